@@ -1,0 +1,22 @@
+// The extension module segmax._core: private, used by the Python package only.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+
+#include "registers.hpp"
+#include "segmax/base/errors.hpp"
+#include "segmax/kernels/kernels.hpp"
+
+namespace nb = nanobind;
+
+NB_MODULE(_core, module) {
+    module.doc() = "The C++ core of segmax. Private: use the names that segmax exports.";
+    nb::exception<segmax::FormatError>(module, "CoreFormatError", PyExc_ValueError);
+    module.def(
+        "simd_level", [] { return std::string(segmax::simd_level_name(segmax::simd_level())); },
+        "The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.");
+    segmax::bindings::register_build(module);
+    segmax::bindings::register_index(module);
+    segmax::bindings::register_search(module);
+}

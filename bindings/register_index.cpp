@@ -1,0 +1,101 @@
+// The index object: made from arrays, asked for its counts and documents.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <stdexcept>
+
+#include "arrays.hpp"
+#include "py_index.hpp"
+#include "registers.hpp"
+#include "segmax/base/errors.hpp"
+
+namespace segmax::bindings {
+
+namespace {
+
+template <class T>
+std::span<const T> typed(const nb::dict& arrays, const char* name) {
+    const auto array = nb::cast<AnyArray>(arrays[name]);
+    const std::size_t bytes = array.size() * array.itemsize();
+    if (bytes % sizeof(T) != 0 || reinterpret_cast<std::uintptr_t>(array.data()) % alignof(T) != 0) {
+        throw FormatError(std::string("the index is damaged: ") + name + " is not a whole number of entries");
+    }
+    return {static_cast<const T*>(array.data()), bytes / sizeof(T)};
+}
+
+void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, std::uint32_t num_segments,
+                std::uint32_t code_bytes, nb::dict arrays) {
+    IndexArrays a;
+    a.num_docs = num_docs;
+    a.num_terms = num_terms;
+    a.num_segments = num_segments;
+    a.code_bytes = code_bytes;
+    a.cluster_first_chunk = typed<std::uint32_t>(arrays, "cluster_first_chunk");
+    a.chunk_first_position = typed<std::uint32_t>(arrays, "chunk_first_position");
+    a.chunk_num_docs = typed<std::uint32_t>(arrays, "chunk_num_docs");
+    a.position_row = typed<std::uint32_t>(arrays, "position_row");
+    a.term_first_pair = typed<std::uint64_t>(arrays, "term_first_pair");
+    a.term_first_posting = typed<std::uint64_t>(arrays, "term_first_posting");
+    a.term_scale = typed<double>(arrays, "term_scale");
+    a.term_seed_code = typed<std::byte>(arrays, "term_seed_code");
+    a.narrow_chunk = typed<std::uint32_t>(arrays, "narrow_chunk");
+    a.run_start = typed<std::uint32_t>(arrays, "run_start");
+    a.cluster_max = typed<std::byte>(arrays, "cluster_max");
+    a.segment_max = typed<std::byte>(arrays, "segment_max");
+    a.segment_sum = typed<std::byte>(arrays, "segment_sum");
+    a.block_max = typed<std::byte>(arrays, "block_max");
+    a.posting_id = typed<std::uint16_t>(arrays, "posting_id");
+    a.posting_code = typed<std::byte>(arrays, "posting_code");
+    new (self) PyIndex(a, std::move(arrays));
+}
+
+std::vector<Position> positions_of(const PyIndex& index, const Array<std::int64_t>& rows) {
+    std::vector<Position> positions;
+    for (const std::int64_t row : view(rows)) {
+        if (row < 0 || row >= index.get().num_docs()) throw std::out_of_range("a row is outside the collection");
+        positions.push_back(index.positions()[static_cast<std::size_t>(row)]);
+    }
+    return positions;
+}
+
+nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
+    const std::vector<Position> positions = positions_of(self, rows);
+    DocumentVectors found;
+    {
+        const nb::gil_scoped_release release;
+        found = document_vectors(self.get(), positions);
+    }
+    return nb::make_tuple(owned(std::move(found.indptr)), owned(std::move(found.terms)), owned(std::move(found.codes)));
+}
+
+std::uint32_t cluster_of(const PyIndex& self, std::uint32_t row) {
+    const Position position = self.positions().at(row);
+    return self.get().cluster_of_chunk(self.get().chunk_of(position));
+}
+
+nb::object cluster_sizes(const PyIndex& self) {
+    std::vector<std::uint32_t> sizes(self.get().num_clusters(), 0);
+    for (std::uint32_t c = 0; c < self.get().num_chunks(); ++c) {
+        sizes[self.get().cluster_of_chunk(c)] += self.get().chunk_num_docs(c);
+    }
+    return owned(std::move(sizes));
+}
+
+}  // namespace
+
+void register_index(nb::module_& module) {
+    using namespace nb::literals;
+    nb::class_<PyIndex>(module, "Index", "A checked view of the arrays of an index; immutable, safe to share.")
+        .def("__init__", &init_index, "num_docs"_a, "num_terms"_a, "num_segments"_a, "code_bytes"_a, "arrays"_a)
+        .def_prop_ro("num_docs", [](const PyIndex& self) { return self.get().num_docs(); })
+        .def_prop_ro("num_terms", [](const PyIndex& self) { return self.get().num_terms(); })
+        .def_prop_ro("num_segments", [](const PyIndex& self) { return self.get().num_segments(); })
+        .def_prop_ro("num_clusters", [](const PyIndex& self) { return self.get().num_clusters(); })
+        .def_prop_ro("num_chunks", [](const PyIndex& self) { return self.get().num_chunks(); })
+        .def_prop_ro("num_blocks", [](const PyIndex& self) { return self.get().num_blocks(); })
+        .def("vectors", &vectors, "rows"_a, "The stored documents as (indptr, terms, codes).")
+        .def("cluster_of", &cluster_of, "row"_a, "The cluster that a document is in.")
+        .def("cluster_sizes", &cluster_sizes, "The number of documents in every cluster.");
+}
+
+}  // namespace segmax::bindings

@@ -1,0 +1,270 @@
+// Searching: CSR queries in, padded arrays out, the GIL released in between.
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+#include "arrays.hpp"
+#include "interrupt.hpp"
+#include "py_index.hpp"
+#include "registers.hpp"
+#include "segmax/search/search.hpp"
+
+namespace segmax::bindings {
+
+namespace {
+
+struct QueryBatch {
+    std::span<const std::int64_t> indptr;
+    std::span<const std::int64_t> terms;
+    std::span<const double> weights;
+
+    std::size_t size() const { return indptr.size() - 1; }
+    PreparedQuery prepare(const Index& index, std::size_t i) const {
+        const auto begin = static_cast<std::size_t>(indptr[i]);
+        const auto count = static_cast<std::size_t>(indptr[i + 1]) - begin;
+        return prepare_query(index, terms.subspan(begin, count), weights.subspan(begin, count));
+    }
+};
+
+constexpr std::size_t kStatsFields = sizeof(SearchStats) / sizeof(std::uint64_t);
+
+/// Results as rectangular arrays, padded with row -1 and score 0.
+struct Output {
+    Output(std::size_t queries, std::size_t k)
+        : k(k), rows(queries * k, -1), scores(queries * k, 0.0), counts(queries, 0), stats(queries * kStatsFields, 0) {}
+
+    void store(std::size_t query, const SearchResult& result, double scale) {
+        for (std::size_t i = 0; i < result.rows.size(); ++i) {
+            rows[query * k + i] = result.rows[i];
+            scores[query * k + i] = static_cast<double>(result.scores[i]) * scale;
+        }
+        counts[query] = static_cast<std::int64_t>(result.rows.size());
+        const auto* fields = reinterpret_cast<const std::uint64_t*>(&result.stats);
+        std::copy_n(fields, kStatsFields, stats.begin() + static_cast<std::ptrdiff_t>(query * kStatsFields));
+    }
+
+    std::size_t k;
+    std::vector<std::int64_t> rows;
+    std::vector<double> scores;
+    std::vector<std::int64_t> counts;
+    std::vector<std::uint64_t> stats;
+};
+
+/// Runs all queries on `threads` threads, the caller's among them. The first error ends the batch.
+class BatchRunner {
+public:
+    BatchRunner(const Index& index, const QueryBatch& batch, std::size_t k, const SearchParams& params, Output& out)
+        : index_(index), batch_(batch), k_(k), params_(params), out_(out) {}
+
+    void run(unsigned threads) {
+        std::vector<std::jthread> others;
+        active_ = threads - 1;
+        for (unsigned i = 1; i < threads; ++i) {
+            others.emplace_back([this] {
+                work([this] { return stopped_.load(std::memory_order_relaxed); });
+                const std::lock_guard lock(mutex_);
+                --active_;
+                done_.notify_one();
+            });
+        }
+        SignalPoll poll;
+        const auto check = [&] { return stopped_.load(std::memory_order_relaxed) || poll(); };
+        work(check);
+        wait_for_others(check);
+        others.clear();
+        if (error_) std::rethrow_exception(error_);
+    }
+
+private:
+    void work(const std::function<bool()>& stop) {
+        SearchParams params = params_;
+        params.stop = stop;
+        try {
+            for (std::size_t i = next_++; i < batch_.size(); i = next_++) {
+                const PreparedQuery query = batch_.prepare(index_, i);
+                out_.store(i, search(index_, query, k_, params), query.scale);
+                if (stop()) throw Interrupted();
+            }
+        } catch (...) {
+            fail(std::current_exception());
+        }
+    }
+
+    void fail(std::exception_ptr error) {
+        const std::lock_guard lock(mutex_);
+        // Interrupted in a thread only echoes the first failure.
+        if (!error_) error_ = std::move(error);
+        stopped_ = true;
+        next_ = batch_.size();
+    }
+
+    void wait_for_others(const std::function<bool()>& check) {
+        std::unique_lock lock(mutex_);
+        while (active_ > 0) {
+            done_.wait_for(lock, std::chrono::milliseconds(50));
+            if (stopped_) continue;
+            lock.unlock();
+            if (check()) fail(std::make_exception_ptr(Interrupted()));
+            lock.lock();
+        }
+    }
+
+    const Index& index_;
+    const QueryBatch& batch_;
+    std::size_t k_;
+    const SearchParams& params_;
+    Output& out_;
+    std::atomic<std::size_t> next_{0};
+    std::atomic<bool> stopped_{false};
+    std::mutex mutex_;
+    std::condition_variable done_;
+    unsigned active_ = 0;
+    std::exception_ptr error_;
+};
+
+QueryBatch checked_batch(const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
+                         const Array<double>& weights) {
+    const QueryBatch batch{view(indptr), view(terms), view(weights)};
+    const bool whole = !batch.indptr.empty() && batch.indptr.front() == 0 &&
+                       std::is_sorted(batch.indptr.begin(), batch.indptr.end()) &&
+                       batch.indptr.back() == static_cast<std::int64_t>(batch.terms.size()) &&
+                       batch.terms.size() == batch.weights.size();
+    if (!whole)
+        throw std::invalid_argument("expected queries as a valid CSR triple: indptr, terms and weights disagree");
+    return batch;
+}
+
+nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
+                       const Array<double>& weights, std::size_t k, const SearchParams& params, unsigned threads) {
+    const QueryBatch batch = checked_batch(indptr, terms, weights);
+    Output out(batch.size(), k);
+    run_interruptible([&] { BatchRunner(self.get(), batch, k, params, out).run(threads); });
+    return nb::make_tuple(owned(std::move(out.rows), {batch.size(), k}),
+                          owned(std::move(out.scores), {batch.size(), k}), owned(std::move(out.counts)),
+                          owned(std::move(out.stats), {batch.size(), kStatsFields}));
+}
+
+template <class T, class Get>
+nb::object column(const std::vector<TraceEntry>& trace, Get get) {
+    std::vector<T> values;
+    for (const TraceEntry& entry : trace) values.push_back(static_cast<T>(get(entry)));
+    return owned(std::move(values));
+}
+
+/// One query with its trace: (rows, scores, stats, trace columns, watched, scale).
+nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights, std::size_t k,
+                const SearchParams& params, std::int64_t watch_row) {
+    SearchParams traced = params;
+    traced.trace = true;
+    if (watch_row >= 0) traced.watch = self.positions().at(static_cast<std::size_t>(watch_row));
+    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    SearchResult result;
+    run_interruptible([&] {
+        traced.stop = SignalPoll();
+        result = search(self.get(), query, k, traced);
+    });
+    Output out(1, result.rows.size());
+    out.store(0, result, query.scale);
+    nb::dict columns;
+    columns["cluster"] = column<std::uint32_t>(result.trace, [](auto& e) { return e.cluster; });
+    columns["decision"] = column<std::uint8_t>(result.trace, [](auto& e) { return e.decision; });
+    columns["bound_sum"] = column<std::uint64_t>(result.trace, [](auto& e) { return e.bound_sum; });
+    columns["max_bound"] = column<std::uint64_t>(result.trace, [](auto& e) { return e.max_bound; });
+    columns["segment_sum"] = column<std::uint64_t>(result.trace, [](auto& e) { return e.segment_sum; });
+    columns["threshold"] = column<std::uint64_t>(result.trace, [](auto& e) { return e.threshold; });
+    columns["threshold_row"] = column<std::uint32_t>(result.trace, [](auto& e) { return e.threshold_row; });
+    const auto& watched = result.watched;
+    return nb::make_tuple(owned(std::move(out.rows)), owned(std::move(out.scores)), owned(std::move(out.stats)),
+                          columns, nb::make_tuple(static_cast<int>(watched.fate), watched.bound, watched.threshold),
+                          query.scale);
+}
+
+nb::object score(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
+                 const Array<std::int64_t>& rows) {
+    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    std::vector<Position> positions;
+    for (const std::int64_t row : view(rows)) positions.push_back(self.positions().at(static_cast<std::size_t>(row)));
+    std::vector<double> scores;
+    for (const std::uint64_t value : score_positions(self.get(), query, positions)) {
+        scores.push_back(static_cast<double>(value) * query.scale);
+    }
+    return owned(std::move(scores));
+}
+
+nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
+    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    AllBounds all = cluster_bounds(self.get(), query);
+    return nb::make_tuple(owned(std::move(all.bound_sum)), owned(std::move(all.max_bound)),
+                          owned(std::move(all.segment_sum)), owned(std::move(all.best_score)), query.scale);
+}
+
+/// Makes the search read these times (nanoseconds) one after the other; the last one stays.
+void set_clock(SearchParams& params, std::vector<std::uint64_t> times) {
+    if (times.empty()) throw std::invalid_argument("expected at least one time for the clock");
+    params.clock = [times = std::move(times), at = std::make_shared<std::atomic<std::size_t>>(0)] {
+        const std::size_t i = (*at)++;
+        return times[i < times.size() ? i : times.size() - 1];
+    };
+}
+
+nb::tuple prepare(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
+    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    std::vector<std::uint32_t> numbers;
+    std::vector<std::uint32_t> integers;
+    for (const QueryTerm& t : query.terms) {
+        numbers.push_back(t.term);
+        integers.push_back(t.weight);
+    }
+    return nb::make_tuple(owned(std::move(numbers)), owned(std::move(integers)), query.scale, query.needs_64_bits());
+}
+
+}  // namespace
+
+void register_search(nb::module_& module) {
+    using namespace nb::literals;
+    nb::enum_<Method>(module, "Method")
+        .value("exhaustive", Method::exhaustive)
+        .value("maxscore", Method::maxscore)
+        .value("anytime", Method::anytime)
+        .value("asc", Method::asc);
+    nb::enum_<ClusterOrder>(module, "ClusterOrder")
+        .value("max_bound", ClusterOrder::max_bound)
+        .value("bound_sum", ClusterOrder::bound_sum);
+    nb::enum_<DocumentMethod>(module, "DocumentMethod")
+        .value("blocks", DocumentMethod::blocks)
+        .value("maxscore", DocumentMethod::maxscore);
+    nb::class_<SearchParams>(module, "SearchParams", "How to search; segmax.params holds the public classes.")
+        .def(nb::init<>())
+        .def_rw("method", &SearchParams::method)
+        .def_rw("mu", &SearchParams::mu)
+        .def_rw("eta", &SearchParams::eta)
+        .def_rw("budget_ms", &SearchParams::budget_ms)
+        .def_rw("risk", &SearchParams::risk)
+        .def_rw("max_clusters", &SearchParams::max_clusters)
+        .def_rw("order", &SearchParams::order)
+        .def_rw("documents", &SearchParams::documents)
+        .def_rw("lazy", &SearchParams::lazy)
+        .def_rw("seed", &SearchParams::seed)
+        .def_rw("sweep", &SearchParams::sweep)
+        .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
+    auto index = nb::borrow<nb::class_<PyIndex>>(module.attr("Index"));
+    index.def("search_batch", &search_batch, "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
+              "All queries: (rows, scores, counts, stats), padded with row -1 and score 0.");
+    index.def("trace", &trace, "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
+              "One query: (rows, scores, stats, trace columns, watched document, scale).");
+    index.def("score", &score, "terms"_a, "weights"_a, "rows"_a, "The score of each row for one query.");
+    index.def("cluster_bounds", &bounds, "terms"_a, "weights"_a,
+              "(BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.");
+    index.def("prepare", &prepare, "terms"_a, "weights"_a,
+              "The integer form of a query: (terms, weights, scale, whether sums need 64 bits).");
+}
+
+}  // namespace segmax::bindings

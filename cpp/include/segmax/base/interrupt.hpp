@@ -1,0 +1,13 @@
+// Giving up long work on request.
+#pragma once
+
+#include <exception>
+
+namespace segmax {
+
+/// Thrown out of long work after its stop check answered true. Nothing has been written by then.
+struct Interrupted : std::exception {
+    const char* what() const noexcept override { return "interrupted"; }
+};
+
+}  // namespace segmax

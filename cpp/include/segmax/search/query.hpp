@@ -1,0 +1,34 @@
+// A query made ready for one index: known terms with integer weights.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "segmax/index/index.hpp"
+
+namespace segmax {
+
+struct QueryTerm {
+    std::uint32_t term = 0;
+    std::uint32_t weight = 0;
+};
+
+/// Scores and bounds are sums of weight * code over the same integers, so a bound is never below a score.
+struct PreparedQuery {
+    std::vector<QueryTerm> terms;     ///< ascending term numbers, weights in [1, kMaxQueryWeight]
+    double scale = 1.0;               ///< integer score times scale is the score the user sees
+    std::uint64_t max_score = 0;      ///< sum of weight * largest code: no score or bound is larger
+    std::uint32_t unknown_terms = 0;  ///< distinct positive terms that the index does not have
+
+    /// Whether sums may pass 31 bits, so that 64-bit kernels are needed.
+    bool needs_64_bits() const { return max_score > 0x7FFFFFFFU; }
+};
+
+/// Sums repeated terms, drops zeros, folds in the scale of each term, and turns weights into integers: whole
+/// numbers up to kMaxQueryWeight stay as they are (where all scales are 1), others are scaled to 15 bits, or with
+/// 8-bit codes down to 12 where that keeps the sums in 32 bits. A positive weight never becomes 0.
+/// Throws std::invalid_argument for a negative term number or a weight that is negative, NaN or infinite.
+PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights);
+
+}  // namespace segmax

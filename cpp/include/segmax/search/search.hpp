@@ -1,0 +1,24 @@
+// The two entry points of the search code: prepare a query, run it.
+#pragma once
+
+#include "segmax/index/index.hpp"
+#include "segmax/search/params.hpp"
+#include "segmax/search/query.hpp"
+
+namespace segmax {
+
+/// The k best documents of a prepared query, best first. Thread-safe: buffers belong to the calling thread.
+/// Throws Interrupted when params.stop says so.
+SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params);
+
+/// The integer score of every given position.
+std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQuery& query,
+                                           std::span<const Position> positions);
+
+/// The bounds of every cluster for a query, whatever a search would read of them.
+struct AllBounds {
+    std::vector<std::uint64_t> bound_sum, max_bound, segment_sum, best_score;
+};
+AllBounds cluster_bounds(const Index& index, const PreparedQuery& query);
+
+}  // namespace segmax

@@ -1,0 +1,88 @@
+// The k best results so far: score descending, then input row ascending.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <type_traits>
+#include <vector>
+
+#include "segmax/base/types.hpp"
+
+namespace segmax {
+
+/// A bounded heap over (score, row). Keys pack both into one integer that sorts like the ranking.
+template <class Acc>
+class TopK {
+public:
+    using Key = std::conditional_t<std::is_same_v<Acc, std::uint32_t>, std::uint64_t, unsigned __int128>;
+
+    void reset(std::size_t k) {
+        k_ = k;
+        heap_.clear();
+        threshold_ = 0;
+        threshold_row_ = kNoRow;
+    }
+
+    bool full() const { return heap_.size() == k_; }
+    std::size_t size() const { return heap_.size(); }
+    /// θ: the k-th score, 0 until there are k results.
+    Acc threshold() const { return threshold_; }
+    /// r: the row of the k-th result; kNoRow until there are k results.
+    Row threshold_row() const { return threshold_row_; }
+
+    /// Whether a document with this score and row would enter. A score of 0 never does.
+    bool admits(Acc score, Row row) const {
+        return score > threshold_ || (score == threshold_ && score > 0 && row < threshold_row_);
+    }
+
+    /// Adds a document that admits() let through.
+    void push(Acc score, Row row) {
+        const Key key = make_key(score, row);
+        if (!full()) {
+            heap_.push_back(key);
+            std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
+        } else {
+            replace_lowest(key);
+        }
+        if (full()) {
+            threshold_ = score_of(heap_.front());
+            threshold_row_ = row_of(heap_.front());
+        }
+    }
+
+    /// Writes the results best first; returns how many.
+    template <class Visit>
+    std::size_t drain(Visit visit) {
+        std::sort(heap_.begin(), heap_.end(), std::greater<>());
+        for (std::size_t i = 0; i < heap_.size(); ++i) visit(i, score_of(heap_[i]), row_of(heap_[i]));
+        return heap_.size();
+    }
+
+private:
+    static Key make_key(Acc score, Row row) { return (Key{score} << 32) | (kNoRow - row); }
+    static Acc score_of(Key key) { return static_cast<Acc>(key >> 32); }
+    static Row row_of(Key key) { return kNoRow - static_cast<Row>(key & kNoRow); }
+
+    /// One sift-down instead of a pop and a push.
+    void replace_lowest(Key key) {
+        const std::size_t size = heap_.size();
+        std::size_t hole = 0;
+        for (;;) {
+            std::size_t child = 2 * hole + 1;
+            if (child >= size) break;
+            child += child + 1 < size && heap_[child + 1] < heap_[child] ? 1 : 0;
+            if (heap_[child] >= key) break;
+            heap_[hole] = heap_[child];
+            hole = child;
+        }
+        heap_[hole] = key;
+    }
+
+    std::size_t k_ = 0;
+    std::vector<Key> heap_;
+    Acc threshold_ = 0;
+    Row threshold_row_ = kNoRow;
+};
+
+}  // namespace segmax

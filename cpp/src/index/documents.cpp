@@ -1,0 +1,59 @@
+#include "segmax/index/documents.hpp"
+
+#include "segmax/search/term_view.hpp"
+
+namespace segmax {
+
+std::vector<Position> positions_of_rows(const Index& index) {
+    std::vector<Position> positions(index.num_docs());
+    for (Position p = 0; p < index.num_positions(); ++p) {
+        if (index.row_at(p) != kNoRow) positions[index.row_at(p)] = p;
+    }
+    return positions;
+}
+
+namespace {
+
+struct Entry {
+    std::uint32_t term;
+    std::uint32_t code;
+};
+
+template <class Code>
+std::vector<std::vector<Entry>> entries_of(const Index& index, std::span<const Position> positions) {
+    std::vector<std::vector<Entry>> entries(positions.size());
+    PreparedQuery one_term;
+    one_term.terms.resize(1);
+    QueryView<Code> view;
+    for (std::uint32_t t = 0; t < index.num_terms(); ++t) {
+        if (index.num_postings(t) == 0) continue;
+        one_term.terms[0] = {t, 1};
+        view.open(index, one_term);
+        const TermView<Code>& term = view.terms()[0];
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+            const std::uint32_t chunk = index.chunk_of(positions[i]);
+            const std::uint32_t code = term.has(chunk) ? term.code_at(positions[i], chunk) : 0;
+            if (code > 0) entries[i].push_back({t, code});
+        }
+    }
+    return entries;
+}
+
+}  // namespace
+
+DocumentVectors document_vectors(const Index& index, std::span<const Position> positions) {
+    const auto entries = index.arrays().code_bytes == 1 ? entries_of<std::uint8_t>(index, positions)
+                                                        : entries_of<std::uint16_t>(index, positions);
+    DocumentVectors out;
+    out.indptr.push_back(0);
+    for (const auto& document : entries) {
+        for (const Entry& entry : document) {
+            out.terms.push_back(entry.term);
+            out.codes.push_back(entry.code);
+        }
+        out.indptr.push_back(static_cast<std::int64_t>(out.terms.size()));
+    }
+    return out;
+}
+
+}  // namespace segmax

@@ -1,0 +1,94 @@
+#include "segmax/search/query.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+#include <string>
+
+namespace segmax {
+
+namespace {
+
+struct RealTerm {
+    std::int64_t term;
+    double weight;
+};
+
+std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::span<const double> weights) {
+    std::vector<RealTerm> merged;
+    merged.reserve(terms.size());
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+        if (terms[i] < 0) {
+            throw std::invalid_argument("expected term numbers >= 0 in a query, got " + std::to_string(terms[i]) +
+                                        " at entry " + std::to_string(i));
+        }
+        if (!std::isfinite(weights[i]) || weights[i] < 0) {
+            throw std::invalid_argument("expected finite query weights >= 0, got " + std::to_string(weights[i]) +
+                                        " for term " + std::to_string(terms[i]) +
+                                        "; clip negative weights to 0 first if the model produces them");
+        }
+        if (weights[i] > 0) merged.push_back({terms[i], weights[i]});
+    }
+    // Stable, so that repeated terms are summed in the order given and the sum does not depend on the platform.
+    std::stable_sort(merged.begin(), merged.end(), [](auto& a, auto& b) { return a.term < b.term; });
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < merged.size(); ++i) {
+        if (kept > 0 && merged[kept - 1].term == merged[i].term) {
+            merged[kept - 1].weight += merged[i].weight;
+        } else {
+            merged[kept++] = merged[i];
+        }
+    }
+    merged.resize(kept);
+    return merged;
+}
+
+std::uint32_t largest_code(const Index& index, std::uint32_t term) {
+    const auto& seeds = index.arrays().term_seed_code;
+    const std::size_t at = std::size_t{term} * kNumSeedRanks;
+    return index.arrays().code_bytes == 1 ? index.codes<std::uint8_t>(seeds)[at]
+                                          : index.codes<std::uint16_t>(seeds)[at];
+}
+
+std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& terms) {
+    std::uint64_t sum = 0;
+    for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * largest_code(index, t.term);
+    return sum;
+}
+
+}  // namespace
+
+PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights) {
+    PreparedQuery query;
+    std::vector<RealTerm> known = merged_terms(terms, weights);
+    bool whole = true;
+    double largest = 0;
+    std::erase_if(known, [&](RealTerm& t) {
+        const bool unknown = t.term >= index.num_terms() || index.num_postings(static_cast<std::uint32_t>(t.term)) == 0;
+        query.unknown_terms += unknown ? 1 : 0;
+        if (unknown) return true;
+        const double scale = index.arrays().term_scale[static_cast<std::size_t>(t.term)];
+        t.weight *= scale;
+        whole = whole && scale == 1.0 && t.weight == std::floor(t.weight) && t.weight <= kMaxQueryWeight;
+        largest = std::max(largest, t.weight);
+        return false;
+    });
+    const auto quantize = [&](double levels) {
+        query.terms.clear();
+        for (const RealTerm& t : known) {
+            const double value = whole ? t.weight : std::max(1.0, std::nearbyint(t.weight / largest * levels));
+            query.terms.push_back({static_cast<std::uint32_t>(t.term), static_cast<std::uint32_t>(value)});
+        }
+        query.scale = whole ? 1.0 : largest / levels;
+        query.max_score = max_score_of(index, query.terms);
+        return whole || !query.needs_64_bits();
+    };
+    const int fewest_bits = index.arrays().code_bytes == 1 ? 12 : 15;
+    for (int bits = 15; bits >= fewest_bits; --bits) {
+        if (quantize(static_cast<double>((1 << bits) - 1))) return query;
+    }
+    quantize(kMaxQueryWeight);  // 64-bit kernels take any sum, so keep the finest scale
+    return query;
+}
+
+}  // namespace segmax

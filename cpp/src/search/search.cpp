@@ -1,0 +1,141 @@
+#include "segmax/search/search.hpp"
+
+#include "segmax/search/cluster_search.hpp"
+#include "segmax/search/exhaustive.hpp"
+#include "segmax/search/maxscore.hpp"
+
+namespace segmax {
+
+namespace {
+
+template <class Code, class Acc>
+Scratch<Code, Acc>& thread_scratch() {
+    thread_local Scratch<Code, Acc> scratch;
+    return scratch;
+}
+
+/// A lower bound of the k-th best score: k documents have at least this code for one of the terms.
+template <class Code, class Acc>
+Acc seed_of(const Index& index, const PreparedQuery& query, std::size_t k) {
+    std::size_t rank = 0;
+    while (rank < kNumSeedRanks && kSeedRanks[rank] < k) ++rank;
+    if (rank == kNumSeedRanks) return 0;
+    const Code* codes = index.codes<Code>(index.arrays().term_seed_code);
+    Acc best = 0;
+    for (const QueryTerm& t : query.terms) {
+        best = std::max(best, static_cast<Acc>(t.weight) * codes[std::size_t{t.term} * kNumSeedRanks + rank]);
+    }
+    return best;
+}
+
+template <class Code, class Acc>
+void search_as(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
+               SearchResult& result) {
+    auto& scratch = thread_scratch<Code, Acc>();
+    Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
+    const std::uint64_t start = context.now();
+    scratch.top.reset(std::min<std::size_t>(k, index.num_docs()));
+    scratch.view.open(index, query);
+    const bool seeded = params.seed && !params.is_limited() && params.method != Method::exhaustive;
+    context.seed = seeded ? seed_of<Code, Acc>(index, query, k) : 0;
+    result.stats.unknown_terms = query.unknown_terms;
+    try {
+        if (!query.terms.empty()) {
+            if (params.method == Method::exhaustive) {
+                search_exhaustive(context);
+            } else if (params.method == Method::maxscore) {
+                search_maxscore(context);
+            } else {
+                ClusterSearch<Code, Acc>(context, start).run();
+            }
+        }
+    } catch (...) {
+        std::fill(scratch.accumulators.begin(), scratch.accumulators.end(), Acc{0});
+        throw;
+    }
+    result.rows.resize(scratch.top.size());
+    result.scores.resize(scratch.top.size());
+    scratch.top.drain([&](std::size_t i, Acc score, Row row) {
+        result.rows[i] = row;
+        result.scores[i] = score;
+    });
+    result.stats.elapsed_ns = context.now() - start;
+}
+
+/// Calls `run` with the code and sum types that this index and query need.
+template <class Run>
+auto with_types(const Index& index, const PreparedQuery& query, Run run) {
+    if (index.arrays().code_bytes == 1) {
+        return query.needs_64_bits() ? run(std::uint8_t{}, std::uint64_t{}) : run(std::uint8_t{}, std::uint32_t{});
+    }
+    return query.needs_64_bits() ? run(std::uint16_t{}, std::uint64_t{}) : run(std::uint16_t{}, std::uint32_t{});
+}
+
+}  // namespace
+
+SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params) {
+    SearchResult result;
+    with_types(index, query,
+               [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });
+    return result;
+}
+
+std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQuery& query,
+                                           std::span<const Position> positions) {
+    std::vector<std::uint64_t> scores(positions.size(), 0);
+    with_types(index, query, [&](auto code, auto) {
+        using Code = decltype(code);
+        QueryView<Code> view;
+        view.open(index, query);
+        for (std::size_t i = 0; i < positions.size(); ++i) {
+            const std::uint32_t chunk = index.chunk_of(positions[i]);
+            for (const auto& term : view.terms()) {
+                if (term.has(chunk)) scores[i] += std::uint64_t{term.weight} * term.code_at(positions[i], chunk);
+            }
+        }
+    });
+    return scores;
+}
+
+AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
+    AllBounds all;
+    const std::size_t clusters = index.num_clusters();
+    all.bound_sum.assign(clusters, 0);
+    all.max_bound.assign(clusters, 0);
+    all.segment_sum.assign(clusters, 0);
+    all.best_score.assign(clusters, 0);
+    if (query.terms.empty()) return all;
+    with_types(index, query, [&](auto code, auto acc) {
+        using Code = decltype(code);
+        using Acc = decltype(acc);
+        SearchParams params;
+        SearchResult result;
+        auto& scratch = thread_scratch<Code, Acc>();
+        Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
+        scratch.view.open(index, query);
+        ClusterBounds<Code, Acc> bounds(context);
+        const Acc* sums = bounds.bound_sums();
+        bounds.compute_all();
+        for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
+            Candidate candidate;
+            candidate.cluster = cluster;
+            bounds.refine_from_all(candidate);
+            all.bound_sum[cluster] = sums[index.first_chunk(cluster)];
+            all.max_bound[cluster] = candidate.max_bound;
+            all.segment_sum[cluster] = candidate.segment_sum;
+        }
+    });
+    for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
+        std::vector<Position> positions;
+        for (std::uint32_t chunk = index.first_chunk(cluster); chunk < index.end_chunk(cluster); ++chunk) {
+            for (std::uint32_t i = 0; i < index.chunk_num_docs(chunk); ++i) {
+                positions.push_back(index.chunk_position(chunk) + i);
+            }
+        }
+        const auto scores = score_positions(index, query, positions);
+        all.best_score[cluster] = *std::max_element(scores.begin(), scores.end());
+    }
+    return all;
+}
+
+}  // namespace segmax
