@@ -1,0 +1,71 @@
+# Every target sets up what it needs: .venv, the build, the packages.
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
+SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
+
+.PHONY: demo test test-slow lint types cpp-test sanitize bench stubs format clean
+
+demo: $(VENV)/.installed
+	$(PY) -m segmax.demo
+
+test: lint types cpp-test
+	$(PY) -m pytest -q
+
+test-slow: sanitize
+	$(PY) -m pytest -q -m slow
+
+# --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
+
+$(VENV)/.created:
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q --upgrade pip
+	touch $@
+
+$(VENV)/.dependencies: $(VENV)/.created pyproject.toml
+	$(PY) -m pip install -q "scikit-build-core>=0.10" "nanobind>=2.4" $$($(PY) .ci/requirements.py dev)
+	touch $@
+
+$(VENV)/.installed: $(VENV)/.dependencies $(SOURCES)
+	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m pip install -q --no-deps --no-build-isolation .
+	touch $@
+
+# --- checks ---
+
+lint: $(VENV)/.dependencies
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
+
+types: $(VENV)/.installed
+	$(VENV)/bin/mypy
+
+cpp-test: $(VENV)/.dependencies
+	$(VENV)/bin/cmake -S . -B build/cpp -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_PYTHON=OFF -DSEGMAX_BUILD_TESTS=ON > build-cpp.log || (cat build-cpp.log; exit 1)
+	rm -f build-cpp.log
+	$(VENV)/bin/cmake --build build/cpp
+	build/cpp/segmax_tests
+
+# The C++ tests, and the extension that the slow Python tests of damaged files load, under the sanitizers.
+sanitize: $(VENV)/.installed
+	$(VENV)/bin/cmake -S . -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_TESTS=ON -DSEGMAX_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(PY)
+	$(VENV)/bin/cmake --build build/sanitize
+	build/sanitize/segmax_tests
+
+# --- for developers ---
+
+stubs: $(VENV)/.installed
+	$(PY) -m nanobind.stubgen -m segmax._core -o src/segmax/_core.pyi
+	$(VENV)/bin/ruff format src/segmax/_core.pyi
+
+format: $(VENV)/.dependencies
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+	$(VENV)/bin/clang-format -i $(CXX_FILES)
+
+bench: $(VENV)/.installed
+	$(PY) -m benchmarks.engine
+
+clean:
+	rm -rf $(VENV) build

@@ -1,0 +1,401 @@
+"""The index: open, search, explain, save."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.config import BuildConfig
+from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
+from segmax.explain import explanation
+from segmax.params import ASC, SearchParams
+from segmax.results import (
+    BatchHits,
+    BatchStats,
+    ClusterBounds,
+    DocId,
+    Explanation,
+    Hits,
+    SearchStats,
+    TraceEntry,
+)
+from segmax.sparse import TermLookup, query_arrays, query_batch
+from segmax.storage import load_index, save_index
+from segmax.tables import DocIds, TextTable
+
+_DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
+
+
+class Index:
+    """A clustered sparse index, in memory or mapped from disk. Immutable; share it between threads freely.
+
+    Made by `segmax.build` and `segmax.open`. A context manager: leaving it closes the index.
+    """
+
+    def __init__(self, meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]], path: Path | None) -> None:
+        self._meta = dict(meta)
+        self._arrays: dict[str, NDArray[Any]] | None = arrays
+        self._path = path
+        self._preload = False
+        try:
+            self._handle: _core.Index | None = _core.Index(
+                int(meta["num_docs"]),
+                int(meta["num_terms"]),
+                int(meta["num_segments"]),
+                int(meta["code_bytes"]),
+                arrays,
+            )
+            self._labels = arrays["cluster_label"]
+            if len(self._labels) != self._handle.num_clusters:
+                msg = "the index is damaged: cluster_label has the wrong length; rebuild it or restore a copy"
+                raise FormatError(msg)
+            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs)
+            self._terms = (
+                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms)
+                if "term_text" in arrays
+                else None
+            )
+            self.config = BuildConfig.from_dict(meta["config"])
+        except SegmaxError:
+            raise
+        except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
+            raise FormatError(str(error)) from error
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path | None:
+        """Where the index is on disk; None for one in memory."""
+        return self._path
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return self._core.num_docs
+
+    @property
+    def num_terms(self) -> int:
+        """The number of columns of the vectors."""
+        return self._core.num_terms
+
+    @property
+    def num_clusters(self) -> int:
+        """The number of clusters; labels that no document has do not count."""
+        return self._core.num_clusters
+
+    @property
+    def num_segments(self) -> int:
+        """The number of segments per cluster."""
+        return self._core.num_segments
+
+    @property
+    def num_postings(self) -> int:
+        """The number of stored weights."""
+        return int(self._meta["num_postings"])
+
+    @property
+    def bits(self) -> int:
+        """Bits per stored weight."""
+        return int(self._meta["code_bytes"]) * 8
+
+    @property
+    def quantization_error(self) -> float:
+        """What coding the weights lost: the sum of absolute errors over the sum of weights."""
+        return float(self._meta["quantization_error"])
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all components."""
+        return sum(array.nbytes for array in self._open_arrays.values())
+
+    def sizes(self) -> dict[str, int]:
+        """Return the bytes that each component takes."""
+        return {name: array.nbytes for name, array in self._open_arrays.items()}
+
+    def cluster_sizes(self) -> NDArray[np.uint32]:
+        """Return the number of documents in each cluster."""
+        return self._core.cluster_sizes()
+
+    def __len__(self) -> int:
+        return self.num_docs
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "Index(closed)"
+        where = f"'{self._path}'" if self._path else "in memory"
+        return (
+            f"Index({where}: {self.num_docs:,} documents, {self.num_postings:,} postings, "
+            f"{self.num_clusters} clusters x {self.num_segments} segments, {self.bits} bits)"
+        )
+
+    # --- searching ---------------------------------------------------------------------------------------------------
+
+    def search(self, query: object, k: int = 10, params: SearchParams | None = None, *, trace: bool = False) -> Hits:
+        """Return the k best documents for one query: score descending, then input row ascending.
+
+        Parameters
+        ----------
+        query
+            A CSR row, a torch sparse tensor, a mapping of term (number, or word where the index has a vocabulary)
+            to weight, or (indices, values). Repeated terms are summed, unknown ones ignored and counted.
+        k
+            How many results; documents that share no term with the query are never among them.
+        params
+            `Exhaustive`, `MaxScore`, `Anytime` or `ASC` (the default, exact).
+        trace
+            Record every decision about a cluster in `hits.trace`.
+
+        Raises
+        ------
+        InputError
+            If the query cannot be used.
+        ConfigError
+            If k or the parameters cannot be.
+        """
+        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        core_params = _core_params(params)
+        _check_k(k)
+        if trace:
+            return self._traced(terms, weights, k, core_params, -1)[0]
+        indptr = np.array([0, len(terms)], dtype=np.int64)
+        rows, scores, counts, stats = self._run(indptr, terms, weights, k, core_params, 1)
+        count = int(counts[0])
+        return Hits(rows[0, :count], scores[0, :count], SearchStats.from_row(stats[0]), self._ids.id_of)
+
+    def search_batch(
+        self, queries: object, k: int = 10, params: SearchParams | None = None, *, threads: int | None = None
+    ) -> BatchHits:
+        """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
+
+        Parameters
+        ----------
+        queries
+            A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries.
+        k, params
+            As for `search`.
+        threads
+            How many queries run at the same time; None: one per core. The results do not depend on it.
+        """
+        batch = query_batch(queries, self._lookup, self.num_terms)
+        _check_k(k)
+        if threads is not None and threads < 1:
+            msg = f"expected threads >= 1 or None, got {threads}"
+            raise ConfigError(msg)
+        count = min(threads or os.cpu_count() or 1, max(1, batch.num_rows))
+        rows, scores, counts, stats = self._run(
+            batch.indptr, batch.indices, batch.values, k, _core_params(params), count
+        )
+        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids.id_of)
+
+    def explain(self, query: object, doc_id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
+        """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
+        row = self._ids.row_of(doc_id)
+        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        _check_k(k)
+        used = params or ASC()
+        hits, fate = self._traced(terms, weights, k, _core_params(used), row)
+        cluster = self._core.cluster_of(row)
+        bounds = self._bounds(terms, weights)
+        return explanation(
+            doc_id=doc_id,
+            row=row,
+            score=float(self._core.score(terms, weights, np.array([row]))[0]),
+            cluster=cluster,
+            label=int(self._labels[cluster]),
+            bounds=bounds,
+            hits=hits,
+            fate=fate,
+            k=k,
+            params=used,
+        )
+
+    def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
+        """Return the score of each given document for one query, 0 where they share no term."""
+        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        try:
+            return self._core.score(terms, weights, self._rows_of(doc_ids))
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    def cluster_bounds(self, query: object) -> ClusterBounds:
+        """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
+        return self._bounds(*query_arrays(query, self._lookup, self.num_terms))
+
+    def vector(self, doc_id: DocId) -> sp.csr_matrix:
+        """Return a document as the index holds it: a CSR row of weights after coding."""
+        return self.vectors([doc_id])
+
+    def vectors(self, doc_ids: Iterable[DocId]) -> sp.csr_matrix:
+        """Return many documents as the index holds them, a CSR row each; cheaper than one by one."""
+        indptr, terms, codes = self._core.vectors(self._rows_of(doc_ids))
+        weights = codes * self._open_arrays["term_scale"][terms]
+        return sp.csr_matrix((weights, terms, indptr), shape=(len(indptr) - 1, self.num_terms))
+
+    # --- keeping -----------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
+        """Write the index to a new directory, or replace the index there if `overwrite`.
+
+        A failure or a crash leaves what was there before.
+        """
+        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite)
+
+    def close(self) -> None:
+        """Let go of the memory; searches that are under way finish first. Closing twice is fine."""
+        self._handle = None
+        self._arrays = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._path is None:
+            msg = "an index in memory cannot be pickled: save it, and pickle what segmax.open returns"
+            raise SegmaxError(msg)
+        return open_index, (str(self._path), self._preload)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _core(self) -> _core.Index:
+        if self._handle is None:
+            msg = "the index is closed; open it again with segmax.open"
+            raise IndexClosedError(msg)
+        return self._handle
+
+    @property
+    def _open_arrays(self) -> dict[str, NDArray[Any]]:
+        _ = self._core
+        assert self._arrays is not None  # closed together with the handle
+        return self._arrays
+
+    @property
+    def _lookup(self) -> TermLookup:
+        return self._terms.find if self._terms is not None else None
+
+    def _rows_of(self, doc_ids: Iterable[DocId]) -> NDArray[np.int64]:
+        return np.array([self._ids.row_of(doc_id) for doc_id in doc_ids], dtype=np.int64)
+
+    def _run(
+        self,
+        indptr: NDArray[np.int64],
+        terms: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        k: int,
+        params: _core.SearchParams,
+        threads: int,
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.uint64]]:
+        try:
+            return self._core.search_batch(indptr, terms, weights, k, params, threads)
+        except IndexClosedError:
+            raise
+        except ValueError as error:
+            raise InputError(str(error)) from error
+
+    def _traced(
+        self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
+    ) -> tuple[Hits, tuple[int, float, float]]:
+        """Search with a trace, watching what happens to one row: (hits, (fate, bound, θ))."""
+        try:
+            rows, scores, stats, columns, watched, scale = self._core.trace(terms, weights, k, params, row)
+        except IndexClosedError:
+            raise
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        unknown = float("nan")
+        entries = [
+            TraceEntry(
+                int(self._labels[cluster]),
+                _DECISIONS[decision],
+                bound_sum * scale,
+                max_bound * scale if max_bound else unknown,
+                segment_sum / self.num_segments * scale if segment_sum else unknown,
+                threshold * scale,
+            )
+            for cluster, decision, bound_sum, max_bound, segment_sum, threshold in zip(
+                *(columns[name].tolist() for name in _TRACE_COLUMNS), strict=True
+            )
+        ]
+        hits = Hits(rows, scores, SearchStats.from_row(stats), self._ids.id_of, entries)
+        fate, bound, threshold = watched
+        return hits, (fate, bound * scale, threshold * scale)
+
+    def _bounds(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> ClusterBounds:
+        try:
+            bound_sum, max_bound, segment_sum, best, scale = self._core.cluster_bounds(terms, weights)
+        except IndexClosedError:
+            raise
+        except ValueError as error:
+            raise InputError(str(error)) from error
+        return ClusterBounds(
+            bound_sum=bound_sum * scale,
+            max_bound=max_bound * scale,
+            avg_bound=segment_sum / self.num_segments * scale,
+            best_score=best * scale,
+        )
+
+
+_TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
+
+
+def _check_k(k: int) -> None:
+    if k < 1:
+        msg = f"expected k >= 1, got {k}"
+        raise ConfigError(msg)
+
+
+def _core_params(params: SearchParams | None) -> _core.SearchParams:
+    if params is None:
+        return ASC().to_core()
+    if isinstance(params, SearchParams):
+        return params.to_core()
+    msg = f"expected params to be Exhaustive, MaxScore, Anytime or ASC, got {type(params).__name__}"
+    raise ConfigError(msg)
+
+
+def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool = False) -> Index:
+    """Open an index by memory map.
+
+    Parameters
+    ----------
+    path
+        The directory that `build` or `save` wrote.
+    preload
+        Read everything into memory now instead of mapping the files.
+    verify
+        Check every byte; otherwise postings and bounds are checked for size only. `segmax.verify` does the same.
+
+    Raises
+    ------
+    IndexNotFoundError
+        If there is nothing at the path.
+    FormatError
+        If there is no index, a damaged one, or one of a newer version.
+    """
+    where = Path(path)
+    meta, arrays = load_index(where, preload=preload, verify=verify)
+    try:
+        index = Index(meta, arrays, where)
+    except KeyError as error:
+        msg = f"the index is damaged: meta.json lacks {error}; rebuild it or restore a copy"
+        raise FormatError(msg) from error
+    index._preload = preload
+    return index
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """Check every byte of an index; raise FormatError at the first that is wrong."""
+    open_index(path, verify=True).close()

@@ -1,0 +1,195 @@
+"""Sparse vectors in, whatever they come as; CSR triples out.
+
+Documents and queries may be scipy sparse matrices, torch sparse tensors, mappings of term to weight, or
+(indices, values) pairs. Nothing here imports torch: its tensors are recognised by what they offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from segmax.errors import InputError
+
+#: Finds the number of a term given as text; None where the index has no vocabulary.
+TermLookup = Callable[[str], int | None] | None
+
+
+class Csr(NamedTuple):
+    """Rows of (index, value) pairs: row i is indices[indptr[i]:indptr[i + 1]] with the values there."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[Any]
+    values: NDArray[Any]
+    num_columns: int
+
+    @property
+    def num_rows(self) -> int:
+        """The number of rows."""
+        return len(self.indptr) - 1
+
+
+def _is_torch(value: object) -> bool:
+    return type(value).__module__.split(".")[0] == "torch" and hasattr(value, "layout")
+
+
+def _from_torch(tensor: Any) -> sp.csr_matrix:
+    """Convert a sparse (COO or CSR) or dense tensor of one or two dimensions."""
+    tensor = tensor.detach().cpu()
+    if tensor.dim() == 1:
+        tensor = tensor.unsqueeze(0)
+    layout = str(tensor.layout)
+    if layout == "torch.sparse_csr":
+        parts = (tensor.values(), tensor.col_indices(), tensor.crow_indices())
+        return sp.csr_matrix(tuple(part.numpy() for part in parts), shape=tuple(tensor.shape))
+    if layout == "torch.strided":
+        tensor = tensor.to_sparse()
+    elif layout != "torch.sparse_coo":
+        msg = f"expected a torch tensor of layout sparse_coo or sparse_csr, got {layout}; call to_sparse() first"
+        raise InputError(msg)
+    tensor = tensor.coalesce()
+    rows, columns = tensor.indices().numpy()
+    return sp.coo_matrix((tensor.values().numpy(), (rows, columns)), shape=tuple(tensor.shape)).tocsr()
+
+
+def _from_scipy(matrix: Any) -> sp.csr_matrix:
+    if matrix.ndim == 1:
+        matrix = matrix.reshape(1, -1)
+    return sp.csr_matrix(matrix)
+
+
+def is_matrix(value: object) -> bool:
+    """Whether this is a scipy sparse matrix or a torch tensor."""
+    return sp.issparse(value) or _is_torch(value)
+
+
+def matrix_to_csr(value: object) -> Csr:
+    """Return a scipy or torch matrix as a CSR triple, its values as they are."""
+    if _is_torch(value):
+        matrix = _from_torch(value)
+    elif sp.issparse(value):
+        matrix = _from_scipy(value)
+    else:
+        msg = f"expected a scipy sparse matrix or a torch sparse tensor, got {type(value).__name__}"
+        raise InputError(msg)
+    if matrix.dtype.kind not in "buif":
+        msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
+        raise InputError(msg)
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
+
+
+def canonical(csr: Csr, first_row: int) -> Csr:
+    """Check document weights; return rows with ascending terms, repeated ones summed, zeros dropped.
+
+    `first_row` is added to row numbers in messages: batches are parts of one collection.
+    """
+    _check_weights(csr, first_row)
+    matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
+    values = csr.values
+    if values.dtype == np.float16 or values.dtype == np.bool_:
+        matrix = matrix.astype(np.float32)
+    elif values.dtype.kind in "iu" and not matrix.has_canonical_format:
+        matrix = matrix.astype(np.int64)  # sums of repeated terms must not wrap
+    if not matrix.has_canonical_format or (matrix.data == 0).any():
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
+
+
+def _check_weights(csr: Csr, first_row: int) -> None:
+    if csr.values.dtype.kind in "bu":
+        return
+    bad = csr.values < 0
+    if csr.values.dtype.kind == "f":
+        bad |= ~np.isfinite(csr.values)
+    if not bad.any():
+        return
+    at = int(np.argmax(bad))
+    row = first_row + int(np.searchsorted(csr.indptr, at, side="right")) - 1
+    msg = (
+        f"expected finite weights >= 0, got {csr.values[at]} in document {row}, term {csr.indices[at]}; "
+        "clip or remove such weights first"
+    )
+    raise InputError(msg)
+
+
+def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    if len(pair) != 2:
+        msg = f"expected a query as (indices, values), got a sequence of {len(pair)} items"
+        raise InputError(msg)
+    indices = np.asarray(pair[0])
+    values = np.asarray(pair[1], dtype=np.float64)
+    if indices.size == 0:
+        indices = indices.astype(np.int64)
+    if indices.ndim != 1 or indices.shape != values.shape:
+        msg = f"expected indices and values of one length, got shapes {indices.shape} and {values.shape}"
+        raise InputError(msg)
+    if indices.dtype.kind not in "iu":
+        msg = f"expected integer term numbers in a query, got {indices.dtype}"
+        raise InputError(msg)
+    return indices.astype(np.int64), values
+
+
+def _mapping_to_arrays(
+    query: Mapping[Any, Any], lookup: TermLookup, num_terms: int
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Terms of a mapping; unknown words get numbers behind the vocabulary, so that the core counts them."""
+    numbers = np.empty(len(query), dtype=np.int64)
+    unknown = num_terms
+    for i, term in enumerate(query):
+        if isinstance(term, str):
+            if lookup is None:
+                msg = (
+                    f"expected term numbers, got the term {term!r}: this index stores no vocabulary; "
+                    "build it with terms=..."
+                )
+                raise InputError(msg)
+            number = lookup(term)
+            if number is None:
+                number, unknown = unknown, unknown + 1
+            numbers[i] = number
+        else:
+            numbers[i] = int(term)
+    return numbers, np.fromiter(query.values(), dtype=np.float64, count=len(query))
+
+
+def query_arrays(
+    query: object, lookup: TermLookup = None, num_terms: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the term numbers and weights of one query."""
+    if isinstance(query, Mapping):
+        return _mapping_to_arrays(query, lookup, num_terms)
+    if is_matrix(query):
+        csr = matrix_to_csr(query)
+        if csr.num_rows != 1:
+            msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
+            raise InputError(msg)
+        return csr.indices.astype(np.int64), csr.values.astype(np.float64)
+    if isinstance(query, (tuple, list)):
+        return _pair_to_arrays(query)
+    msg = (
+        "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), "
+        f"got {type(query).__name__}"
+    )
+    raise InputError(msg)
+
+
+def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) -> Csr:
+    """Return many queries as one CSR triple with int64 terms and float64 weights."""
+    if is_matrix(queries):
+        csr = matrix_to_csr(queries)
+        return Csr(csr.indptr, csr.indices.astype(np.int64), csr.values.astype(np.float64), csr.num_columns)
+    if isinstance(queries, (Mapping, str, bytes)) or not isinstance(queries, Iterable):
+        msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
+        raise InputError(msg)
+    parts = [query_arrays(query, lookup, num_terms) for query in queries]
+    indptr = np.zeros(len(parts) + 1, dtype=np.int64)
+    np.cumsum([len(terms) for terms, _ in parts], out=indptr[1:])
+    terms = np.concatenate([t for t, _ in parts]) if parts else np.empty(0, np.int64)
+    weights = np.concatenate([w for _, w in parts]) if parts else np.empty(0, np.float64)
+    return Csr(indptr, terms, weights, num_terms)

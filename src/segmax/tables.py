@@ -1,0 +1,147 @@
+"""Document ids and vocabulary: tables of numbers or text beside the engine, searched by dictionary on first use."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.errors import FormatError, InputError, UnknownIdError
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def text_arrays(prefix: str, values: list[str]) -> Arrays:
+    """Pack strings as UTF-8 bytes and offsets."""
+    encoded = [value.encode("utf-8") for value in values]
+    offsets = np.zeros(len(encoded) + 1, dtype=np.uint64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return {f"{prefix}_offset": offsets, f"{prefix}_text": np.frombuffer(b"".join(encoded), dtype=np.uint8)}
+
+
+class TextTable:
+    """Strings by number, decoded on demand, and numbers by string."""
+
+    def __init__(self, offsets: NDArray[np.uint64], text: NDArray[np.uint8], length: int) -> None:
+        ascending = len(offsets) == length + 1 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
+        if not ascending or int(offsets[-1]) != len(text):
+            msg = "the index is damaged: a table of strings has the wrong length; rebuild it or restore a copy"
+            raise FormatError(msg)
+        self._offsets = offsets
+        self._text = text
+        self._numbers: dict[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, number: int) -> str:
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        try:
+            return self._text[start:stop].tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            msg = "the index is damaged: a string is not UTF-8; rebuild it or restore a copy"
+            raise FormatError(msg) from error
+
+    def find(self, value: str) -> int | None:
+        """Return the number of a string, or None."""
+        if self._numbers is None:
+            self._numbers = {self[i]: i for i in range(len(self))}
+        return self._numbers.get(value)
+
+
+class DocIds:
+    """What the user calls the documents: row numbers, integers or strings."""
+
+    def __init__(self, num_docs: int, numbers: NDArray[np.int64] | None = None, texts: TextTable | None = None) -> None:
+        self._num_docs = num_docs
+        self._numbers = numbers
+        self._texts = texts
+        self._rows: dict[int, int] | None = None
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int) -> DocIds:
+        """Read the tables of an index."""
+        if "id_number" in arrays:
+            if len(arrays["id_number"]) != num_docs:
+                msg = "the index is damaged: id_number has the wrong length; rebuild it or restore a copy"
+                raise FormatError(msg)
+            return cls(num_docs, numbers=arrays["id_number"])
+        if "id_text" in arrays:
+            return cls(num_docs, texts=TextTable(arrays["id_offset"], arrays["id_text"], num_docs))
+        return cls(num_docs)
+
+    def id_of(self, row: int) -> int | str:
+        """Return the id of a row."""
+        if self._numbers is not None:
+            return int(self._numbers[row])
+        if self._texts is not None:
+            return self._texts[row]
+        return int(row)
+
+    def row_of(self, doc_id: int | str) -> int:
+        """Return the row of an id; raise UnknownIdError if there is none."""
+        row = self._find(doc_id)
+        if row is None:
+            msg = f"no document has the id {doc_id!r}"
+            raise UnknownIdError(msg)
+        return row
+
+    def _find(self, doc_id: int | str) -> int | None:
+        if self._texts is not None:
+            return self._texts.find(doc_id) if isinstance(doc_id, str) else None
+        if isinstance(doc_id, str):
+            return None
+        number = int(doc_id)
+        if self._numbers is None:
+            return number if 0 <= number < self._num_docs else None
+        if self._rows is None:
+            self._rows = {int(value): row for row, value in enumerate(self._numbers)}
+        return self._rows.get(number)
+
+
+def id_arrays(ids: Iterable[Any] | None, num_docs: int) -> Arrays:
+    """Check external ids (all integers or all strings, none twice) and pack them for storage."""
+    if ids is None:
+        return {}
+    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    if len(values) != num_docs:
+        msg = f"expected {num_docs} ids, one per document, got {len(values)}"
+        raise InputError(msg)
+    _check_unique(values, "id", "document")
+    if all(isinstance(value, str) for value in values):
+        return text_arrays("id", values)
+    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
+        try:
+            return {"id_number": np.array(values, dtype=np.int64)}
+        except OverflowError as error:
+            msg = "expected integer ids that fit 64 bits; pass larger ones as strings"
+            raise InputError(msg) from error
+    msg = f"expected ids to be all strings or all integers, got {', '.join(sorted({type(v).__name__ for v in values}))}"
+    raise InputError(msg)
+
+
+def term_arrays(terms: Iterable[str] | None, num_terms: int) -> Arrays:
+    """Check the vocabulary (a string per column, none twice) and pack it for storage."""
+    if terms is None:
+        return {}
+    values = list(terms)
+    if len(values) != num_terms:
+        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(values)}"
+        raise InputError(msg)
+    for number, value in enumerate(values):
+        if not isinstance(value, str):
+            msg = f"expected terms to be strings, got {type(value).__name__} at column {number}"
+            raise InputError(msg)
+    _check_unique(values, "term", "column")
+    return text_arrays("term", values)
+
+
+def _check_unique(values: list[Any], what: str, where: str) -> None:
+    seen: dict[Any, int] = {}
+    for number, value in enumerate(values):
+        first = seen.setdefault(value, number)
+        if first != number:
+            msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"
+            raise InputError(msg)

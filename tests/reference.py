@@ -1,0 +1,44 @@
+"""The slow twins: searches and decisions written to be obviously right."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+import segmax
+from segmax.params import SearchParams
+
+#: Every way to search that promises the results of exhaustive search.
+SAFE_METHODS: dict[str, SearchParams] = {
+    "exhaustive": segmax.Exhaustive(),
+    "maxscore": segmax.MaxScore(),
+    "maxscore, no seed": segmax.MaxScore(seed=False),
+    **{
+        f"{kind.__name__}, {documents}, seed {seed}, sweep {sweep}": kind(documents=documents, seed=seed, sweep=sweep)
+        for kind in (segmax.Anytime, segmax.ASC)
+        for documents in ("blocks", "maxscore")
+        for seed in (True, False)
+        for sweep in (True, False)
+    },
+    "asc by bound_sum": segmax.ASC(order="bound_sum", sweep=False),
+    "asc by bound_sum, eager": segmax.ASC(order="bound_sum", lazy=False, sweep=False),
+    "asc, eager": segmax.ASC(lazy=False, sweep=False),
+}
+
+
+def best(docs: sp.csr_matrix, query: dict[int, int], k: int) -> tuple[list[int], list[int]]:
+    """Rows and integer scores of the k best documents: score descending, row ascending, positive scores only."""
+    scores = [0] * docs.shape[0]
+    for row in range(docs.shape[0]):
+        start, stop = docs.indptr[row], docs.indptr[row + 1]
+        scores[row] = sum(
+            int(w) * query.get(int(t), 0) for t, w in zip(docs.indices[start:stop], docs.data[start:stop], strict=True)
+        )
+    order = sorted((row for row in range(len(scores)) if scores[row] > 0), key=lambda row: (-scores[row], row))[:k]
+    return order, [scores[row] for row in order]
+
+
+def as_query(rng: np.random.Generator, num_terms: int, size: int, largest: int = 40) -> dict[int, int]:
+    """A random query with whole weights."""
+    terms = rng.permutation(num_terms)[:size]
+    return {int(t): int(w) for t, w in zip(terms, rng.integers(1, largest + 1, len(terms)), strict=True)}

@@ -1,0 +1,288 @@
+"""Files: what is written, what survives a crash, what damage is noticed."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from conftest import random_docs
+
+import segmax
+from segmax import storage
+
+
+def tiny(value: int = 1, num_docs: int = 20) -> segmax.Index:
+    """A small index with ids and vocabulary, in memory."""
+    docs = random_docs(np.random.default_rng(value), num_docs, 6, 3.0, 9)
+    return segmax.build(
+        docs,
+        ids=[f"d{i}" for i in range(num_docs)],
+        terms=list("abcdef"),
+        clusters=np.arange(num_docs) % 3,
+        config=segmax.BuildConfig(num_segments=2),
+    )
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A small index on disk."""
+    tiny().save(tmp_path / "index")
+    return tmp_path / "index"
+
+
+def results(index: segmax.Index) -> list[tuple[object, float]]:
+    """Something to compare indexes by."""
+    return [tuple(hit) for hit in index.search({"a": 2, "b": 1, "f": 3}, k=50)]
+
+
+@pytest.mark.parametrize("preload", [False, True])
+@pytest.mark.parametrize("verify", [False, True])
+def test_saved_and_opened_gives_the_same(saved: Path, preload: bool, verify: bool) -> None:
+    """Mapped or read, checked or not, the index answers like the one in memory."""
+    with segmax.open(saved, preload=preload, verify=verify) as index:
+        assert results(index) == results(tiny())
+        assert index.path == saved
+    segmax.verify(saved)
+
+
+def test_build_writes_to_path(tmp_path: Path) -> None:
+    """build(path=...) returns the mapped index."""
+    docs = sp.csr_matrix([[1, 2], [3, 0]])
+    index = segmax.build(docs, path=tmp_path / "new")
+    assert index.path == tmp_path / "new"
+    assert sorted(p.name for p in (tmp_path / "new").iterdir())[0] == "block_max.1.bin"
+
+
+def test_same_seed_same_bytes(tmp_path: Path) -> None:
+    """Two builds of the same input are equal file by file."""
+    for name in ("one", "two"):
+        tiny().save(tmp_path / name)
+    files = sorted(p.name for p in (tmp_path / "one").iterdir())
+    assert files == sorted(p.name for p in (tmp_path / "two").iterdir())
+    for name in files:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_path_that_exists(saved: Path) -> None:
+    """An index is not replaced unless asked for, and building says so before the work."""
+    message = f"'{saved}' exists; choose another path, or pass overwrite=True to replace an index"
+    with pytest.raises(segmax.IndexExistsError) as error:
+        tiny(2).save(saved)
+    assert str(error.value) == message
+    with pytest.raises(segmax.IndexExistsError):
+        segmax.build(iter([]), path=saved)
+    tiny(2).save(saved, overwrite=True)
+    assert results(segmax.open(saved, verify=True)) == results(tiny(2))
+    assert len(list(saved.iterdir())) == len(list(storage.COMPONENTS)) - 1 + 1  # no id_number; meta.json
+
+
+def test_a_directory_that_is_no_index_is_never_touched(tmp_path: Path) -> None:
+    """overwrite=True replaces indexes only."""
+    (tmp_path / "precious.txt").write_text("keep")
+    with pytest.raises(segmax.IndexExistsError, match="is not a segmax index, so overwrite=True does not touch it"):
+        tiny().save(tmp_path, overwrite=True)
+    assert (tmp_path / "precious.txt").read_text() == "keep"
+
+
+def test_a_path_that_is_missing(tmp_path: Path) -> None:
+    """Nothing there: IndexNotFoundError, which is a FileNotFoundError."""
+    with pytest.raises(segmax.IndexNotFoundError) as error:
+        segmax.open(tmp_path / "nothing")
+    assert str(error.value) == (
+        f"there is no index at '{tmp_path / 'nothing'}'; check the path, or build one with segmax.build(..., path=...)"
+    )
+    with pytest.raises(FileNotFoundError, match="expected an existing directory to put the index in"):
+        tiny().save(tmp_path / "no" / "where")
+
+
+def test_a_path_that_is_not_an_index(tmp_path: Path) -> None:
+    """A directory without meta.json, a file, and somebody else's meta.json."""
+    with pytest.raises(segmax.FormatError, match=r"is not a segmax index: it has no meta.json"):
+        segmax.open(tmp_path)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(segmax.FormatError, match=r"is not a segmax index: it has no meta.json"):
+        segmax.open(tmp_path / "file")
+    (tmp_path / "meta.json").write_text('{"name": "other"}')
+    with pytest.raises(segmax.FormatError, match=r"is not a segmax index, or its meta.json is damaged"):
+        segmax.open(tmp_path)
+
+
+def test_a_newer_version(saved: Path) -> None:
+    """An index of a later format asks for a newer segmax."""
+    meta = (saved / "meta.json").read_text().replace('"version": 1', '"version": 2')
+    (saved / "meta.json").write_text(meta)
+    with pytest.raises(segmax.FormatError) as error:
+        segmax.open(saved)
+    assert str(error.value) == f"'{saved}' has format version 2, and this segmax reads 1 to 1; upgrade segmax"
+
+
+def test_a_missing_component(saved: Path) -> None:
+    """A file that meta.json names and that is not there."""
+    (saved / "posting_id.1.bin").unlink()
+    with pytest.raises(segmax.FormatError, match=r"posting_id.1.bin' is missing"):
+        segmax.open(saved)
+
+
+# --- damage ----------------------------------------------------------------------------------------------------------
+
+
+def each_damage(path: Path) -> list[tuple[Path, bytes]]:
+    """Every file of an index with its bytes."""
+    files = [(file, file.read_bytes()) for file in sorted(path.iterdir())]
+    assert sum(len(data) for _, data in files) <= 16_384
+    return files
+
+
+def test_every_flipped_byte_is_noticed_by_verify(saved: Path) -> None:
+    """open(verify=True) and verify raise FormatError for each byte changed; plain open raises it or searches."""
+    for file, data in each_damage(saved):
+        for at in range(len(data)):
+            file.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
+            with pytest.raises(segmax.FormatError):
+                segmax.open(saved, verify=True)
+            if at % 16 == 0:
+                with pytest.raises(segmax.FormatError):
+                    segmax.verify(saved)
+                try_to_search(saved)
+        file.write_bytes(data)
+    segmax.verify(saved)
+
+
+def test_every_truncation_is_noticed(saved: Path) -> None:
+    """A file that is shorter, by any number of bytes, or longer is never opened."""
+    for file, data in each_damage(saved):
+        for size in [*range(len(data)), len(data) + 1]:
+            file.write_bytes((data + b"\x00")[:size])
+            with pytest.raises(segmax.FormatError):
+                segmax.open(saved)
+        file.write_bytes(data)
+    segmax.verify(saved)
+
+
+def try_to_search(path: Path) -> None:
+    """Open without verification; if that works, every method must get through without a crash."""
+    try:
+        index = segmax.open(path)
+    except segmax.FormatError:
+        return
+    query = (np.arange(6), np.ones(6))
+    for params in (segmax.Exhaustive(), segmax.MaxScore(), segmax.Anytime(), segmax.ASC(sweep=False), segmax.ASC(documents="maxscore")):
+        index.search(query, k=5, params=params)
+    index.vectors(["d0", "d19"])
+    index.cluster_bounds(query)
+    index.explain(query, "d3")
+
+
+def test_a_checked_but_impossible_table_is_refused(tmp_path: Path) -> None:
+    """Right checksums do not make a table right: lengths and offsets are checked against each other."""
+    index = tiny()
+    arrays = dict(index._open_arrays)
+    arrays["term_first_posting"] = arrays["term_first_posting"][::-1].copy()
+    storage.save_index(tmp_path / "bad", arrays, index._meta, overwrite=False)
+    with pytest.raises(segmax.FormatError, match="term_first_posting does not ascend from 0"):
+        segmax.open(tmp_path / "bad")
+
+
+# --- interrupted writing ---------------------------------------------------------------------------------------------
+
+
+def in_child(work: Callable[[], None]) -> int:
+    """Run in a forked process; return its wait status."""
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    return os.waitpid(child, 0)[1]
+
+
+class KillAt:
+    """Kills the process just before its n-th step of writing."""
+
+    def __init__(self, step: int) -> None:
+        self.left = step
+
+    def wrap(self, function: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*args: object, **kwargs: object) -> object:
+            if self.left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+            self.left -= 1
+            return function(*args, **kwargs)
+
+        return wrapped
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("overwrite", [True, False])
+def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool) -> None:
+    """After SIGKILL anywhere, the old index opens, or the new one; where there was none, there is none or the new."""
+    old, new = results(tiny(1)), results(tiny(2))
+    replacement = tiny(2)
+    finished = False
+    for step in range(1000):
+        path = tmp_path / f"index{step}"
+        if overwrite:
+            tiny(1).save(path)
+
+        def work(path: Path = path, step: int = step) -> None:
+            kill = KillAt(step)
+            for name in ("open", "write", "fsync", "close"):
+                setattr(storage.os, name, kill.wrap(getattr(os, name)))
+            for name in ("replace", "unlink", "mkdir"):
+                setattr(Path, name, kill.wrap(getattr(Path, name)))
+            replacement.save(path, overwrite=overwrite)
+
+        status = in_child(work)
+        finished = os.WIFEXITED(status) and os.WEXITSTATUS(status) == 0
+        if overwrite:
+            assert results(segmax.open(path, verify=True)) in (old, new)
+        elif path.exists() and (path / "meta.json").exists():
+            assert results(segmax.open(path, verify=True)) == new
+        else:
+            with pytest.raises((segmax.FormatError, segmax.IndexNotFoundError)):
+                segmax.open(path)
+        # Whatever was left, the next build succeeds and cleans up.
+        replacement.save(path, overwrite=True)
+        assert results(segmax.open(path, verify=True)) == new
+        assert len({p.name.split(".")[1] for p in path.glob("*.bin")}) == 1
+        if finished:
+            break
+    assert finished
+    assert step > 50
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_disk_that_fills_up(tmp_path: Path) -> None:
+    """A write that fails raises WriteError, leaves nothing new, and the old index still opens."""
+    path = tmp_path / "index"
+    tiny(1).save(path)
+    before = sorted(p.name for p in path.iterdir())
+    large = tiny(2, num_docs=2000)
+    for limit in (0, 100, 1_000, 3_000):
+
+        def work(limit: int = limit) -> None:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+            with pytest.raises(segmax.WriteError) as error:
+                large.save(path, overwrite=True)
+            assert str(error.value) == (
+                f"could not write the index to '{path}' (File too large): nothing was changed; "
+                "make room or choose another path"
+            )
+            with pytest.raises(segmax.WriteError):
+                large.save(tmp_path / "fresh")
+
+        assert in_child(work) == 0
+        assert sorted(p.name for p in path.iterdir()) == before
+        assert results(segmax.open(path, verify=True)) == results(tiny(1))
+        assert not (tmp_path / "fresh").exists()
