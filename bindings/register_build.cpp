@@ -39,9 +39,11 @@ nb::object padded(PaddedVector<T>&& values) {
 }
 
 template <class Code>
-nb::dict build(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& terms, const Array<Code>& codes,
-               std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first, const Array<std::uint32_t>& rows,
-               const Array<std::uint32_t>& segments, std::uint32_t num_segments) {
+nb::typed<nb::dict, nb::str, nb::object> build(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& terms,
+                                               const Array<Code>& codes, std::uint32_t num_terms,
+                                               const Array<std::uint32_t>& cluster_first,
+                                               const Array<std::uint32_t>& rows, const Array<std::uint32_t>& segments,
+                                               std::uint32_t num_segments) {
     const CodedDocs<Code> docs = coded_docs(indptr, terms, codes, num_terms);
     BuiltArrays<Code> built;
     run_interruptible([&] {
@@ -63,7 +65,7 @@ nb::dict build(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& te
     out["block_max"] = padded(std::move(built.block_max));
     out["posting_id"] = padded(std::move(built.posting_id));
     out["posting_code"] = padded(std::move(built.posting_code));
-    return out;
+    return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
 }
 
 }  // namespace

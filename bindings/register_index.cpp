@@ -86,16 +86,24 @@ nb::object cluster_sizes(const PyIndex& self) {
 void register_index(nb::module_& module) {
     using namespace nb::literals;
     nb::class_<PyIndex>(module, "Index", "A checked view of the arrays of an index; immutable, safe to share.")
-        .def("__init__", &init_index, "num_docs"_a, "num_terms"_a, "num_segments"_a, "code_bytes"_a, "arrays"_a)
+        .def("__init__", &init_index,
+             nb::sig("def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, "
+                     "arrays: dict[str, numpy.typing.NDArray[typing.Any]]) -> None"),
+             "num_docs"_a, "num_terms"_a, "num_segments"_a, "code_bytes"_a, "arrays"_a)
         .def_prop_ro("num_docs", [](const PyIndex& self) { return self.get().num_docs(); })
         .def_prop_ro("num_terms", [](const PyIndex& self) { return self.get().num_terms(); })
         .def_prop_ro("num_segments", [](const PyIndex& self) { return self.get().num_segments(); })
         .def_prop_ro("num_clusters", [](const PyIndex& self) { return self.get().num_clusters(); })
         .def_prop_ro("num_chunks", [](const PyIndex& self) { return self.get().num_chunks(); })
         .def_prop_ro("num_blocks", [](const PyIndex& self) { return self.get().num_blocks(); })
-        .def("vectors", &vectors, "rows"_a, "The stored documents as (indptr, terms, codes).")
+        .def("vectors", &vectors,
+             nb::sig("def vectors(self, rows: numpy.typing.NDArray[numpy.int64]) -> "
+                     "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], "
+                     "numpy.typing.NDArray[numpy.uint32]]"),
+             "rows"_a, "The stored documents as (indptr, terms, codes).")
         .def("cluster_of", &cluster_of, "row"_a, "The cluster that a document is in.")
-        .def("cluster_sizes", &cluster_sizes, "The number of documents in every cluster.");
+        .def("cluster_sizes", &cluster_sizes, nb::sig("def cluster_sizes(self) -> numpy.typing.NDArray[numpy.uint32]"),
+             "The number of documents in every cluster.");
 }
 
 }  // namespace segmax::bindings

@@ -256,14 +256,41 @@ void register_search(nb::module_& module) {
         .def_rw("sweep", &SearchParams::sweep)
         .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
     auto index = nb::borrow<nb::class_<PyIndex>>(module.attr("Index"));
-    index.def("search_batch", &search_batch, "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
+    index.def("search_batch", &search_batch,
+              nb::sig("def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: "
+                      "numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
+                      "k: int, params: SearchParams, threads: int) -> tuple[numpy.typing.NDArray[numpy.int64], "
+                      "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64], "
+                      "numpy.typing.NDArray[numpy.uint64]]"),
+              "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
               "All queries: (rows, scores, counts, stats), padded with row -1 and score 0.");
-    index.def("trace", &trace, "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
-              "One query: (rows, scores, stats, trace columns, watched document, scale).");
-    index.def("score", &score, "terms"_a, "weights"_a, "rows"_a, "The score of each row for one query.");
-    index.def("cluster_bounds", &bounds, "terms"_a, "weights"_a,
+    index.def(
+        "trace", &trace,
+        nb::sig("def trace(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                "numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams, "
+                "watch_row: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], "
+                "numpy.typing.NDArray[numpy.uint64], dict[str, numpy.typing.NDArray[typing.Any]], tuple[int, int, "
+                "int], float]"),
+        "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
+        "One query: (rows, scores, stats, trace columns, watched document, scale).");
+    index.def("score", &score,
+              nb::sig("def score(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                      "numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> "
+                      "numpy.typing.NDArray[numpy.float64]"),
+              "terms"_a, "weights"_a, "rows"_a, "The score of each row for one query.");
+    index.def("cluster_bounds", &bounds,
+              nb::sig("def cluster_bounds(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                      "numpy.typing.NDArray[numpy.float64]) -> "
+                      "tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], "
+                      "numpy.typing.NDArray[numpy.uint64], "
+                      "numpy.typing.NDArray[numpy.uint64], float]"),
+              "terms"_a, "weights"_a,
               "(BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.");
-    index.def("prepare", &prepare, "terms"_a, "weights"_a,
+    index.def("prepare", &prepare,
+              nb::sig("def prepare(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                      "numpy.typing.NDArray[numpy.float64]) -> "
+                      "tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float, bool]"),
+              "terms"_a, "weights"_a,
               "The integer form of a query: (terms, weights, scale, whether sums need 64 bits).");
 }
 

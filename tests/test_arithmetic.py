@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference import SAFE_METHODS
 
 import segmax
+from reference import SAFE_METHODS
 
 
 @pytest.mark.parametrize("bits", [8, 16])
@@ -17,7 +17,9 @@ def test_long_queries_at_the_largest_codes(num_terms: int, bits: int) -> None:
     largest = 2**bits - 1
     weight = 32_767
     docs = sp.csr_matrix(np.vstack([np.full(num_terms, largest), np.full(num_terms, largest), np.full(num_terms, 1)]))
-    index = segmax.build(docs, clusters=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2))
+    index = segmax.build(
+        docs, clusters=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2)
+    )
     query = (np.arange(num_terms), np.full(num_terms, weight))
     expected = [largest * weight * num_terms, largest * weight * num_terms, weight * num_terms]
     for name, params in SAFE_METHODS.items():
@@ -34,7 +36,12 @@ def test_many_segments_at_the_largest_codes() -> None:
     """The sum of segment maxima is stored exactly for more segments than 16 bits hold sums of."""
     num_segments = 600
     docs = sp.csr_matrix(np.full((num_segments, 1), 255))
-    index = segmax.build(docs, clusters=np.zeros(num_segments, int), segments=np.arange(num_segments), config=segmax.BuildConfig(num_segments=num_segments))
+    index = segmax.build(
+        docs,
+        clusters=np.zeros(num_segments, int),
+        segments=np.arange(num_segments),
+        config=segmax.BuildConfig(num_segments=num_segments),
+    )
     assert index.cluster_bounds({0: 32_767}).avg_bound.tolist() == [255 * 32_767]
     trace = index.search({0: 32_767}, k=1, params=segmax.ASC(order="bound_sum", mu=0.9), trace=True).trace
     assert trace is not None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import random_docs
-from reference import as_query, best
 
 import segmax
+from conftest import random_docs
+from reference import as_query, best
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,12 @@ def test_lazy_segments_take_the_decisions_of_the_plain_rule(
         query = as_query(rng, 120, 7)
         for documents in ("blocks", "maxscore"):
             runs = [
-                index.search(query, k=10, params=segmax.ASC(mu=mu, eta=eta, order=order, lazy=lazy, documents=documents), trace=True)
+                index.search(
+                    query,
+                    k=10,
+                    params=segmax.ASC(mu=mu, eta=eta, order=order, lazy=lazy, documents=documents),
+                    trace=True,
+                )
                 for lazy in (True, False)
             ]
             lazy, plain = ([(e.cluster, e.decision, e.threshold) for e in run.trace] for run in runs)
@@ -53,7 +58,7 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
         assert [bounds.max_bound[c] for c in order] == sorted((bounds.max_bound[c] for c in order), reverse=True)
         for entry in trace:
             largest, mean = bounds.max_bound[entry.cluster], bounds.avg_bound[entry.cluster]
-            rule = 0 < entry.threshold and largest <= entry.threshold / mu and mean <= entry.threshold / eta
+            rule = entry.threshold > 0 and largest <= entry.threshold / mu and mean <= entry.threshold / eta
             tied = mu == 1.0 and largest == entry.threshold
             if not tied:
                 assert (entry.decision != "visited") == rule
@@ -73,7 +78,7 @@ def budget_params(times_ms: list[float], **limits: float) -> segmax._core.Search
 def run_core(index: segmax.Index, query: dict[int, int], core: segmax._core.SearchParams) -> tuple:
     """One query through the core: rows, scores, stats."""
     terms, weights = segmax.sparse.query_arrays(query)
-    return index._core.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
+    return index._engine.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +137,13 @@ def test_statistics_add_up(collection: tuple) -> None:
         for _ in range(20):
             query = as_query(rng, 120, 6) | {500: 1, 501: 2}
             stats = index.search(query, k=10, params=params).stats
-            fates = (stats.clusters_visited, stats.clusters_pruned, stats.clusters_tied, stats.clusters_stopped, stats.clusters_zero)
+            fates = (
+                stats.clusters_visited,
+                stats.clusters_pruned,
+                stats.clusters_tied,
+                stats.clusters_stopped,
+                stats.clusters_zero,
+            )
             assert sum(fates) == index.num_clusters
             assert stats.unknown_terms == 2
             assert stats.elapsed_ns > 0

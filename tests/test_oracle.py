@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import random_docs
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from reference import SAFE_METHODS, as_query, best
 
 import segmax
+from conftest import random_docs
+from reference import SAFE_METHODS, as_query, best
 
 
 def check(index: segmax.Index, docs: sp.csr_matrix, query: dict[int, int], k: int, names: list[str]) -> None:
@@ -30,7 +30,9 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
     num_terms = draw(st.sampled_from([1, 2, 5, 40]))
     largest = draw(st.sampled_from([1, 2, 255]))  # 1: all weights equal, so that everything ties
     bits = draw(st.sampled_from([8, 16]))
-    docs = random_docs(rng, num_docs, num_terms, draw(st.sampled_from([0.5, 3.0, 8.0])), largest * (257 if bits == 16 else 1))
+    docs = random_docs(
+        rng, num_docs, num_terms, draw(st.sampled_from([0.5, 3.0, 8.0])), largest * (257 if bits == 16 else 1)
+    )
     kind = draw(st.sampled_from(["one", "few", "gaps", "own", "sizes"]))
     labels = {
         "one": lambda: np.zeros(num_docs, int),
@@ -39,7 +41,9 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
         "own": lambda: np.arange(num_docs)[::-1],
         "sizes": lambda: np.sqrt(np.arange(num_docs)).astype(int),
     }[kind]()
-    config = segmax.BuildConfig(num_segments=draw(st.sampled_from([1, 2, 8, 30])), bits=bits, seed=draw(st.integers(0, 9)))
+    config = segmax.BuildConfig(
+        num_segments=draw(st.sampled_from([1, 2, 8, 30])), bits=bits, seed=draw(st.integers(0, 9))
+    )
     query = as_query(rng, num_terms + 2, draw(st.integers(0, 12)), draw(st.sampled_from([1, 40, 32767])))
     k = draw(st.sampled_from([1, 2, 3, 10, 16, 100, num_docs, num_docs + 5]))
     return docs, labels, config, query, k
@@ -89,7 +93,9 @@ def test_clusters_of_more_than_65536_documents(rng: np.random.Generator) -> None
 @pytest.mark.parametrize("k", [10, 100])
 def test_exactly_k_documents_that_all_score_the_seed(k: int) -> None:
     """A threshold seed equal to the final θ prunes none of the k documents that reach it."""
-    docs = sp.vstack([sp.csr_matrix(([5], ([0], [0])), shape=(1, 2))] * k + [sp.csr_matrix(([4], ([0], [0])), shape=(1, 2))] * 300).tocsr()
+    docs = sp.vstack(
+        [sp.csr_matrix(([5], ([0], [0])), shape=(1, 2))] * k + [sp.csr_matrix(([4], ([0], [0])), shape=(1, 2))] * 300
+    ).tocsr()
     labels = np.arange(docs.shape[0]) % 7
     index = segmax.build(docs[::-1].tocsr(), clusters=labels)
     check(index, docs[::-1].tocsr(), {0: 3}, k, list(SAFE_METHODS))
@@ -127,7 +133,12 @@ for _ in range(20):
         hits = index.search(query, k=15, params=params)
         assert hits.rows.tolist() == rows and hits.scores.tolist() == scores
 """
-    result = subprocess.run([sys.executable, "-c", program], env={**__import__("os").environ, "SEGMAX_SIMD": simd}, capture_output=True, text=True)
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**__import__("os").environ, "SEGMAX_SIMD": simd},
+        capture_output=True,
+        text=True,
+    )
     if "which this CPU or build does not have" in result.stderr:
         pytest.skip(f"this CPU has no {simd}")
     assert result.returncode == 0, result.stderr

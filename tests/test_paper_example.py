@@ -60,7 +60,12 @@ def test_bounds_are_as_printed(index: segmax.Index) -> None:
 def test_decisions_are_as_printed(index: segmax.Index, documents: str) -> None:
     """Anytime prunes cluster 1, Anytime* 1 and 2, ASC 1 and 3."""
     assert decisions(index, segmax.Anytime(documents=documents)) == {1: "pruned", 2: "kept", 3: "kept", 4: "kept"}
-    assert decisions(index, segmax.Anytime(mu=0.9, documents=documents)) == {1: "pruned", 2: "pruned", 3: "kept", 4: "kept"}
+    assert decisions(index, segmax.Anytime(mu=0.9, documents=documents)) == {
+        1: "pruned",
+        2: "pruned",
+        3: "kept",
+        4: "kept",
+    }
     assert decisions(index, segmax.ASC(mu=0.9, documents=documents)) == {1: "pruned", 2: "kept", 3: "pruned", 4: "kept"}
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import random_docs
-from reference import as_query
 
 import segmax
+from conftest import random_docs
+from reference import as_query
 
 MUS = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 
@@ -50,7 +50,7 @@ def test_proposition_2_in_the_direction_that_is_true(collection: tuple, eta: flo
             hits = index.search(query, k=10, params=segmax.ASC(mu=mu, eta=eta), trace=True)
             for entry in hits.trace:
                 largest = bounds.max_bound[entry.cluster]
-                if entry.decision == "visited" and 0 < entry.threshold and largest <= entry.threshold / mu:
+                if entry.decision == "visited" and entry.threshold > 0 and largest <= entry.threshold / mu:
                     kept += 1
                     gap = largest - bounds.avg_bound[entry.cluster]
                     assert gap < (1 / mu - 1 / eta) * entry.threshold

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import random_docs
 
 import segmax
+from conftest import random_docs
 from segmax import storage
 
 
@@ -175,7 +175,13 @@ def try_to_search(path: Path) -> None:
     except segmax.FormatError:
         return
     query = (np.arange(6), np.ones(6))
-    for params in (segmax.Exhaustive(), segmax.MaxScore(), segmax.Anytime(), segmax.ASC(sweep=False), segmax.ASC(documents="maxscore")):
+    for params in (
+        segmax.Exhaustive(),
+        segmax.MaxScore(),
+        segmax.Anytime(),
+        segmax.ASC(sweep=False),
+        segmax.ASC(documents="maxscore"),
+    ):
         index.search(query, k=5, params=params)
     index.vectors(["d0", "d19"])
     index.cluster_bounds(query)

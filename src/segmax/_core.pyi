@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 import enum
-from typing import Annotated, overload
+from typing import Annotated, Any, overload
 
 import numpy
+import numpy.typing
 from numpy.typing import NDArray
 
 class CoreFormatError(ValueError):
@@ -49,7 +50,7 @@ def build_arrays(
     rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
-) -> dict: ...
+) -> dict[str, object]: ...
 @overload
 def build_arrays(
     indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -60,13 +61,20 @@ def build_arrays(
     rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
-) -> dict:
+) -> dict[str, object]:
     """The arrays of an index, by name; term_scale is the caller's."""
 
 class Index:
     """A checked view of the arrays of an index; immutable, safe to share."""
 
-    def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, arrays: dict) -> None: ...
+    def __init__(
+        self,
+        num_docs: int,
+        num_terms: int,
+        num_segments: int,
+        code_bytes: int,
+        arrays: dict[str, numpy.typing.NDArray[Any]],
+    ) -> None: ...
     @property
     def num_docs(self) -> int: ...
     @property
@@ -80,63 +88,79 @@ class Index:
     @property
     def num_blocks(self) -> int: ...
     def vectors(
-        self, rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)]
-    ) -> tuple:
+        self, rows: numpy.typing.NDArray[numpy.int64]
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32]
+    ]:
         """The stored documents as (indptr, terms, codes)."""
 
     def cluster_of(self, row: int) -> int:
         """The cluster that a document is in."""
 
-    def cluster_sizes(self) -> object:
+    def cluster_sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
         """The number of documents in every cluster."""
 
     def search_batch(
         self,
-        indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        terms: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
         k: int,
         params: SearchParams,
         threads: int,
-    ) -> tuple:
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
         """
         All queries: (rows, scores, counts, stats), padded with row -1 and score 0.
         """
 
     def trace(
         self,
-        terms: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
         k: int,
         params: SearchParams,
         watch_row: int,
-    ) -> tuple:
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.uint64],
+        dict[str, numpy.typing.NDArray[Any]],
+        tuple[int, int, int],
+        float,
+    ]:
         """
         One query: (rows, scores, stats, trace columns, watched document, scale).
         """
 
     def score(
         self,
-        terms: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        rows: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    ) -> object:
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        rows: numpy.typing.NDArray[numpy.int64],
+    ) -> numpy.typing.NDArray[numpy.float64]:
         """The score of each row for one query."""
 
     def cluster_bounds(
-        self,
-        terms: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    ) -> tuple:
+        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        float,
+    ]:
         """
         (BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.
         """
 
     def prepare(
-        self,
-        terms: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    ) -> tuple:
+        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
+    ) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float, bool]:
         """
         The integer form of a query: (terms, weights, scale, whether sums need 64 bits).
         """

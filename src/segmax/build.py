@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -169,4 +169,4 @@ def _arrays(
     cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
     args = (docs.indptr, docs.indices, docs.values, docs.num_columns)
     _core.order_by_similarity(*args, cluster_first, rows, threads)
-    return _core.build_arrays(*args, cluster_first, rows, segments, num_segments)
+    return cast(dict[str, NDArray[Any]], _core.build_arrays(*args, cluster_first, rows, segments, num_segments))

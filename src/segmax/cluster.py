@@ -71,7 +71,8 @@ def _sketch(docs: Csr, rng: np.random.Generator) -> NDArray[np.float32]:
 
 def _normalized(points: NDArray[np.float32]) -> NDArray[np.float32]:
     norms = np.linalg.norm(points, axis=1, keepdims=True)
-    return np.divide(points, norms, out=points, where=norms > 0)
+    np.divide(points, norms, out=points, where=norms > 0)
+    return points
 
 
 def _nearest(points: NDArray[np.float32], centroids: NDArray[np.float32]) -> NDArray[np.int64]:

@@ -79,22 +79,22 @@ class Index:
     @property
     def num_docs(self) -> int:
         """The number of documents."""
-        return self._core.num_docs
+        return self._engine.num_docs
 
     @property
     def num_terms(self) -> int:
         """The number of columns of the vectors."""
-        return self._core.num_terms
+        return self._engine.num_terms
 
     @property
     def num_clusters(self) -> int:
         """The number of clusters; labels that no document has do not count."""
-        return self._core.num_clusters
+        return self._engine.num_clusters
 
     @property
     def num_segments(self) -> int:
         """The number of segments per cluster."""
-        return self._core.num_segments
+        return self._engine.num_segments
 
     @property
     def num_postings(self) -> int:
@@ -122,7 +122,7 @@ class Index:
 
     def cluster_sizes(self) -> NDArray[np.uint32]:
         """Return the number of documents in each cluster."""
-        return self._core.cluster_sizes()
+        return self._engine.cluster_sizes()
 
     def __len__(self) -> int:
         return self.num_docs
@@ -202,12 +202,12 @@ class Index:
         _check_k(k)
         used = params or ASC()
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
-        cluster = self._core.cluster_of(row)
+        cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
             doc_id=doc_id,
             row=row,
-            score=float(self._core.score(terms, weights, np.array([row]))[0]),
+            score=float(self._engine.score(terms, weights, np.array([row]))[0]),
             cluster=cluster,
             label=int(self._labels[cluster]),
             bounds=bounds,
@@ -221,7 +221,7 @@ class Index:
         """Return the score of each given document for one query, 0 where they share no term."""
         terms, weights = query_arrays(query, self._lookup, self.num_terms)
         try:
-            return self._core.score(terms, weights, self._rows_of(doc_ids))
+            return self._engine.score(terms, weights, self._rows_of(doc_ids))
         except ValueError as error:
             raise InputError(str(error)) from error
 
@@ -235,7 +235,7 @@ class Index:
 
     def vectors(self, doc_ids: Iterable[DocId]) -> sp.csr_matrix:
         """Return many documents as the index holds them, a CSR row each; cheaper than one by one."""
-        indptr, terms, codes = self._core.vectors(self._rows_of(doc_ids))
+        indptr, terms, codes = self._engine.vectors(self._rows_of(doc_ids))
         weights = codes * self._open_arrays["term_scale"][terms]
         return sp.csr_matrix((weights, terms, indptr), shape=(len(indptr) - 1, self.num_terms))
 
@@ -270,7 +270,7 @@ class Index:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     @property
-    def _core(self) -> _core.Index:
+    def _engine(self) -> _core.Index:
         if self._handle is None:
             msg = "the index is closed; open it again with segmax.open"
             raise IndexClosedError(msg)
@@ -278,7 +278,7 @@ class Index:
 
     @property
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        _ = self._core
+        _ = self._engine
         assert self._arrays is not None  # closed together with the handle
         return self._arrays
 
@@ -299,7 +299,7 @@ class Index:
         threads: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.uint64]]:
         try:
-            return self._core.search_batch(indptr, terms, weights, k, params, threads)
+            return self._engine.search_batch(indptr, terms, weights, k, params, threads)
         except IndexClosedError:
             raise
         except ValueError as error:
@@ -310,7 +310,7 @@ class Index:
     ) -> tuple[Hits, tuple[int, float, float]]:
         """Search with a trace, watching what happens to one row: (hits, (fate, bound, θ))."""
         try:
-            rows, scores, stats, columns, watched, scale = self._core.trace(terms, weights, k, params, row)
+            rows, scores, stats, columns, watched, scale = self._engine.trace(terms, weights, k, params, row)
         except IndexClosedError:
             raise
         except ValueError as error:
@@ -335,16 +335,16 @@ class Index:
 
     def _bounds(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> ClusterBounds:
         try:
-            bound_sum, max_bound, segment_sum, best, scale = self._core.cluster_bounds(terms, weights)
+            bound_sum, max_bound, segment_sum, best, scale = self._engine.cluster_bounds(terms, weights)
         except IndexClosedError:
             raise
         except ValueError as error:
             raise InputError(str(error)) from error
         return ClusterBounds(
-            bound_sum=bound_sum * scale,
-            max_bound=max_bound * scale,
-            avg_bound=segment_sum / self.num_segments * scale,
-            best_score=best * scale,
+            bound_sum=bound_sum.astype(np.float64) * scale,
+            max_bound=max_bound.astype(np.float64) * scale,
+            avg_bound=segment_sum.astype(np.float64) / self.num_segments * scale,
+            best_score=best.astype(np.float64) * scale,
         )
 
 

@@ -40,6 +40,8 @@ def _is_torch(value: object) -> bool:
 def _from_torch(tensor: Any) -> sp.csr_matrix:
     """Convert a sparse (COO or CSR) or dense tensor of one or two dimensions."""
     tensor = tensor.detach().cpu()
+    if str(tensor.dtype) in ("torch.float16", "torch.bfloat16"):
+        tensor = tensor.float()  # scipy has no half precision
     if tensor.dim() == 1:
         tensor = tensor.unsqueeze(0)
     layout = str(tensor.layout)
@@ -90,8 +92,8 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     _check_weights(csr, first_row)
     matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
     values = csr.values
-    if values.dtype == np.float16 or values.dtype == np.bool_:
-        matrix = matrix.astype(np.float32)
+    if values.dtype == np.bool_:
+        matrix = matrix.astype(np.uint8)
     elif values.dtype.kind in "iu" and not matrix.has_canonical_format:
         matrix = matrix.astype(np.int64)  # sums of repeated terms must not wrap
     if not matrix.has_canonical_format or (matrix.data == 0).any():

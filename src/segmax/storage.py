@@ -171,7 +171,7 @@ def _undo(path: Path, written: list[Path], *, created: bool) -> None:
 
 
 def _write_component(path: Path, array: NDArray[Any]) -> dict[str, Any]:
-    data = memoryview(np.ascontiguousarray(array)).cast("B") if array.nbytes else memoryview(b"")
+    data = np.ascontiguousarray(array).view(np.uint8).data if array.nbytes else memoryview(b"")
     crc = _crc32(data)
     _write_file(path, [data, _footer(len(data), crc)])
     return {"file": path.name, "bytes": len(data), "crc32": f"{crc:08x}"}
@@ -285,7 +285,7 @@ def _open_component(path: Path, length: int, crc: int, *, preload: bool) -> memo
         if size != length + FOOTER_BYTES:
             raise _damaged(f"'{path.name}' has {size} bytes and should have {length + FOOTER_BYTES}")
         if preload:
-            whole = memoryview(np.fromfile(file, dtype=np.uint8))
+            whole = np.fromfile(file, dtype=np.uint8).data
         else:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     if whole[length:] != _footer(length, crc):

@@ -1,6 +1,8 @@
 #include "segmax/index/index.hpp"
 
 #include <algorithm>
+#include <atomic>
+#include <cmath>
 #include <string>
 
 #include "segmax/base/errors.hpp"
@@ -18,9 +20,14 @@ bool is_ascending_from_zero(std::span<const T> offsets) {
     return !offsets.empty() && offsets.front() == 0 && std::is_sorted(offsets.begin(), offsets.end());
 }
 
+std::uint64_t next_serial() {
+    static std::atomic<std::uint64_t> last{0};
+    return ++last;
+}
+
 }  // namespace
 
-Index::Index(const IndexArrays& arrays) : arrays_(arrays) {
+Index::Index(const IndexArrays& arrays) : arrays_(arrays), serial_(next_serial()) {
     check_tables();
     check_terms();
     derive_rows();
@@ -78,7 +85,7 @@ void Index::check_terms() {
         block_max_offset_[term] = blocks;
         narrow_pairs += is_wide(term) ? 0 : pairs;
         blocks += is_head(term) ? num_blocks() : 0;
-        require(a.term_scale[term] > 0 && a.term_scale[term] < 1e300, "a term's scale is not a positive number");
+        require(a.term_scale[term] > 0 && std::isfinite(a.term_scale[term]), "a term's scale is not a positive number");
     }
     const std::uint64_t pairs = a.term_first_pair.back();
     const std::uint64_t postings = a.term_first_posting.back();

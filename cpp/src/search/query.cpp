@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -9,9 +10,10 @@ namespace segmax {
 
 namespace {
 
+/// Weights in extended precision: a huge weight times a huge scale must not become infinite.
 struct RealTerm {
     std::int64_t term;
-    double weight;
+    long double weight;
 };
 
 std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::span<const double> weights) {
@@ -62,7 +64,7 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
     PreparedQuery query;
     std::vector<RealTerm> known = merged_terms(terms, weights);
     bool whole = true;
-    double largest = 0;
+    long double largest = 0;
     std::erase_if(known, [&](RealTerm& t) {
         const bool unknown = t.term >= index.num_terms() || index.num_postings(static_cast<std::uint32_t>(t.term)) == 0;
         query.unknown_terms += unknown ? 1 : 0;
@@ -76,10 +78,11 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
     const auto quantize = [&](double levels) {
         query.terms.clear();
         for (const RealTerm& t : known) {
-            const double value = whole ? t.weight : std::max(1.0, std::nearbyint(t.weight / largest * levels));
+            const long double value = whole ? t.weight : std::max(1.0L, std::nearbyint(t.weight / largest * levels));
             query.terms.push_back({static_cast<std::uint32_t>(t.term), static_cast<std::uint32_t>(value)});
         }
-        query.scale = whole ? 1.0 : largest / levels;
+        // Never 0, however small the weights: a result has a positive score.
+        query.scale = whole ? 1.0 : std::max(static_cast<double>(largest / levels), std::numeric_limits<double>::min());
         query.max_score = max_score_of(index, query.terms);
         return whole || !query.needs_64_bits();
     };

@@ -1,5 +1,7 @@
 #include "segmax/search/search.hpp"
 
+#include <stdexcept>
+
 #include "segmax/search/cluster_search.hpp"
 #include "segmax/search/exhaustive.hpp"
 #include "segmax/search/maxscore.hpp"
@@ -9,8 +11,12 @@ namespace segmax {
 namespace {
 
 template <class Code, class Acc>
-Scratch<Code, Acc>& thread_scratch() {
+Scratch<Code, Acc>& thread_scratch(const Index& index) {
     thread_local Scratch<Code, Acc> scratch;
+    if (scratch.owner != index.serial()) {
+        std::fill(scratch.accumulators.begin(), scratch.accumulators.end(), Acc{0});
+        scratch.owner = index.serial();
+    }
     return scratch;
 }
 
@@ -31,7 +37,7 @@ Acc seed_of(const Index& index, const PreparedQuery& query, std::size_t k) {
 template <class Code, class Acc>
 void search_as(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
                SearchResult& result) {
-    auto& scratch = thread_scratch<Code, Acc>();
+    auto& scratch = thread_scratch<Code, Acc>(index);
     Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
     const std::uint64_t start = context.now();
     scratch.top.reset(std::min<std::size_t>(k, index.num_docs()));
@@ -39,19 +45,14 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
     const bool seeded = params.seed && !params.is_limited() && params.method != Method::exhaustive;
     context.seed = seeded ? seed_of<Code, Acc>(index, query, k) : 0;
     result.stats.unknown_terms = query.unknown_terms;
-    try {
-        if (!query.terms.empty()) {
-            if (params.method == Method::exhaustive) {
-                search_exhaustive(context);
-            } else if (params.method == Method::maxscore) {
-                search_maxscore(context);
-            } else {
-                ClusterSearch<Code, Acc>(context, start).run();
-            }
+    if (!query.terms.empty()) {
+        if (params.method == Method::exhaustive) {
+            search_exhaustive(context);
+        } else if (params.method == Method::maxscore) {
+            search_maxscore(context);
+        } else {
+            ClusterSearch<Code, Acc>(context, start).run();
         }
-    } catch (...) {
-        std::fill(scratch.accumulators.begin(), scratch.accumulators.end(), Acc{0});
-        throw;
     }
     result.rows.resize(scratch.top.size());
     result.scores.resize(scratch.top.size());
@@ -110,7 +111,7 @@ AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
         using Acc = decltype(acc);
         SearchParams params;
         SearchResult result;
-        auto& scratch = thread_scratch<Code, Acc>();
+        auto& scratch = thread_scratch<Code, Acc>(index);
         Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
         scratch.view.open(index, query);
         ClusterBounds<Code, Acc> bounds(context);

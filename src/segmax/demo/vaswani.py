@@ -67,7 +67,7 @@ def load() -> Collection:
 
 
 def _count_terms(bm25s: Any, texts: list[str], vocabulary: dict[str, int]) -> sp.csr_matrix:
-    """Queries as counts of their words; words that no document has are left out."""
+    """Return queries as counts of their words; words that no document has are left out."""
     words = bm25s.tokenize(texts, stopwords="en", return_ids=False, show_progress=False)
     columns = [[vocabulary[word] for word in query if word in vocabulary] for query in words]
     indptr = np.cumsum([0, *map(len, columns)])

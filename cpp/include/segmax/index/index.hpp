@@ -48,6 +48,8 @@ public:
     explicit Index(const IndexArrays& arrays);
 
     const IndexArrays& arrays() const { return arrays_; }
+    /// A number that no other index of this process has or had.
+    std::uint64_t serial() const { return serial_; }
     std::uint32_t num_docs() const { return arrays_.num_docs; }
     std::uint32_t num_terms() const { return arrays_.num_terms; }
     std::uint32_t num_segments() const { return arrays_.num_segments; }
@@ -113,6 +115,7 @@ private:
     void derive_rows();
 
     IndexArrays arrays_;
+    std::uint64_t serial_;
     std::uint32_t num_clusters_ = 0;
     std::uint32_t num_chunks_ = 0;
     std::uint32_t num_positions_ = 0;

@@ -21,6 +21,8 @@ namespace segmax {
 /// Memory reused from query to query; one per thread. Accumulators are all zero between uses.
 template <class Code, class Acc>
 struct Scratch {
+    /// The index last searched. Damaged postings may leave dirt in the accumulators; it must not reach another index.
+    std::uint64_t owner = 0;
     QueryView<Code> view;
     TopK<Acc> top;
     std::vector<Acc> accumulators = std::vector<Acc>(kWindowDocs + kBlockDocs, 0);
@@ -67,7 +69,9 @@ struct Context {
 template <class Acc>
 std::uint64_t scaled_threshold(Acc threshold, double factor) {
     if (factor == 1.0) return threshold;
-    return static_cast<std::uint64_t>(static_cast<double>(threshold) / factor);
+    // Far above any bound (at most 2^62), and still in the range of the integer.
+    constexpr double most = 4611686018427387904.0;
+    return static_cast<std::uint64_t>(std::min(static_cast<double>(threshold) / factor, most));
 }
 
 /// What a document, or a group of documents, must reach to be looked at: the rule of one level of pruning.

@@ -1,0 +1,1 @@
+"""Benchmarks: they inform, and are never tests. `python -m benchmarks.engine --help`."""

@@ -1,0 +1,50 @@
+"""How much of the exact scores asc keeps at each μ (η = 1), on the wiki vectors: `python -m benchmarks.guarantee`.
+
+For every query the ratio of the mean score of the k results to that of exhaustive search; the mean over queries and
+segment seeds, a 95 % confidence interval of it, the worst query (Proposition 3 promises at least μ), and recall.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+
+import segmax
+from benchmarks import wiki
+from benchmarks.engine import recall
+
+
+def main() -> None:
+    """Build one index per seed, search at every μ, print the table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.guarantee", description=__doc__.splitlines()[0])
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--clusters", type=int, default=768)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("-k", type=int, default=10)
+    args = parser.parse_args()
+    docs, queries, labels = wiki.load(args.wiki, args.clusters)
+    ratios: dict[float, list[np.ndarray]] = {}
+    recalls: dict[float, list[float]] = {}
+    for seed in range(args.seeds):
+        index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(num_clusters=args.clusters, seed=seed))
+        exact = index.search_batch(queries, k=args.k, params=segmax.Exhaustive())
+        for mu in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
+            found = index.search_batch(queries, k=args.k, params=segmax.ASC(mu=mu))
+            ratios.setdefault(mu, []).append(found.scores.sum(axis=1) / exact.scores.sum(axis=1))
+            recalls.setdefault(mu, []).append(recall(found.rows, exact.rows))
+    print(f"| μ | mean ratio | 95 % interval | worst query | recall@{args.k} |")
+    print("| --- | --- | --- | --- | --- |")
+    for mu, parts in ratios.items():
+        per_query = np.mean(parts, axis=0)  # seeds of one query are not independent, queries are
+        half = 1.96 * per_query.std(ddof=1) / np.sqrt(len(per_query))
+        mean = per_query.mean()
+        print(
+            f"| {mu} | {mean:.5f} | {mean - half:.5f} to {min(1.0, mean + half):.5f} | {np.min(parts):.4f} | "
+            f"{np.mean(recalls[mu]):.4f} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,517 @@
+// What an index accepts, how documents are laid out in it, and whether its maxima are those of the documents.
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "check.hpp"
+#include "make_index.hpp"
+#include "segmax/base/errors.hpp"
+#include "segmax/base/interrupt.hpp"
+#include "segmax/index/documents.hpp"
+#include "segmax/search/search.hpp"
+
+namespace {
+
+using namespace segmax;
+using namespace segmax::test;
+
+/// Many chunks and terms of every kind: wide and narrow, head and not.
+template <class Code>
+Collection<Code> mixed_collection() {
+    return random_collection<Code>({.docs = 700, .terms = 150, .clusters = 30, .segments = 5, .terms_per_doc = 5});
+}
+
+template <class T>
+std::span<const T> shorter(std::span<const T> array, std::size_t by) {
+    return array.first(array.size() - by);
+}
+
+template <class T>
+std::span<const T> longer(std::span<const T> array, std::size_t by) {
+    return {array.data(), array.size() + by};
+}
+
+using Change = std::function<void(IndexArrays&)>;
+
+/// The same change to the length of every array, by one element each.
+template <class Resize>
+std::vector<std::pair<const char*, Change>> each_array(Resize resize) {
+    return {
+        {"cluster_first_chunk", [=](auto& a) { a.cluster_first_chunk = resize(a.cluster_first_chunk, 1); }},
+        {"chunk_first_position", [=](auto& a) { a.chunk_first_position = resize(a.chunk_first_position, 1); }},
+        {"chunk_num_docs", [=](auto& a) { a.chunk_num_docs = resize(a.chunk_num_docs, 1); }},
+        {"position_row", [=](auto& a) { a.position_row = resize(a.position_row, 1); }},
+        {"term_first_pair", [=](auto& a) { a.term_first_pair = resize(a.term_first_pair, 1); }},
+        {"term_first_posting", [=](auto& a) { a.term_first_posting = resize(a.term_first_posting, 1); }},
+        {"term_scale", [=](auto& a) { a.term_scale = resize(a.term_scale, 1); }},
+        {"term_seed_code", [=](auto& a) { a.term_seed_code = resize(a.term_seed_code, a.code_bytes); }},
+        {"narrow_chunk", [=](auto& a) { a.narrow_chunk = resize(a.narrow_chunk, 1); }},
+        {"run_start", [=](auto& a) { a.run_start = resize(a.run_start, 1); }},
+        {"cluster_max", [=](auto& a) { a.cluster_max = resize(a.cluster_max, a.code_bytes); }},
+        {"segment_max", [=](auto& a) { a.segment_max = resize(a.segment_max, a.code_bytes); }},
+        {"segment_sum",
+         [=](auto& a) { a.segment_sum = resize(a.segment_sum, Index::sum_bytes(a.num_segments, a.code_bytes)); }},
+        {"block_max", [=](auto& a) { a.block_max = resize(a.block_max, a.code_bytes); }},
+        {"posting_id", [=](auto& a) { a.posting_id = resize(a.posting_id, 1); }},
+        {"posting_code", [=](auto& a) { a.posting_code = resize(a.posting_code, a.code_bytes); }},
+    };
+}
+
+/// Checks that an index with changed contents is rejected.
+template <class Code>
+void check_rejected(const Parts<Code>& whole, const char* what, const std::function<void(Parts<Code>&)>& change) {
+    NOTE(what);
+    Parts<Code> parts = whole;
+    change(parts);
+    CHECK_THROWS(Index(parts.view()), FormatError);
+}
+
+/// A collection of clusters of the given sizes in which terms are few and most documents have two.
+Collection<std::uint8_t> large_collection(const std::vector<std::uint32_t>& sizes) {
+    Collection<std::uint8_t> made;
+    made.num_terms = 8;
+    made.num_segments = 3;
+    Random random(31);
+    std::vector<std::uint32_t> labels;
+    for (std::uint32_t cluster = 0; cluster < sizes.size(); ++cluster)
+        labels.insert(labels.end(), sizes[cluster], cluster);
+    std::shuffle(labels.begin(), labels.end(), random);
+    for (std::uint32_t d = 0; d < labels.size(); ++d) {
+        made.add_entry(d % 3, static_cast<std::uint8_t>(draw(random, 1, 255)));
+        if (d % 7 != 0) made.add_entry(3 + labels[d] % 4, static_cast<std::uint8_t>(draw(random, 1, 255)));
+        if (d % 9973 == 0) made.add_entry(7, static_cast<std::uint8_t>(1 + d % 5));
+        made.end_document(labels[d], d % 3);
+    }
+    return made;
+}
+
+/// Checks the chunks, and that every document lies at exactly one position, in its own cluster.
+template <class Code>
+void check_layout(const Indexed<Code>& made) {
+    const Index& index = made.index;
+    std::vector<std::uint32_t> times_found(made.docs.num_docs(), 0);
+    for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
+        Row smallest = kNoRow;
+        std::uint32_t label = kNoRow;
+        for (std::uint32_t chunk = index.first_chunk(cluster); chunk < index.end_chunk(cluster); ++chunk) {
+            const Position first = index.chunk_position(chunk);
+            const std::uint32_t docs = index.chunk_num_docs(chunk);
+            CHECK(docs >= 1 && docs <= kMaxChunkDocs);
+            CHECK_EQ(first % kBlockDocs, 0U);
+            CHECK_EQ(first / kWindowDocs, (first + docs - 1) / kWindowDocs);
+            CHECK_EQ(index.cluster_of_chunk(chunk), cluster);
+            for (Position p = first; p < index.chunk_position(chunk + 1); ++p) {
+                const Row row = index.row_at(p);
+                CHECK_EQ(row == kNoRow, p >= first + docs);
+                CHECK_EQ(index.chunk_of(p), chunk);
+                if (row >= made.docs.num_docs()) continue;
+                ++times_found[row];
+                smallest = std::min(smallest, row);
+                if (label == kNoRow) label = made.docs.clusters[row];
+                CHECK_EQ(made.docs.clusters[row], label);
+                CHECK(index.block_min_row(p / kBlockDocs) <= row);
+            }
+        }
+        CHECK_EQ(index.cluster_min_row(cluster), smallest);
+    }
+    CHECK(std::all_of(times_found.begin(), times_found.end(), [](auto times) { return times == 1; }));
+    const std::vector<Position> positions = positions_of_rows(index);
+    CHECK_EQ(positions.size(), made.docs.num_docs());
+    for (Row row = 0; row < positions.size(); ++row) CHECK_EQ(index.row_at(positions[row]), row);
+}
+
+/// The label of each cluster of an index.
+template <class Code>
+std::vector<std::uint32_t> labels_of(const Indexed<Code>& made) {
+    std::vector<std::uint32_t> labels;
+    for (std::uint32_t cluster = 0; cluster < made.index.num_clusters(); ++cluster) {
+        labels.push_back(made.docs.clusters[made.index.cluster_min_row(cluster)]);
+    }
+    return labels;
+}
+
+/// The bounds of every cluster from the documents themselves.
+template <class Code>
+AllBounds direct_bounds(const Indexed<Code>& made, const PreparedQuery& query) {
+    const Collection<Code>& docs = made.docs;
+    const std::vector<std::uint32_t> labels = labels_of(made);
+    std::map<std::uint32_t, std::size_t> cluster_of_label;
+    for (std::size_t c = 0; c < labels.size(); ++c) cluster_of_label[labels[c]] = c;
+    const std::vector<std::uint64_t> scores = docs.scores(query);
+    AllBounds all;
+    for (auto* list : {&all.bound_sum, &all.max_bound, &all.segment_sum, &all.best_score}) list->resize(labels.size());
+    std::vector<std::uint64_t> segment_bounds(labels.size() * docs.num_segments, 0);
+    for (const QueryTerm& t : query.terms) {
+        std::vector<std::uint64_t> segment_max(segment_bounds.size(), 0);
+        for (Row row = 0; row < docs.num_docs(); ++row) {
+            docs.each_entry(row, [&](std::uint32_t term, Code code) {
+                auto& best = segment_max[cluster_of_label[docs.clusters[row]] * docs.num_segments + docs.segments[row]];
+                if (term == t.term) best = std::max<std::uint64_t>(best, code);
+            });
+        }
+        for (std::size_t c = 0; c < labels.size(); ++c) {
+            const auto first = segment_max.begin() + static_cast<std::ptrdiff_t>(c * docs.num_segments);
+            all.bound_sum[c] += t.weight * *std::max_element(first, first + docs.num_segments);
+        }
+        for (std::size_t i = 0; i < segment_max.size(); ++i) segment_bounds[i] += t.weight * segment_max[i];
+    }
+    for (std::size_t i = 0; i < segment_bounds.size(); ++i) {
+        const std::size_t c = i / docs.num_segments;
+        all.max_bound[c] = std::max(all.max_bound[c], segment_bounds[i]);
+        all.segment_sum[c] += segment_bounds[i];
+    }
+    for (Row row = 0; row < docs.num_docs(); ++row) {
+        auto& best = all.best_score[cluster_of_label[docs.clusters[row]]];
+        best = std::max(best, scores[row]);
+    }
+    return all;
+}
+
+template <class Code>
+void check_bounds(const Indexed<Code>& made, const PreparedQuery& query) {
+    const AllBounds bounds = cluster_bounds(made.index, query);
+    const AllBounds direct = direct_bounds(made, query);
+    CHECK_EQ(bounds.bound_sum, direct.bound_sum);
+    CHECK_EQ(bounds.max_bound, direct.max_bound);
+    CHECK_EQ(bounds.segment_sum, direct.segment_sum);
+    CHECK_EQ(bounds.best_score, direct.best_score);
+}
+
+PreparedQuery single_term(const Index& index, std::uint32_t term) {
+    return prepare_query(index, std::vector<std::int64_t>{term}, std::vector<double>{1.0});
+}
+
+/// Every stored segment_sum against the segment maxima next to it.
+template <class Code>
+void check_stored_sums(const Indexed<Code>& made) {
+    const Index& index = made.index;
+    const Code* maxima = index.template codes<Code>(index.arrays().segment_max);
+    const Code* cluster_max = index.template codes<Code>(index.arrays().cluster_max);
+    for (std::uint64_t pair = 0; pair < index.arrays().term_first_pair.back(); ++pair) {
+        const Code* segments = maxima + pair * index.num_segments();
+        std::uint64_t sum = 0;
+        for (std::uint32_t s = 0; s < index.num_segments(); ++s) sum += segments[s];
+        CHECK_EQ(index.segment_sum(pair), sum);
+        CHECK_EQ(cluster_max[pair], *std::max_element(segments, segments + index.num_segments()));
+    }
+}
+
+/// The largest code of every term in every block, from the documents.
+template <class Code>
+std::vector<Code> direct_block_max(const Indexed<Code>& made, std::uint32_t term,
+                                   const std::vector<Position>& positions) {
+    std::vector<Code> best(made.index.num_blocks(), 0);
+    for (Row row = 0; row < made.docs.num_docs(); ++row) {
+        made.docs.each_entry(row, [&](std::uint32_t t, Code code) {
+            Code& block = best[positions[row] / kBlockDocs];
+            if (t == term) block = std::max(block, code);
+        });
+    }
+    return best;
+}
+
+}  // namespace
+
+// An index of arrays that belong together opens; with any array one element short or long it does not.
+TEST(index_rejects_wrong_lengths) {
+    each_code_type([](auto code) {
+        NOTE("code bytes " << sizeof(code));
+        const Parts<decltype(code)> parts = make_parts(mixed_collection<decltype(code)>());
+        const IndexArrays whole = parts.view();
+        CHECK(!whole.narrow_chunk.empty());
+        CHECK(!whole.block_max.empty());
+        CHECK_EQ(Index(whole).num_docs(), 700U);
+        for (const auto& [name, change] : each_array([](auto array, std::size_t by) { return shorter(array, by); })) {
+            NOTE(name << " shorter");
+            IndexArrays arrays = whole;
+            change(arrays);
+            CHECK_THROWS(Index(arrays), FormatError);
+        }
+        std::vector<double> scales(parts.scale.size() + 1, 1.0);
+        for (const auto& [name, change] : each_array([](auto array, std::size_t by) { return longer(array, by); })) {
+            NOTE(name << " longer");
+            IndexArrays arrays = whole;
+            arrays.term_scale = std::span<const double>(scales).first(parts.scale.size());
+            change(arrays);
+            CHECK_THROWS(Index(arrays), FormatError);
+        }
+        for (const auto& [name, change] : each_array([](auto array, std::size_t) { return array.first(0); })) {
+            NOTE(name << " empty");
+            IndexArrays arrays = whole;
+            change(arrays);
+            CHECK_THROWS(Index(arrays), FormatError);
+        }
+    });
+}
+
+// Counts that contradict the arrays are rejected: of documents, terms, segments and bytes per code.
+TEST(index_rejects_wrong_counts) {
+    const Parts<std::uint8_t> parts = make_parts(mixed_collection<std::uint8_t>());
+    const std::pair<const char*, Change> changes[] = {
+        {"one document less", [](auto& a) { --a.num_docs; }},
+        {"one document more", [](auto& a) { ++a.num_docs; }},
+        {"one term less", [](auto& a) { --a.num_terms; }},
+        {"one term more", [](auto& a) { ++a.num_terms; }},
+        {"no segments", [](auto& a) { a.num_segments = 0; }},
+        {"one segment more", [](auto& a) { ++a.num_segments; }},
+        {"wider codes", [](auto& a) { a.code_bytes = 2; }},
+        {"no codes", [](auto& a) { a.code_bytes = 0; }},
+        {"odd codes", [](auto& a) { a.code_bytes = 3; }},
+        {"endless segments", [](auto& a) { a.num_segments = 0xFFFFFFFFU; }},
+    };
+    for (const auto& [name, change] : changes) {
+        NOTE(name);
+        IndexArrays arrays = parts.view();
+        change(arrays);
+        CHECK_THROWS(Index(arrays), FormatError);
+    }
+}
+
+// Offsets that do not ascend from 0, impossible chunks, rows and scales are rejected.
+TEST(index_rejects_wrong_contents) {
+    const Parts<std::uint8_t> whole = make_parts(mixed_collection<std::uint8_t>());
+    const auto rejects = [&](const char* what, const std::function<void(Parts<std::uint8_t>&)>& change) {
+        check_rejected<std::uint8_t>(whole, what, change);
+    };
+    rejects("cluster_first_chunk starts late", [](auto& p) { p.built.cluster_first_chunk[0] = 1; });
+    rejects("cluster_first_chunk descends", [](auto& p) { p.built.cluster_first_chunk[2] = 100000; });
+    rejects("a cluster without chunks",
+            [](auto& p) { p.built.cluster_first_chunk[2] = p.built.cluster_first_chunk[1]; });
+    rejects("chunk_first_position starts late", [](auto& p) { p.built.chunk_first_position[0] = 16; });
+    rejects("chunk_first_position descends",
+            [](auto& p) { std::swap(p.built.chunk_first_position[2], p.built.chunk_first_position[3]); });
+    rejects("a chunk off the blocks", [](auto& p) { ++p.built.chunk_first_position[2]; });
+    rejects("a chunk moved by a block", [](auto& p) { p.built.chunk_first_position[2] += kBlockDocs; });
+    rejects("a chunk without documents", [](auto& p) { p.built.chunk_num_docs[1] = 0; });
+    rejects("a chunk with a document more", [](auto& p) { ++p.built.chunk_num_docs[1]; });
+    rejects("a chunk with a document less", [](auto& p) { --p.built.chunk_num_docs[1]; });
+    rejects("a huge chunk", [](auto& p) { p.built.chunk_num_docs[1] = 0xFFFFFFFFU; });
+    rejects("a row twice", [](auto& p) { p.built.position_row[1] = p.built.position_row[0]; });
+    rejects("a row beyond the last", [](auto& p) { p.built.position_row[1] = p.num_docs; });
+    rejects("a hole among documents", [](auto& p) { p.built.position_row[0] = kNoRow; });
+    rejects("a document in a hole", [](auto& p) {
+        *std::find(p.built.position_row.data(), p.built.position_row.data() + p.built.position_row.size(), kNoRow) = 0;
+    });
+    rejects("term_first_pair starts late", [](auto& p) { p.built.term_first_pair[0] = 1; });
+    rejects("term_first_pair descends", [](auto& p) { p.built.term_first_pair[1] = ~std::uint64_t{0}; });
+    rejects("term_first_posting starts late", [](auto& p) { p.built.term_first_posting[0] = 1; });
+    rejects("term_first_posting descends", [](auto& p) { p.built.term_first_posting[1] = ~std::uint64_t{0}; });
+    rejects("more pairs than chunks", [](auto& p) { p.built.term_first_pair[1] += 1; });
+    rejects("more postings than documents", [](auto& p) { p.built.term_first_posting[1] = p.num_docs + 1; });
+    rejects("postings without pairs", [](auto& p) { p.built.term_first_pair[1] = 0; });
+    rejects("pairs without postings", [](auto& p) { p.built.term_first_posting[1] = 0; });
+    for (const double scale : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
+        rejects("an impossible scale", [&](auto& p) { p.scale[3] = scale; });
+    }
+}
+
+// An index without documents, or with documents without terms, opens and finds nothing.
+TEST(index_may_be_empty) {
+    Collection<std::uint8_t> docs;
+    docs.num_terms = 3;
+    for (int i = 0; i < 2; ++i) {
+        const Indexed<std::uint8_t> made(docs);
+        CHECK_EQ(made.index.num_docs(), docs.num_docs());
+        const PreparedQuery query = single_term(made.index, 1);
+        CHECK_EQ(query.unknown_terms, 1U);
+        CHECK(search(made.index, query, 10, {}).rows.empty());
+        CHECK_EQ(cluster_bounds(made.index, query).bound_sum.size(), made.index.num_clusters());
+        for (int d = 0; d < 20; ++d) docs.end_document(0, 0);
+    }
+}
+
+// Small clusters start at blocks, and every document lies at one position of its own cluster.
+TEST(index_layout_of_small_clusters) {
+    check_layout(Indexed<std::uint8_t>(mixed_collection<std::uint8_t>()));
+    check_layout(Indexed<std::uint16_t>(random_collection<std::uint16_t>({.docs = 300, .clusters = 300})));
+    check_layout(
+        Indexed<std::uint8_t>(random_collection<std::uint8_t>({.docs = 1, .clusters = 1, .terms_per_doc = 30})));
+}
+
+// Clusters larger than a chunk or a window are cut into chunks that never cross a window, and searches over them are
+// right in every method.
+TEST(index_layout_of_large_clusters) {
+    const Indexed<std::uint8_t> made(large_collection({5000, 57, 4096, 4097, 70001, 3, 60000}));
+    CHECK(made.index.window_first_chunk().size() >= 4);
+    check_layout(made);
+    const std::vector<Position> positions = positions_of_rows(made.index);
+    for (const std::vector<std::int64_t>& terms :
+         {std::vector<std::int64_t>{0}, {7}, {1, 4, 7}, {0, 1, 2, 3, 4, 5, 6, 7}}) {
+        std::vector<double> weights;
+        for (std::size_t i = 0; i < terms.size(); ++i) weights.push_back(static_cast<double>(1 + 3 * i));
+        const PreparedQuery query = prepare_query(made.index, terms, weights);
+        const std::vector<std::uint64_t> scores = made.docs.scores(query);
+        CHECK(score_positions(made.index, query, positions) == scores);
+        const Ranking ranking = rank_all(scores);
+        for (const Method method : {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc}) {
+            for (const bool trace : {false, true}) {
+                for (const std::size_t k : {1, 10, 1000, 30000}) {
+                    NOTE("terms " << show(terms) << ", method " << show(method) << ", trace " << trace << ", k " << k);
+                    SearchParams params;
+                    params.method = method;
+                    params.trace = trace;
+                    params.documents = k == 10 ? DocumentMethod::maxscore : DocumentMethod::blocks;
+                    const SearchResult result = search(made.index, query, k, params);
+                    CHECK_EQ(result.rows, ranking.first(k).rows);
+                    CHECK_EQ(result.scores, ranking.first(k).scores);
+                }
+            }
+        }
+    }
+}
+
+// For every term and cluster the maxima, by cluster and by segment, are those of the documents; in large clusters too.
+TEST(index_maxima_of_single_terms) {
+    each_code_type([](auto code) {
+        const Indexed<decltype(code)> made(mixed_collection<decltype(code)>());
+        for (std::uint32_t term = 0; term < made.index.num_terms(); ++term) {
+            NOTE("code bytes " << sizeof(code) << ", term " << term);
+            check_bounds(made, single_term(made.index, term));
+        }
+        check_stored_sums(made);
+    });
+    const Indexed<std::uint8_t> large(large_collection({5000, 57, 9000}));
+    for (std::uint32_t term = 0; term < large.index.num_terms(); ++term)
+        check_bounds(large, single_term(large.index, term));
+}
+
+// Bounds of several terms are the weighted sums of their maxima, per segment, with any number of segments.
+TEST(index_maxima_of_queries) {
+    Random random(32);
+    each_code_type([&](auto code) {
+        using Code = decltype(code);
+        for (const std::uint32_t segments : {1, 2, 15, 16, 17, 257, 258}) {
+            const std::uint32_t largest_code = std::numeric_limits<Code>::max();
+            const Indexed<Code> made(random_collection<Code>(
+                {.docs = 600, .clusters = 9, .segments = segments, .terms_per_doc = 6, .largest_code = largest_code}));
+            for (const std::size_t terms : {2, 30}) {
+                for (const std::uint32_t weight : {5U, kMaxQueryWeight}) {
+                    NOTE("code bytes " << sizeof(Code) << ", segments " << segments << ", terms " << terms);
+                    check_bounds(made, random_query(made.index, random, terms, weight));
+                }
+            }
+            check_stored_sums(made);
+        }
+    });
+}
+
+// The block maxima of a head term are the largest codes in each block, so that they bound every document.
+TEST(index_block_maxima) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        const Indexed<Code> made(mixed_collection<Code>());
+        const std::vector<Position> positions = positions_of_rows(made.index);
+        std::size_t heads = 0;
+        for (std::uint32_t term = 0; term < made.index.num_terms(); ++term) {
+            if (!made.index.is_head(term)) continue;
+            ++heads;
+            const Code* stored =
+                made.index.template codes<Code>(made.index.arrays().block_max) + made.index.block_max_offset(term);
+            const std::vector<Code> expected = direct_block_max(made, term, positions);
+            CHECK_EQ((std::vector<Code>(stored, stored + made.index.num_blocks())), expected);
+        }
+        CHECK(heads > 0 && heads < made.index.num_terms());
+    });
+}
+
+// The seed codes of a term are its codes at ranks 1, 10, 100 and 1000, and 0 where it has fewer postings.
+TEST(index_seed_codes) {
+    const Indexed<std::uint16_t> made(
+        random_collection<std::uint16_t>({.docs = 3000, .terms = 90, .terms_per_doc = 6, .largest_code = 65535}));
+    std::vector<std::vector<std::uint16_t>> codes(made.docs.num_terms);
+    for (Row row = 0; row < made.docs.num_docs(); ++row) {
+        made.docs.each_entry(row, [&](std::uint32_t term, std::uint16_t code) { codes[term].push_back(code); });
+    }
+    for (std::uint32_t term = 0; term < codes.size(); ++term) {
+        std::sort(codes[term].rbegin(), codes[term].rend());
+        for (std::size_t r = 0; r < kNumSeedRanks; ++r) {
+            NOTE("term " << term << ", rank " << kSeedRanks[r]);
+            const std::uint32_t rank = kSeedRanks[r];
+            const std::uint16_t expected = rank <= codes[term].size() ? codes[term][rank - 1] : 0;
+            CHECK_EQ(made.index.codes<std::uint16_t>(made.index.arrays().term_seed_code)[term * kNumSeedRanks + r],
+                     expected);
+        }
+    }
+}
+
+// document_vectors gives back the rows that went in, in any order of positions, repeated ones too.
+TEST(index_gives_back_documents) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        const Indexed<Code> made(mixed_collection<Code>());
+        const std::vector<Position> position_of = positions_of_rows(made.index);
+        Random random(33);
+        std::vector<Row> rows(made.docs.num_docs());
+        std::iota(rows.begin(), rows.end(), Row{0});
+        std::shuffle(rows.begin(), rows.end(), random);
+        rows.push_back(rows[0]);
+        std::vector<Position> positions;
+        for (const Row row : rows) positions.push_back(position_of[row]);
+        const DocumentVectors vectors = document_vectors(made.index, positions);
+        CHECK_EQ(vectors.indptr.size(), rows.size() + 1);
+        std::vector<std::uint32_t> terms, codes;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            made.docs.each_entry(rows[i], [&](std::uint32_t term, Code c) {
+                terms.push_back(term);
+                codes.push_back(c);
+            });
+            CHECK_EQ(vectors.indptr[i + 1], static_cast<std::int64_t>(terms.size()));
+        }
+        CHECK_EQ(vectors.terms, terms);
+        CHECK_EQ(vectors.codes, codes);
+        CHECK_EQ(document_vectors(made.index, {}).indptr, std::vector<std::int64_t>{0});
+    });
+}
+
+// Ordering by similarity keeps every cluster's rows, gives the same order with any number of threads, and puts
+// documents that share terms into the same blocks.
+TEST(index_order_by_similarity) {
+    Collection<std::uint8_t> docs;
+    docs.num_terms = 64;
+    for (std::uint32_t d = 0; d < 640; ++d) {
+        const std::uint32_t topic = d * 7 % 8;
+        docs.add_entry(topic * 8 + d % 3, 200);
+        docs.add_entry(topic * 8 + 7, 250);
+        docs.end_document(d % 5, 0);
+    }
+    const Groups start = group_rows(docs.clusters);
+    const auto ordered = [&](unsigned threads) {
+        std::vector<Row> rows = start.rows;
+        order_by_similarity(docs.docs(), start.first, std::span<Row>(rows), threads, {});
+        return rows;
+    };
+    const std::vector<Row> rows = ordered(1);
+    CHECK_EQ(ordered(4), rows);
+    for (std::size_t c = 0; c + 1 < start.first.size(); ++c) {
+        std::vector<Row> sorted(rows.begin() + start.first[c], rows.begin() + start.first[c + 1]);
+        std::sort(sorted.begin(), sorted.end());
+        CHECK(std::equal(sorted.begin(), sorted.end(), start.rows.begin() + start.first[c]));
+    }
+    // 128 documents per cluster and 16 per topic: by row, every block has all 8 topics.
+    const auto topics_in_blocks = [](const std::vector<Row>& order) {
+        std::set<std::pair<std::size_t, Row>> topics;
+        for (std::size_t i = 0; i < order.size(); ++i) topics.insert({i / kBlockDocs, order[i] * 7 % 8});
+        return topics.size();
+    };
+    CHECK_EQ(topics_in_blocks(start.rows), 40U * 8);
+    CHECK(topics_in_blocks(rows) <= 40U * 3);
+}
+
+// Building and ordering end with Interrupted when the stop check says so, at whatever call it does.
+TEST(index_build_stops_on_request) {
+    const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
+    int calls = 0;
+    make_parts(docs, [&] { return ++calls < 0; });
+    CHECK(calls >= 30);
+    for (const int last : {1, 2, 30, 31, calls / 2, calls}) {
+        NOTE("stopped at call " << last);
+        int left = last;
+        CHECK_THROWS(make_parts(docs, [&] { return --left == 0; }), Interrupted);
+    }
+}

@@ -1,0 +1,60 @@
+"""Damaged files under the address sanitizer: plain open raises, or searches inside its maps (slow)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).resolve().parents[1]
+
+PROGRAM = """
+import sys
+sys.path[:0] = [{tests!r}]
+from pathlib import Path
+import segmax
+from test_storage import each_damage, tiny, try_to_search
+assert Path(segmax.__file__).is_relative_to({package!r}), segmax.__file__
+path = Path({path!r})
+tiny().save(path)
+for file, data in each_damage(path):
+    for at in range(len(data)):
+        for flipped in {{data[at] ^ 0xFF, data[at] ^ (1 << at % 8)}}:
+            file.write_bytes(data[:at] + bytes([flipped]) + data[at + 1 :])
+            try_to_search(path)
+    for size in range(0, len(data), 3):
+        file.write_bytes(data[:size])
+        try_to_search(path)
+    file.write_bytes(data)
+print("survived")
+"""
+
+
+def test_damaged_files_never_lead_outside_the_map(tmp_path: Path) -> None:
+    """Each byte flipped, in every file: no read or write outside, no undefined behaviour."""
+    built = list((ROOT / "build" / "sanitize").glob("_core*.so"))
+    if not built:
+        pytest.skip("needs the sanitizer build: make sanitize")
+    package = tmp_path / "package"
+    shutil.copytree(ROOT / "src" / "segmax", package / "segmax", ignore=shutil.ignore_patterns("*.so"))
+    shutil.copy(built[0], package / "segmax")
+    library = subprocess.run(
+        ["g++", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    program = PROGRAM.format(tests=str(ROOT / "tests"), package=str(package), path=str(tmp_path / "index"))
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": library,
+        "PYTHONPATH": str(package),
+        "ASAN_OPTIONS": "detect_leaks=0",
+        "PYTHONMALLOC": "malloc",
+    }
+    result = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout == "survived\n"

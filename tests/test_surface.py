@@ -1,0 +1,172 @@
+"""What the package promises about itself: exports, layers, stubs, documents that run."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import segmax
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCE = ROOT / "src" / "segmax"
+
+#: Lower layers first; a module may import from lower layers only.
+LAYERS = [
+    {"errors", "_core"},
+    {"config", "params", "results", "sparse", "quantize", "tables", "storage"},
+    {"cluster", "explain"},
+    {"index"},
+    {"build"},
+    {"__init__"},
+    {"demo", "demo.vaswani", "demo.__main__"},
+]
+
+
+def test_exports() -> None:
+    """__all__ is sorted and is what the namespace offers, but for submodules."""
+    assert segmax.__all__ == sorted(segmax.__all__)
+    modules = {name for _, name, _ in pkgutil.iter_modules(segmax.__path__)}
+    offered = {name for name in vars(segmax) if not name.startswith("_")} - modules
+    assert offered | {"build"} == set(segmax.__all__)
+
+
+def test_every_public_name_is_documented() -> None:
+    """Every exported class and function has a docstring, and so has every public method."""
+    for name in segmax.__all__:
+        value = getattr(segmax, name)
+        assert value.__doc__, name
+        if isinstance(value, type):
+            for member, content in vars(value).items():
+                if callable(content) and not member.startswith("_"):
+                    assert content.__doc__, f"{name}.{member}"
+
+
+def imports_of(path: Path) -> set[str]:
+    """The segmax modules that a file imports, wherever in it."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module == "segmax":
+            names = {alias.name for alias in node.names}
+            found |= {name if (SOURCE / f"{name}.py").exists() or name == "_core" else "__init__" for name in names}
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("segmax."):
+            found.add(node.module.removeprefix("segmax."))
+        elif isinstance(node, ast.Import):
+            found |= {"__init__" for alias in node.names if alias.name == "segmax"}
+    return found
+
+
+def test_layers() -> None:
+    """No module imports from its own layer's peers above it: dependencies point one way."""
+    level = {module: depth for depth, layer in enumerate(LAYERS) for module in layer}
+    files = {
+        ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in SOURCE.rglob("*.py")
+    }
+    assert set(files) <= set(level), "a new module needs a place in LAYERS"
+    graph = {module: imports_of(file) - {module} for module, file in files.items()}
+    for module, imported in graph.items():
+        for other in imported:
+            other = "demo.vaswani" if other == "vaswani" else other
+            assert level[other] <= level[module], f"{module} imports {other} from above"
+
+
+def test_the_cpp_core_knows_no_python() -> None:
+    """Only bindings/ includes nanobind or Python."""
+    for file in (ROOT / "cpp").rglob("*.[chi]*"):
+        text = file.read_text()
+        assert "nanobind" not in text, file
+        assert "Python.h" not in text, file
+
+
+def test_the_stub_is_what_the_extension_gives(tmp_path: Path) -> None:
+    """src/segmax/_core.pyi is generated (make stubs) and current."""
+    pytest.importorskip("nanobind")
+    fresh = tmp_path / "_core.pyi"
+    subprocess.run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "segmax._core", "-o", str(fresh)], check=True)
+    subprocess.run([sys.executable, "-m", "ruff", "format", "-q", "--line-length", "120", str(fresh)], check=True)
+    assert fresh.read_text() == (SOURCE / "_core.pyi").read_text()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        m.name
+        for m in pkgutil.walk_packages(segmax.__path__, "segmax.")
+        if "__main__" not in m.name and "_core" not in m.name
+    ],
+)
+def test_docstring_examples(name: str) -> None:
+    """The examples in docstrings print what they say."""
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
+
+
+@pytest.mark.parametrize(
+    "document", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md"))]
+)
+def test_python_in_documents_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of a document, run in order in one namespace, works."""
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, object] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL):
+        exec(compile(block, document, "exec"), namespace)
+
+
+def test_the_quick_start_is_short() -> None:
+    """The first Python block of the README has at most 15 lines."""
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    assert block is not None
+    assert len(block[1].strip().splitlines()) <= 15
+
+
+@pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
+def test_examples_run(example: str) -> None:
+    """Every example is a program that runs and prints something."""
+    result = subprocess.run([sys.executable, str(ROOT / "examples" / example)], capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout
+
+
+def test_demo_prints_its_table(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The demo compares the methods, and the safe ones agree with exhaustive search on every query."""
+    for package in ("bm25s", "ir_measures", "rich"):
+        pytest.importorskip(package)
+    from segmax.demo.__main__ import main
+
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    main()
+    printed = capsys.readouterr().out
+    for method in ("exhaustive", "maxscore", "anytime", "asc"):
+        line = next(line for line in printed.splitlines() if method in line and "│" in line)
+        assert "100%" in line
+
+
+def test_default_values() -> None:
+    """Defaults are part of the interface."""
+    config = segmax.BuildConfig()
+    assert (config.num_clusters, config.num_segments, config.bits, config.seed) == (None, 8, 8, 0)
+    asc = segmax.ASC()
+    assert (asc.mu, asc.eta, asc.budget_ms, asc.risk, asc.max_clusters) == (1.0, 1.0, None, 1.0, None)
+    assert (asc.order, asc.documents, asc.lazy, asc.seed, asc.sweep) == ("max_bound", "blocks", True, True, True)
+    assert segmax.Anytime().mu == 1.0
+
+
+def test_segments_are_even_and_depend_on_the_row_alone() -> None:
+    """Random segments of a cluster differ by at most one document; a batch boundary changes nothing."""
+    from segmax.cluster import random_segments
+
+    clusters = np.random.default_rng(0).integers(0, 9, 1000)
+    segments = random_segments(clusters, 8, seed=3)
+    for cluster in range(9):
+        sizes = np.bincount(segments[clusters == cluster], minlength=8)
+        assert sizes.max() - sizes.min() <= 1
+    assert (random_segments(clusters, 8, seed=3) == segments).all()
+    assert (random_segments(clusters, 8, seed=4) != segments).any()
