@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow lint types cpp-test sanitize bench stubs format clean
+.PHONY: demo test test-slow test-extra lint types cpp-test sanitize bench stubs format clean
 
 demo: $(VENV)/.installed
 	$(PY) -m segmax.demo
@@ -15,6 +15,11 @@ test: lint types cpp-test
 
 test-slow: sanitize
 	$(PY) -m pytest -q -m slow
+
+# Tests that need a large package which nothing else here does.
+test-extra: $(VENV)/.installed
+	$(PY) -m pip install -q torch==2.13.0
+	$(PY) -m pytest -q -k torch
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 

@@ -1,8 +1,12 @@
 // Anytime Ranking, Anytime* and ASC: visit clusters by bound, prune by threshold, stop when nothing can follow.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "segmax/search/block_visitor.hpp"
 #include "segmax/search/cluster_queue.hpp"
@@ -54,6 +58,9 @@ public:
           maxscore_(context, document_factor_) {}
 
     void run() {
+        // Where k is so large that nothing will save the sweep, not even the clusters that make a threshold are
+        // visited.
+        if (may_sweep() && sweeping_is_faster(queue_.count_at_least(0), kSurely)) sweep_rest();
         Candidate candidate;
         while (!swept_ && take(candidate)) {
             const Decision decision = decide(candidate);
@@ -71,6 +78,7 @@ public:
 private:
     /// Where more than one cluster in this many is wanted, memory is read in order instead.
     static constexpr std::size_t kStreamShare = 8;
+    static constexpr double kSurely = 1.3;
 
     /// The next candidate; one more is kept ahead, and its memory asked for while this one is worked on.
     bool take(Candidate& candidate) {
@@ -96,48 +104,58 @@ private:
     void plan() {
         planned_ = true;
         const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.seed).least;
-        const std::size_t clusters = context_.index.num_clusters();
-        if (by_max_bound_ && queue_.count_at_least(least) * kStreamShare > clusters) queue_.refine_all(least);
-        const std::size_t visits = queue_.count_at_least(least);
-        if (params_.documents != DocumentMethod::blocks) return;
-        if (may_sweep() && sweeping_is_faster(visits)) {
-            sweep_rest();
-        } else {
-            blocks_.expect(visits);
-        }
+        const std::size_t visits = queue_.count_at_least(least);  // at most
+        if (may_sweep() && sweeping_is_faster(visits)) return sweep_rest();
+        if (by_max_bound_ && visits * kStreamShare > context_.index.num_clusters()) queue_.refine_all(least);
+        if (params_.documents == DocumentMethod::blocks) blocks_.expect(queue_.count_at_least(least));
     }
 
     /// Only where the answer is exhaustive search's anyway, and nobody asked how it was found.
     bool may_sweep() const {
-        return params_.sweep && params_.mu == 1.0 && params_.eta == 1.0 && !params_.is_limited() && !params_.trace;
+        return params_.sweep && params_.documents == DocumentMethod::blocks && params_.mu == 1.0 &&
+               params_.eta == 1.0 && !params_.is_limited() && !params_.trace;
     }
 
-    /// Nanoseconds by rule of thumb (docs/performance.md): bounding a block, scoring the blocks that pass (their
-    /// number grows with the root of k), against adding up every posting and scanning every sum.
-    bool sweeping_is_faster(std::size_t visits) const {
+    /// Nanoseconds by rule of thumb (docs/performance.md). Visiting: per term, bounding the blocks of the clusters that
+    /// may be visited and scoring those that pass, whose number grows with the root of k. Sweeping: adding up every
+    /// posting, scanning every sum, filling a heap that grows with the root of k, too.
+    bool sweeping_is_faster(std::size_t visits, double times = 1.0) const {
         const Index& index = context_.index;
+        const double root_k = std::sqrt(static_cast<double>(context_.top().capacity()));
+        const double blocks = static_cast<double>(visits) / index.num_clusters() * index.num_blocks();
+        const double visiting = static_cast<double>(context_.terms().size()) * (0.45 * blocks + 850.0 * root_k);
         double postings = 0;
         for (const auto& term : context_.terms()) postings += term.num_postings;
-        const double blocks = static_cast<double>(visits) / index.num_clusters() * index.num_blocks();
-        const double visiting = 12.0 * blocks + 20000.0 * std::sqrt(static_cast<double>(context_.top().size()));
-        return visiting > 1.0 * postings + 0.1 * index.num_docs();
+        return visiting > times * (1.0 * postings + 0.1 * index.num_docs() + 6000.0 * root_k);
     }
 
-    /// Every cluster that was not visited and can still matter, in the order they lie in.
+    /// Every cluster that was not visited and can still matter. In each window the best bounds come first: they raise
+    /// the threshold, so that fewer documents pass through the heap.
     void sweep_rest() {
-        const Index& index = context_.index;
-        const Acc* sums = context_.scratch.cluster_bounds.data();
         swept_ = true;
         context_.stats().swept = 1;
-        sweep(context_, [&](Position base, std::uint32_t chunk) {
-            const std::uint32_t cluster = index.cluster_of_chunk(chunk);
-            if (sums[index.first_chunk(cluster)] < context_.top().threshold()) return;
-            if (std::find(visited_.begin(), visited_.end(), cluster) != visited_.end()) return;
-            offer_range(context_, base, index.chunk_position(chunk) - base, index.chunk_num_docs(chunk));
-            context_.stats().docs_scored += index.chunk_num_docs(chunk);
-            context_.stats().blocks_scored += blocks_of(index.chunk_num_docs(chunk));
-            context_.stats().clusters_visited += chunk == index.first_chunk(cluster) ? 1 : 0;
+        std::vector<std::pair<Acc, std::uint32_t>> chunks;
+        sweep(context_, [&](Position base, std::uint32_t first, std::uint32_t end) {
+            chunks.clear();
+            for (std::uint32_t chunk = first; chunk < end; ++chunk) {
+                const std::uint32_t cluster = context_.index.cluster_of_chunk(chunk);
+                if (std::find(visited_.begin(), visited_.end(), cluster) != visited_.end()) continue;
+                chunks.emplace_back(context_.scratch.cluster_bounds[context_.index.first_chunk(cluster)], chunk);
+            }
+            std::sort(chunks.begin(), chunks.end(), std::greater<>());
+            for (const auto& [bound, chunk] : chunks) {
+                if (bound < context_.top().threshold()) break;
+                sweep_chunk(base, chunk);
+            }
         });
+    }
+
+    void sweep_chunk(Position base, std::uint32_t chunk) {
+        const Index& index = context_.index;
+        offer_chunk(context_, base, chunk);
+        context_.stats().docs_scored += index.chunk_num_docs(chunk);
+        context_.stats().blocks_scored += blocks_of(index.chunk_num_docs(chunk));
+        context_.stats().clusters_visited += chunk == index.first_chunk(index.cluster_of_chunk(chunk)) ? 1 : 0;
     }
 
     Decision decide(Candidate& candidate) {

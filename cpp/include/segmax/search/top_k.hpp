@@ -26,6 +26,7 @@ public:
 
     bool full() const { return heap_.size() == k_; }
     std::size_t size() const { return heap_.size(); }
+    std::size_t capacity() const { return k_; }
     /// θ: the k-th score, 0 until there are k results.
     Acc threshold() const { return threshold_; }
     /// r: the row of the k-th result; kNoRow until there are k results.
