@@ -118,15 +118,15 @@ private:
 
     /// Nanoseconds by rule of thumb (docs/performance.md). Visiting: per term, bounding the blocks of the clusters that
     /// may be visited and scoring those that pass, whose number grows with the root of k. Sweeping: adding up every
-    /// posting, scanning every sum, filling a heap that grows with the root of k, too.
+    /// posting and scanning every sum.
     bool sweeping_is_faster(std::size_t visits, double times = 1.0) const {
         const Index& index = context_.index;
         const double root_k = std::sqrt(static_cast<double>(context_.top().capacity()));
         const double blocks = static_cast<double>(visits) / index.num_clusters() * index.num_blocks();
-        const double visiting = static_cast<double>(context_.terms().size()) * (0.45 * blocks + 850.0 * root_k);
+        const double visiting = static_cast<double>(context_.terms().size()) * (0.45 * blocks + 700.0 * root_k);
         double postings = 0;
         for (const auto& term : context_.terms()) postings += term.num_postings;
-        return visiting > times * (1.0 * postings + 0.1 * index.num_docs() + 6000.0 * root_k);
+        return visiting > times * (1.0 * postings + 0.1 * index.num_docs());
     }
 
     /// Every cluster that was not visited and can still matter. In each window the best bounds come first: they raise
