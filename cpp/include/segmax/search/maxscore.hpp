@@ -37,13 +37,10 @@ public:
         Acc sum = 0;
         for (std::size_t i = 0; i < cursors_.size(); ++i) prefix_[i] = sum += cursors_[i].bound;
         essential_ = 0;
+        num_read_ = 0;
         update_gate();
-        while (essential_ < cursors_.size()) {
-            std::uint32_t doc = MaxScoreCursor<Code, Acc>::kEnd;
-            for (std::size_t i = essential_; i < cursors_.size(); ++i) doc = std::min(doc, cursors_[i].next);
-            if (doc >= size) break;
-            score(first + doc, doc);
-        }
+        for (std::uint32_t doc = next_essential(); doc < size; doc = upcoming_) score(first + doc, doc);
+        context_.stats().postings_read += num_read_;
         cursors_.clear();
     }
 
@@ -54,29 +51,48 @@ private:
         while (essential_ < cursors_.size() && prefix_[essential_] < gate_.least) ++essential_;
     }
 
+    std::uint32_t next_essential() const {
+        std::uint32_t doc = MaxScoreCursor<Code, Acc>::kEnd;
+        for (std::size_t i = essential_; i < cursors_.size(); ++i) doc = std::min(doc, cursors_[i].next);
+        return doc;
+    }
+
+    /// Scores one document, or gives it up on the way; leaves the next one in upcoming_.
     void score(Position position, std::uint32_t doc) {
         Acc sum = 0;
+        std::uint32_t upcoming = MaxScoreCursor<Code, Acc>::kEnd;
         for (std::size_t i = essential_; i < cursors_.size(); ++i) {
             auto& cursor = cursors_[i];
-            if (cursor.next != doc) continue;
-            sum += static_cast<Acc>(cursor.weight) * cursor.run.codes[cursor.at++];
-            cursor.settle(base_);
-            ++context_.stats().postings_read;
+            if (cursor.next == doc) {
+                sum += static_cast<Acc>(cursor.weight) * cursor.run.codes[cursor.at++];
+                cursor.settle(base_);
+                ++num_read_;
+            }
+            upcoming = std::min(upcoming, cursor.next);
         }
-        const Row row = context_.index.row_at(position);
+        upcoming_ = upcoming;
         for (std::size_t i = essential_; i-- > 0;) {
-            if (!gate_.lets_in(sum + prefix_[i], row)) return abandon(position, sum + prefix_[i]);
+            if (is_hopeless(sum + prefix_[i], position)) return abandon(position, sum + prefix_[i]);
             auto& cursor = cursors_[i];
             skip_to(cursor, doc);
             if (cursor.next == doc) {
                 sum += static_cast<Acc>(cursor.weight) * cursor.run.codes[cursor.at];
-                ++context_.stats().postings_read;
+                ++num_read_;
             }
         }
         ++context_.stats().docs_scored;
-        const Acc before = context_.top().threshold();
+        if (sum < gate_.least && position != context_.params.watch) return;
         context_.offer(sum, position);
-        if (context_.top().threshold() != before || context_.top().threshold_row() != gate_.tied_row) update_gate();
+        if (context_.top().threshold() != gate_.tied_at || context_.top().threshold_row() != gate_.tied_row) {
+            update_gate();
+            upcoming_ = next_essential();
+        }
+    }
+
+    /// Rows are looked up only where a tie makes them matter: most documents fail by their bound alone.
+    bool is_hopeless(Acc bound, Position position) const {
+        return bound < gate_.least ||
+               (bound == gate_.tied_at && !gate_.lets_in(bound, context_.index.row_at(position)));
     }
 
     void abandon(Position position, Acc bound) {
@@ -114,6 +130,8 @@ private:
     std::vector<MaxScoreCursor<Code, Acc>> cursors_;
     std::vector<Acc> prefix_;
     std::size_t essential_ = 0;
+    std::uint32_t upcoming_ = 0;
+    std::uint64_t num_read_ = 0;
     Gate<Acc> gate_;
 };
 
