@@ -159,7 +159,7 @@ nb::object column(const std::vector<TraceEntry>& trace, Get get) {
     return owned(std::move(values));
 }
 
-/// One query with its trace: (rows, scores, stats, trace columns, watched, scale).
+/// One query with its trace: (rows, scores, stats, trace columns, watched, scale, seed).
 nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights, std::size_t k,
                 const SearchParams& params, std::int64_t watch_row) {
     SearchParams traced = params;
@@ -182,9 +182,10 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     columns["threshold"] = column<std::uint64_t>(result.trace, [](auto& e) { return e.threshold; });
     columns["threshold_row"] = column<std::uint32_t>(result.trace, [](auto& e) { return e.threshold_row; });
     const auto& watched = result.watched;
-    return nb::make_tuple(owned(std::move(out.rows)), owned(std::move(out.scores)), owned(std::move(out.stats)),
-                          columns, nb::make_tuple(static_cast<int>(watched.fate), watched.bound, watched.threshold),
-                          query.scale);
+    return nb::make_tuple(
+        owned(std::move(out.rows)), owned(std::move(out.scores)), owned(std::move(out.stats)), columns,
+        nb::make_tuple(static_cast<int>(watched.fate), watched.bound, watched.threshold, watched.needed), query.scale,
+        result.seed);
 }
 
 nb::object score(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
@@ -266,13 +267,13 @@ void register_search(nb::module_& module) {
               "All queries: (rows, scores, counts, stats), padded with row -1 and score 0.");
     index.def(
         "trace", &trace,
-        nb::sig("def trace(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
-                "numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams, "
-                "watch_row: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], "
-                "numpy.typing.NDArray[numpy.uint64], dict[str, numpy.typing.NDArray[typing.Any]], tuple[int, int, "
-                "int], float]"),
+        nb::sig(
+            "def trace(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
+            "k: int, params: SearchParams, watch_row: int) -> tuple[numpy.typing.NDArray[numpy.int64], "
+            "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64], dict[str, "
+            "numpy.typing.NDArray[typing.Any]], tuple[int, int, int, int], float, int]"),
         "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
-        "One query: (rows, scores, stats, trace columns, watched document, scale).");
+        "One query: (rows, scores, stats, trace columns, watched document, scale, seed).");
     index.def("score", &score,
               nb::sig("def score(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
                       "numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> "

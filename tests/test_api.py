@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -52,6 +53,21 @@ def test_rows_may_be_unsorted_and_repeat_terms() -> None:
     assert index.num_postings == 2
 
 
+def test_repeated_terms_do_not_wrap_in_other_formats_and_in_queries() -> None:
+    """COO sums entries on its way to CSR; in documents and queries the sum is the real one."""
+    coo = sp.coo_matrix((np.array([200, 100], np.uint8), ([0, 0], [1, 1])), shape=(1, 2))
+    index = segmax.build(coo, config=segmax.BuildConfig(bits=16))
+    assert index.vector(0).toarray().tolist() == [[0, 300]]
+    assert index.search(coo).scores.tolist() == [90_000]
+    large = sp.csr_matrix((np.array([2**62, 2**62], np.int64), np.array([0, 0]), np.array([0, 2])), shape=(1, 1))
+    assert segmax.build(large).vector(0).toarray()[0, 0] == pytest.approx(2.0**63)
+
+
+def test_unknown_words_and_numbers_are_counted_apart(index: segmax.Index) -> None:
+    """An unknown word never takes the number of an unknown term."""
+    assert index.search({"pink": 1, 4: 1, 2**70: 1, "red": 1}).stats.unknown_terms == 3
+
+
 def test_batches_give_the_same_index(rng: np.random.Generator, tmp_path: Path) -> None:
     """An iterator of batches is one collection, however it is cut."""
     docs = random_docs(rng, 300, 40, 6.0)
@@ -86,7 +102,8 @@ class FakeTensor:
         coo = self.matrix.tocoo()
         parts = {
             "values": self.matrix.data,
-            "indices": np.vstack([coo.row, coo.col]),
+            "_values": self.matrix.data,
+            "_indices": np.vstack([coo.row, coo.col]),
             "col_indices": self.matrix.indices,
             "crow_indices": self.matrix.indptr,
         }
@@ -121,6 +138,7 @@ def test_query_forms(index: segmax.Index, name: str) -> None:
     assert hits.stats.unknown_terms == 0
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 def test_real_torch_tensors(index: segmax.Index) -> None:
     """Sparse COO and CSR and dense tensors of one and two dimensions, where torch is installed."""
     torch = pytest.importorskip("torch")
@@ -147,6 +165,11 @@ def test_batch_forms(index: segmax.Index) -> None:
     assert len(batch[0:2]) == 2
     assert batch.stats[1].clusters_visited == batch.stats.clusters_visited[1]
     assert repr(batch) == "BatchHits(3 queries, k=2)"
+
+
+def test_a_k_far_beyond_the_collection(index: segmax.Index) -> None:
+    """Memory follows the collection, not k."""
+    assert index.search({"blue": 1}, k=10**12).ids == ["x", "y"]
 
 
 def test_empty_unknown_and_large_k(index: segmax.Index) -> None:
@@ -191,6 +214,7 @@ def test_explain_tells_each_fate(rng: np.random.Generator) -> None:
     for _ in range(6):
         query = as_query(rng, 60, 5)
         for params in (
+            segmax.MaxScore(),
             segmax.ASC(),
             segmax.ASC(mu=0.7),
             segmax.Anytime(documents="maxscore"),
@@ -207,23 +231,27 @@ def test_explain_tells_each_fate(rng: np.random.Generator) -> None:
                 assert told.bound_sum >= told.max_bound >= told.avg_bound
                 assert told.max_bound >= told.score
                 assert str(told) == told.reason
-                seen.add(
-                    next(
-                        word
-                        for word in (
-                            "rank",
-                            "no term",
-                            "pruned",
-                            "ended the search",
-                            "ended before",
-                            "could not pass",
-                            "was scored",
-                            "equals",
-                        )
-                        if word in told.reason
-                    )
-                )
-    assert {"rank", "no term", "pruned", "ended the search", "ended before", "could not pass"} <= seen
+                for left, right in re.findall(
+                    r"(?:MaxSBound|AvgSBound|BoundSum) (\S+) <= (?:θ/. = )?([\d.e+]+)", told.reason
+                ):
+                    assert float(left) <= float(right) * (1 + 1e-5), told.reason
+                for left, right in re.findall(r"its bound (\S+) was below (\S+),", told.reason):
+                    assert float(left) < float(right), told.reason
+                seen.add(next(words for words in FATES if words in told.reason))
+    assert seen >= {"rank", "no term", "pruned", "max_clusters ended", "ended before", "was below"}
+
+
+FATES = (
+    "rank",
+    "no term",
+    "pruned",
+    "max_clusters ended",
+    "ended before",
+    "was below",
+    "was scored",
+    "equals",
+    "too light",
+)
 
 
 # --- life of an index ------------------------------------------------------------------------------------------------

@@ -127,6 +127,8 @@ def test_max_clusters_counts_visited_ones(collection: tuple, kind: type) -> None
         stats = index.search(query, k=500, params=kind(max_clusters=limit)).stats
         assert stats.clusters_visited == limit
         assert stats.budget_hit
+        assert stats.clusters_limited > 0
+        assert stats.clusters_stopped == 0
 
 
 def test_statistics_add_up(collection: tuple) -> None:
@@ -142,6 +144,7 @@ def test_statistics_add_up(collection: tuple) -> None:
                 stats.clusters_pruned,
                 stats.clusters_tied,
                 stats.clusters_stopped,
+                stats.clusters_limited,
                 stats.clusters_zero,
             )
             assert sum(fates) == index.num_clusters

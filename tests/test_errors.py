@@ -25,6 +25,13 @@ def docs_with(value: float) -> sp.csr_matrix:
     return docs
 
 
+def raw_csr(data: list[float], indices: list[int], indptr: list[int]) -> sp.csr_matrix:
+    """Put together a matrix of three columns without scipy looking at it."""
+    matrix = sp.csr_matrix((len(indptr) - 1, 3))
+    matrix.data, matrix.indices, matrix.indptr = np.array(data), np.array(indices), np.array(indptr)
+    return matrix
+
+
 CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected mu <= eta, got mu=0.9 and eta=0.5": lambda: segmax.ASC(mu=0.9, eta=0.5),
     "expected 0 < mu <= 1, got 0": lambda: segmax.ASC(mu=0),
@@ -40,19 +47,24 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "risk applies to Anytime and ASC, not to MaxScore: it visits no clusters": lambda: segmax.MaxScore(risk=2.0),
     "expected budget_ms > 0 or None, got 0": lambda: segmax.ASC(budget_ms=0),
     "expected risk >= 0, got -0.5": lambda: segmax.ASC(risk=-0.5),
-    "expected max_clusters >= 1 or None, got 0": lambda: segmax.Anytime(max_clusters=0),
+    "expected max_clusters >= 1, got 0": lambda: segmax.Anytime(max_clusters=0),
     "expected order to be 'max_bound' or 'bound_sum', got 'random'": lambda: segmax.ASC(order="random"),
     "expected documents to be 'blocks' or 'maxscore', got 'wand'": lambda: segmax.ASC(documents="wand"),
-    "expected num_clusters >= 1 or None, got 0": lambda: segmax.BuildConfig(num_clusters=0),
+    "expected num_clusters >= 1, got 0": lambda: segmax.BuildConfig(num_clusters=0),
     "expected num_segments between 1 and 65535, got 0": lambda: segmax.BuildConfig(num_segments=0),
-    "expected bits to be 8 or 16, got 4": lambda: segmax.BuildConfig(bits=4),
+    "expected bits to be 8 or 16, got 12": lambda: segmax.BuildConfig(bits=12),
     "expected seed >= 0, got -1": lambda: segmax.BuildConfig(seed=-1),
     "expected options of BuildConfig (bits, num_clusters, num_segments, seed), got 'colour'": lambda: (
         segmax.BuildConfig.from_dict({"colour": 1})
     ),
+    "expected k >= 1, got 2.5": lambda: segmax.build(DOCS).search({0: 1}, k=2.5),
+    "expected k >= 1, got True": lambda: segmax.build(DOCS).search({0: 1}, k=True),
+    "expected mu to be a number, got 'a'": lambda: segmax.ASC(mu="a"),
+    "expected num_clusters >= 1, got 2.5": lambda: segmax.BuildConfig(num_clusters=2.5),
+    "expected bits between 8 and 16, got 4": lambda: segmax.BuildConfig(bits=4),
     "expected k >= 1, got 0": lambda: segmax.build(DOCS).search({0: 1}, k=0),
     "expected k >= 1, got -5": lambda: segmax.build(DOCS).search_batch([{0: 1}], k=-5),
-    "expected threads >= 1 or None, got 0": lambda: segmax.build(DOCS).search_batch([{0: 1}], threads=0),
+    "expected threads >= 1, got 0": lambda: segmax.build(DOCS).search_batch([{0: 1}], threads=0),
     "expected params to be Exhaustive, MaxScore, Anytime or ASC, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
     ),
@@ -94,6 +106,13 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
     f"expected finite query weights >= 0, got inf for term 0; {CLIP}": lambda: segmax.build(DOCS).search_batch(
         [{0: float("inf")}]
     ),
+    "expected column numbers from 0 to 2, got 99": lambda: segmax.build(raw_csr([1.0], [99], [0, 1])),
+    "expected column numbers from 0 to 2, got -1": lambda: segmax.build(raw_csr([1.0], [-1], [0, 1])),
+    "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries": lambda: (
+        segmax.build(raw_csr([1.0, 2.0], [0, 1], [0, 2, 1]))
+    ),
+    "expected terms of a query to be integers or words, got 0.7": lambda: segmax.build(DOCS).search({0.7: 1}),
+    "expected numbers as query weights, got ['x']": lambda: segmax.build(DOCS).search({0: "x"}),
     "expected term numbers >= 0 in a query, got -3 at entry 0": lambda: segmax.build(DOCS).search(([-3], [1.0])),
     "expected indices and values of one length, got shapes (2,) and (1,)": lambda: segmax.build(DOCS).search(
         ([0, 1], [1.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -90,7 +91,45 @@ def test_a_directory_that_is_no_index_is_never_touched(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("keep")
     with pytest.raises(segmax.IndexExistsError, match="is not a segmax index, so overwrite=True does not touch it"):
         tiny().save(tmp_path, overwrite=True)
+    (tmp_path / "meta.json").write_text('{"precious": 1}')
+    with pytest.raises(segmax.IndexExistsError, match="is not a segmax index, so overwrite=True does not touch it"):
+        tiny().save(tmp_path, overwrite=True)
     assert (tmp_path / "precious.txt").read_text() == "keep"
+    assert (tmp_path / "meta.json").read_text() == '{"precious": 1}'
+
+
+def test_writers_of_one_path_take_turns(tmp_path: Path) -> None:
+    """Many threads replacing one index leave a whole one, and every reader finds one."""
+    indexes = [tiny(value) for value in range(4)]
+    expected = [results(index) for index in indexes]
+    path = tmp_path / "index"
+    indexes[0].save(path)
+    threads = [threading.Thread(target=lambda i=i: indexes[i].save(path, overwrite=True)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        assert results(segmax.open(path, verify=True)) in expected
+    assert results(segmax.open(path, verify=True)) in expected
+
+
+@pytest.mark.parametrize("name", ["replace", "unlink"])
+def test_an_interrupt_after_the_rename_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Ctrl-C just after meta.json was replaced leaves the new index whole."""
+    tiny(1).save(tmp_path / "index")
+    original = getattr(Path, name)
+
+    def interrupted(*args: object, **kwargs: object) -> None:
+        original(*args, **kwargs)
+        raise KeyboardInterrupt
+
+    replacement = tiny(2)
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, name, interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            replacement.save(tmp_path / "index", overwrite=True)
+    assert results(segmax.open(tmp_path / "index", verify=True)) == results(replacement)
 
 
 def test_a_path_that_is_missing(tmp_path: Path) -> None:
@@ -149,9 +188,9 @@ def test_every_flipped_byte_is_noticed_by_verify(saved: Path) -> None:
             file.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
             with pytest.raises(segmax.FormatError):
                 segmax.open(saved, verify=True)
+            with pytest.raises(segmax.FormatError):
+                segmax.verify(saved)
             if at % 16 == 0:
-                with pytest.raises(segmax.FormatError):
-                    segmax.verify(saved)
                 try_to_search(saved)
         file.write_bytes(data)
     segmax.verify(saved)
@@ -162,8 +201,9 @@ def test_every_truncation_is_noticed(saved: Path) -> None:
     for file, data in each_damage(saved):
         for size in [*range(len(data)), len(data) + 1]:
             file.write_bytes((data + b"\x00")[:size])
-            with pytest.raises(segmax.FormatError):
-                segmax.open(saved)
+            for check in (segmax.open, segmax.verify):
+                with pytest.raises(segmax.FormatError):
+                    check(saved)
         file.write_bytes(data)
     segmax.verify(saved)
 

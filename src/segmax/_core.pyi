@@ -130,11 +130,12 @@ class Index:
         numpy.typing.NDArray[numpy.float64],
         numpy.typing.NDArray[numpy.uint64],
         dict[str, numpy.typing.NDArray[Any]],
-        tuple[int, int, int],
+        tuple[int, int, int, int],
         float,
+        int,
     ]:
         """
-        One query: (rows, scores, stats, trace columns, watched document, scale).
+        One query: (rows, scores, stats, trace columns, watched document, scale, seed).
         """
 
     def score(

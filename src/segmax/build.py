@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from segmax import _core
 from segmax.cluster import checked_labels, kmeans_labels, random_segments
 from segmax.config import BuildConfig
-from segmax.errors import InputError
-from segmax.index import Index, open_index
+from segmax.errors import ConfigError, InputError
+from segmax.index import Index, num_threads, open_index
 from segmax.quantize import quantize_nearest
 from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
 from segmax.storage import FORMAT_VERSION, check_target, save_index
@@ -72,6 +72,9 @@ def build(
     ['a', 'b']
     """
     config = config or BuildConfig()
+    if not isinstance(config, BuildConfig):
+        msg = f"expected config to be a BuildConfig, got {type(config).__name__}"
+        raise ConfigError(msg)
     target = Path(path) if path is not None else None
     if target is not None:
         check_target(target, overwrite=overwrite)
@@ -82,7 +85,7 @@ def build(
     labels = _cluster_labels(docs, clusters, config)
     names, dense = np.unique(labels, return_inverse=True)
     segment_labels = _segment_labels(segments, dense, config)
-    arrays = _arrays(docs, dense, segment_labels, config.num_segments, threads or os.cpu_count() or 1)
+    arrays = _arrays(docs, dense, segment_labels, config.num_segments, num_threads(threads))
     arrays |= {"cluster_label": names, "term_scale": coded.scale, **tables}
     meta = {
         "format": "segmax",

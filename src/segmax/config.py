@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
+import operator
 from collections.abc import Mapping
 from typing import Any
 
 from segmax.errors import ConfigError
 
 _DOCS_PER_CLUSTER = 1024
+
+
+def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """Return a whole number in range as int, or raise ConfigError."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number <= most:
+        limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
+        msg = f"expected {name} {limits}, got {value!r}"
+        raise ConfigError(msg)
+    return number
+
+
+def checked_number(name: str, value: object) -> float:
+    """Return a real number as float, or raise ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"expected {name} to be a number, got {value!r}"
+        raise ConfigError(msg)
+    return float(value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -36,18 +59,17 @@ class BuildConfig:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.num_clusters is not None and self.num_clusters < 1:
-            msg = f"expected num_clusters >= 1 or None, got {self.num_clusters}"
-            raise ConfigError(msg)
-        if not 1 <= self.num_segments <= 65535:
-            msg = f"expected num_segments between 1 and 65535, got {self.num_segments}"
-            raise ConfigError(msg)
+        if self.num_clusters is not None:
+            self._set("num_clusters", checked_int("num_clusters", self.num_clusters, 1))
+        self._set("num_segments", checked_int("num_segments", self.num_segments, 1, 65535))
+        self._set("bits", checked_int("bits", self.bits, 8, 16))
+        self._set("seed", checked_int("seed", self.seed, 0))
         if self.bits not in (8, 16):
             msg = f"expected bits to be 8 or 16, got {self.bits}"
             raise ConfigError(msg)
-        if self.seed < 0:
-            msg = f"expected seed >= 0, got {self.seed}"
-            raise ConfigError(msg)
+
+    def _set(self, name: str, value: int) -> None:
+        object.__setattr__(self, name, value)  # as int, so that numpy numbers can be stored
 
     def clusters_for(self, num_docs: int) -> int:
         """Return the number of clusters for a collection of this size."""

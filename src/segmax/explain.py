@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
-from segmax.params import ASC, Anytime, SearchParams
+import dataclasses
+from typing import NamedTuple
+
+from segmax.params import ASC, ClusterParams, SearchParams
 from segmax.results import ClusterBounds, DocId, Explanation, Hits
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
+
+
+class Fate(NamedTuple):
+    """What happened to the document inside its cluster: never met, below a bound, or scored."""
+
+    kind: int
+    bound: float  # the bound that decided, or the score
+    threshold: float  # θ then
+    needed: float  # what a bound had to reach then: θ, θ/η, or the seed
+    seed: float  # a lower bound of the exact k-th score, known from the start
 
 
 def explanation(
@@ -17,74 +30,72 @@ def explanation(
     label: int,
     bounds: ClusterBounds,
     hits: Hits,
-    fate: tuple[int, float, float],
+    fate: Fate,
     k: int,
     params: SearchParams,
 ) -> Explanation:
     """Combine what the trace, the watched document and the bounds tell."""
     ranks = {int(found): rank for rank, found in enumerate(hits.rows, start=1)}
     final = float(hits.scores[-1]) if len(hits) == k else 0.0
-    entry = next((e for e in hits.trace or [] if e.cluster == label), None)
-    rank = ranks.get(row)
-    decision = entry.decision if entry is not None else "stopped"
-    if not isinstance(params, (ASC, Anytime)):
+    trace = hits.trace or []
+    entry = next((e for e in trace if e.cluster == label), None)
+    if not isinstance(params, ClusterParams):
         decision = "visited"
-    max_bound = float(bounds.max_bound[cluster])
-    avg_bound = float(bounds.avg_bound[cluster])
-    bound_sum = float(bounds.bound_sum[cluster])
-    threshold = fate[2] if fate[0] != _UNSEEN else (entry.threshold if entry is not None else final)
-    return Explanation(
+    elif entry is not None:
+        decision = entry.decision
+    else:
+        decision = "limited" if trace and trace[-1].decision == "limited" else "stopped"
+    threshold = fate.threshold if fate.kind != _UNSEEN else (entry.threshold if entry is not None else final)
+    told = Explanation(
         doc_id=doc_id,
         score=score,
-        rank=rank,
+        rank=ranks.get(row),
         cluster=label,
-        bound_sum=bound_sum,
-        max_bound=max_bound,
-        avg_bound=avg_bound,
+        bound_sum=float(bounds.bound_sum[cluster]),
+        max_bound=float(bounds.max_bound[cluster]),
+        avg_bound=float(bounds.avg_bound[cluster]),
         decision=decision,
         threshold=threshold,
         final_threshold=final,
-        reason=_reason(doc_id, score, rank, label, decision, (bound_sum, max_bound, avg_bound), fate, threshold, final),
+        reason="",
     )
+    return dataclasses.replace(told, reason=_reason(told, fate, params))
 
 
-def _reason(
-    doc_id: DocId,
-    score: float,
-    rank: int | None,
-    label: int,
-    decision: str,
-    bounds: tuple[float, float, float],
-    fate: tuple[int, float, float],
-    threshold: float,
-    final: float,
-) -> str:
-    bound_sum, max_bound, avg_bound = bounds
-    document = f"document {doc_id!r} (score {score:.6g}, cluster {label})"
-    if rank is not None:
-        return f"{document} is returned at rank {rank}"
-    if score == 0:
+def _reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
+    document = f"document {told.doc_id!r} (score {told.score:.6g}, cluster {told.cluster})"
+    if told.rank is not None:
+        return f"{document} is returned at rank {told.rank}"
+    if told.score == 0:
         return f"{document} is not returned: it shares no term with the query"
-    if decision == "pruned":
+    if isinstance(params, ClusterParams) and told.decision != "visited":
+        return f"{document} is not returned: {_cluster_reason(told, fate, params)}"
+    return f"{document} is not returned: {_document_reason(told, fate)}"
+
+
+def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str:
+    """Say why its cluster was not visited."""
+    eta = params.eta if isinstance(params, ASC) else params.mu
+    if told.decision == "pruned":
         return (
-            f"{document} is not returned: its cluster was pruned, MaxSBound {max_bound:.6g} and AvgSBound "
-            f"{avg_bound:.6g} being too low when θ was {threshold:.6g}"
+            f"its cluster was pruned at θ = {told.threshold:.6g}: MaxSBound {told.max_bound:.6g} <= θ/μ = "
+            f"{told.threshold / params.mu:.6g} and AvgSBound {told.avg_bound:.6g} <= θ/η = {told.threshold / eta:.6g}"
         )
-    if decision == "tied":
-        return (
-            f"{document} is not returned: its cluster's bound {max_bound:.6g} equals θ and all of its rows come after "
-            "the k-th result"
-        )
-    if decision == "limited":
-        return f"{document} is not returned: the time budget or max_clusters ended the search before its cluster"
-    if decision == "stopped":
-        return (
-            f"{document} is not returned: the search ended before its cluster, whose bounds (BoundSum {bound_sum:.6g}, "
-            f"MaxSBound {max_bound:.6g}) cannot pass θ = {final:.6g}"
-        )
-    if fate[0] == _BELOW_BOUND:
-        return (
-            f"{document} is not returned: its cluster was visited, but its bound {fate[1]:.6g} could not pass "
-            f"when θ was {fate[2]:.6g}"
-        )
-    return f"{document} is not returned: it was scored, and the k-th result has {final:.6g}"
+    if told.decision == "tied":
+        return "its cluster's bound equals θ, and all of its rows come after the k-th result"
+    if told.decision == "limited":
+        return "the time budget or max_clusters ended the search before its cluster"
+    name, bound = ("MaxSBound", told.max_bound) if isinstance(params, ASC) else ("BoundSum", told.bound_sum)
+    needed = max(told.final_threshold / eta, fate.seed)
+    return f"the search ended before its cluster: {name} {bound:.6g} <= {needed:.6g}, what clusters had to pass then"
+
+
+def _document_reason(told: Explanation, fate: Fate) -> str:
+    """Say why it was not returned although its cluster was looked at."""
+    if fate.kind == _BELOW_BOUND and fate.bound < fate.needed:
+        return f"its bound {fate.bound:.6g} was below {fate.needed:.6g}, what it took then (θ = {fate.threshold:.6g})"
+    if fate.kind == _BELOW_BOUND:
+        return f"its bound {fate.bound:.6g} equals θ, and its row comes after the k-th result"
+    if fate.kind == _SCORED:
+        return f"it was scored, and the k-th result has {told.final_threshold:.6g}"
+    return "the lists that could have led to it were too light by then to lift a document over θ"

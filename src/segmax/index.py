@@ -13,9 +13,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.config import BuildConfig
+from segmax.config import BuildConfig, checked_int
 from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
-from segmax.explain import explanation
+from segmax.explain import Fate, explanation
 from segmax.params import ASC, SearchParams
 from segmax.results import (
     BatchHits,
@@ -162,11 +162,11 @@ class Index:
         """
         terms, weights = query_arrays(query, self._lookup, self.num_terms)
         core_params = _core_params(params)
-        _check_k(k)
+        k = checked_int("k", k, 1)
         if trace:
             return self._traced(terms, weights, k, core_params, -1)[0]
         indptr = np.array([0, len(terms)], dtype=np.int64)
-        rows, scores, counts, stats = self._run(indptr, terms, weights, k, core_params, 1)
+        rows, scores, counts, stats = self._run(indptr, terms, weights, min(k, self.num_docs), core_params, 1)
         count = int(counts[0])
         return Hits(rows[0, :count], scores[0, :count], SearchStats.from_row(stats[0]), self._ids.id_of)
 
@@ -185,11 +185,8 @@ class Index:
             How many queries run at the same time; None: one per core. The results do not depend on it.
         """
         batch = query_batch(queries, self._lookup, self.num_terms)
-        _check_k(k)
-        if threads is not None and threads < 1:
-            msg = f"expected threads >= 1 or None, got {threads}"
-            raise ConfigError(msg)
-        count = min(threads or os.cpu_count() or 1, max(1, batch.num_rows))
+        k = checked_int("k", k, 1)
+        count = min(num_threads(threads), max(1, batch.num_rows))
         rows, scores, counts, stats = self._run(
             batch.indptr, batch.indices, batch.values, k, _core_params(params), count
         )
@@ -199,7 +196,7 @@ class Index:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
         row = self._ids.row_of(doc_id)
         terms, weights = query_arrays(query, self._lookup, self.num_terms)
-        _check_k(k)
+        k = checked_int("k", k, 1)
         used = params or ASC()
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
         cluster = self._engine.cluster_of(row)
@@ -307,10 +304,10 @@ class Index:
 
     def _traced(
         self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
-    ) -> tuple[Hits, tuple[int, float, float]]:
-        """Search with a trace, watching what happens to one row: (hits, (fate, bound, θ))."""
+    ) -> tuple[Hits, Fate]:
+        """Search with a trace, watching what happens to one row."""
         try:
-            rows, scores, stats, columns, watched, scale = self._engine.trace(terms, weights, k, params, row)
+            rows, scores, stats, columns, watched, scale, seed = self._engine.trace(terms, weights, k, params, row)
         except IndexClosedError:
             raise
         except ValueError as error:
@@ -330,8 +327,8 @@ class Index:
             )
         ]
         hits = Hits(rows, scores, SearchStats.from_row(stats), self._ids.id_of, entries)
-        fate, bound, threshold = watched
-        return hits, (fate, bound * scale, threshold * scale)
+        kind, bound, threshold, needed = watched
+        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
 
     def _bounds(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> ClusterBounds:
         try:
@@ -351,10 +348,9 @@ class Index:
 _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
 
 
-def _check_k(k: int) -> None:
-    if k < 1:
-        msg = f"expected k >= 1, got {k}"
-        raise ConfigError(msg)
+def num_threads(threads: int | None) -> int:
+    """Return how many threads to use; None means one per core."""
+    return os.cpu_count() or 1 if threads is None else checked_int("threads", threads, 1)
 
 
 def _core_params(params: SearchParams | None) -> _core.SearchParams:
@@ -385,7 +381,7 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     FormatError
         If there is no index, a damaged one, or one of a newer version.
     """
-    where = Path(path)
+    where = Path(path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
     try:
         index = Index(meta, arrays, where)

@@ -6,6 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from segmax import _core
+from segmax.config import checked_int, checked_number
 from segmax.errors import ConfigError
 
 ClusterOrder = Literal["max_bound", "bound_sum"]
@@ -13,7 +14,7 @@ DocumentMethod = Literal["blocks", "maxscore"]
 
 
 def _check_fraction(name: str, value: float) -> None:
-    if not 0.0 < value <= 1.0:
+    if not 0.0 < checked_number(name, value) <= 1.0:
         msg = f"expected 0 < {name} <= 1, got {value}"
         raise ConfigError(msg)
 
@@ -38,15 +39,14 @@ class SearchParams:
     def __post_init__(self) -> None:
         if not self._visits_clusters:
             self._reject_limits()
-        if self.budget_ms is not None and not self.budget_ms > 0:
+        if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
             msg = f"expected budget_ms > 0 or None, got {self.budget_ms}"
             raise ConfigError(msg)
-        if not self.risk >= 0:
+        if not checked_number("risk", self.risk) >= 0:
             msg = f"expected risk >= 0, got {self.risk}"
             raise ConfigError(msg)
-        if self.max_clusters is not None and self.max_clusters < 1:
-            msg = f"expected max_clusters >= 1 or None, got {self.max_clusters}"
-            raise ConfigError(msg)
+        if self.max_clusters is not None:
+            checked_int("max_clusters", self.max_clusters, 1)
 
     def _reject_limits(self) -> None:
         for name, default in (("budget_ms", None), ("risk", 1.0), ("max_clusters", None)):
@@ -60,7 +60,7 @@ class SearchParams:
         core.method = getattr(_core.Method, self.method)
         core.budget_ms = self.budget_ms or 0.0
         core.risk = self.risk
-        core.max_clusters = self.max_clusters or 0
+        core.max_clusters = min(self.max_clusters or 0, 2**32 - 1)
         return core
 
 
@@ -88,7 +88,7 @@ class MaxScore(SearchParams):
     def to_core(self) -> _core.SearchParams:
         """Return the parameters in the core's own form."""
         core = super().to_core()
-        core.seed = self.seed
+        core.seed = bool(self.seed)
         return core
 
 
@@ -129,8 +129,8 @@ class ClusterParams(SearchParams):
         core = super().to_core()
         core.mu = self.mu
         core.documents = getattr(_core.DocumentMethod, self.documents)
-        core.seed = self.seed
-        core.sweep = self.sweep
+        core.seed = bool(self.seed)
+        core.sweep = bool(self.sweep)
         return core
 
 
@@ -185,5 +185,5 @@ class ASC(ClusterParams):
         core = super().to_core()
         core.eta = self.eta
         core.order = getattr(_core.ClusterOrder, self.order)
-        core.lazy = self.lazy
+        core.lazy = bool(self.lazy)
         return core

@@ -18,13 +18,15 @@ class SearchStats:
     """What one query cost. The fields are those of the core, in its order.
 
     `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
-    `_stopped` (the search ended before them) and `_zero` (no query term) add up to the number of clusters.
+    `_stopped` (the search ended before them), `_limited` (left out by the budget or max_clusters) and `_zero` (no query
+    term) add up to the number of clusters.
     """
 
     clusters_visited: int
     clusters_pruned: int
     clusters_tied: int
     clusters_stopped: int
+    clusters_limited: int
     clusters_zero: int
     segments_read: int
     blocks_scored: int
@@ -112,6 +114,7 @@ class BatchStats:
     clusters_pruned: NDArray[np.uint64]
     clusters_tied: NDArray[np.uint64]
     clusters_stopped: NDArray[np.uint64]
+    clusters_limited: NDArray[np.uint64]
     clusters_zero: NDArray[np.uint64]
     segments_read: NDArray[np.uint64]
     blocks_scored: NDArray[np.uint64]

@@ -6,6 +6,7 @@ Documents and queries may be scipy sparse matrices, torch sparse tensors, mappin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -53,15 +54,24 @@ def _from_torch(tensor: Any) -> sp.csr_matrix:
     elif layout != "torch.sparse_coo":
         msg = f"expected a torch tensor of layout sparse_coo or sparse_csr, got {layout}; call to_sparse() first"
         raise InputError(msg)
-    tensor = tensor.coalesce()
-    rows, columns = tensor.indices().numpy()
-    return sp.coo_matrix((tensor.values().numpy(), (rows, columns)), shape=tuple(tensor.shape)).tocsr()
+    # Indices and values as they are, repeated entries and all: coalescing would sum them in their own dtype.
+    rows, columns = tensor._indices().numpy()
+    return _from_scipy(sp.coo_matrix((tensor._values().numpy(), (rows, columns)), shape=tuple(tensor.shape)))
+
+
+def _widened(matrix: Any) -> Any:
+    """Return the matrix in a dtype in which sums of repeated entries neither wrap nor overflow."""
+    kind, size = matrix.dtype.kind, matrix.dtype.itemsize
+    if kind in "bui" and size < 8:
+        return matrix.astype(np.int64)
+    return matrix.astype(np.float64) if kind in "uif" else matrix
 
 
 def _from_scipy(matrix: Any) -> sp.csr_matrix:
     if matrix.ndim == 1:
         matrix = matrix.reshape(1, -1)
-    return sp.csr_matrix(matrix)
+    # Only CSR keeps repeated entries apart; every other format sums them on the way there.
+    return sp.csr_matrix(matrix if matrix.format == "csr" else _widened(matrix.tocoo()))
 
 
 def is_matrix(value: object) -> bool:
@@ -81,7 +91,21 @@ def matrix_to_csr(value: object) -> Csr:
     if matrix.dtype.kind not in "buif":
         msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
         raise InputError(msg)
-    return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
+    csr = Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
+    _check_structure(csr)
+    return csr
+
+
+def _check_structure(csr: Csr) -> None:
+    """Refuse a matrix that points outside itself: scipy does not look at one put together by hand."""
+    ends_right = len(csr.indptr) > 0 and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices) == len(csr.values)
+    if not ends_right or (np.diff(csr.indptr) < 0).any():
+        msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
+        raise InputError(msg)
+    if len(csr.indices) and (csr.indices.min() < 0 or csr.indices.max() >= csr.num_columns):
+        worst = csr.indices.min() if csr.indices.min() < 0 else csr.indices.max()
+        msg = f"expected column numbers from 0 to {csr.num_columns - 1}, got {worst}"
+        raise InputError(msg)
 
 
 def canonical(csr: Csr, first_row: int) -> Csr:
@@ -94,10 +118,8 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     values = csr.values
     if values.dtype == np.bool_:
         matrix = matrix.astype(np.uint8)
-    elif values.dtype.kind in "iu" and not matrix.has_canonical_format:
-        matrix = matrix.astype(np.int64)  # sums of repeated terms must not wrap
     if not matrix.has_canonical_format or (matrix.data == 0).any():
-        matrix = matrix.copy()
+        matrix = matrix.copy() if matrix.has_canonical_format else _widened(matrix)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
     return Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
@@ -120,12 +142,20 @@ def _check_weights(csr: Csr, first_row: int) -> None:
     raise InputError(msg)
 
 
+def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        msg = f"expected numbers as {what}, got {values!r}"[:300]
+        raise InputError(msg) from error
+
+
 def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     if len(pair) != 2:
         msg = f"expected a query as (indices, values), got a sequence of {len(pair)} items"
         raise InputError(msg)
     indices = np.asarray(pair[0])
-    values = np.asarray(pair[1], dtype=np.float64)
+    values = _numbers(pair[1], "query weights")
     if indices.size == 0:
         indices = indices.astype(np.int64)
     if indices.ndim != 1 or indices.shape != values.shape:
@@ -134,30 +164,42 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     if indices.dtype.kind not in "iu":
         msg = f"expected integer term numbers in a query, got {indices.dtype}"
         raise InputError(msg)
-    return indices.astype(np.int64), values
+    # No index has that many terms: such numbers are unknown terms, as long as they do not wrap.
+    return np.minimum(indices, np.iinfo(np.int64).max).astype(np.int64), values
 
 
 def _mapping_to_arrays(
     query: Mapping[Any, Any], lookup: TermLookup, num_terms: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Terms of a mapping; unknown words get numbers behind the vocabulary, so that the core counts them."""
+    """Terms of a mapping; unknown words get numbers behind all others, so that the core counts them."""
     numbers = np.empty(len(query), dtype=np.int64)
-    unknown = num_terms
+    words: list[int] = []
     for i, term in enumerate(query):
-        if isinstance(term, str):
-            if lookup is None:
-                msg = (
-                    f"expected term numbers, got the term {term!r}: this index stores no vocabulary; "
-                    "build it with terms=..."
-                )
-                raise InputError(msg)
-            number = lookup(term)
-            if number is None:
-                number, unknown = unknown, unknown + 1
-            numbers[i] = number
-        else:
-            numbers[i] = int(term)
-    return numbers, np.fromiter(query.values(), dtype=np.float64, count=len(query))
+        number = _word_number(term, lookup) if isinstance(term, str) else _term_number(term)
+        if number is None:
+            words.append(i)
+        numbers[i] = -1 if number is None else number
+    behind = max(num_terms, int(numbers.max(initial=-1)) + 1)
+    numbers[words] = np.arange(behind, behind + len(words))
+    return numbers, _numbers(list(query.values()), "query weights")
+
+
+def _word_number(term: str, lookup: TermLookup) -> int | None:
+    if lookup is None:
+        msg = f"expected term numbers, got the term {term!r}: this index stores no vocabulary; build it with terms=..."
+        raise InputError(msg)
+    return lookup(term)
+
+
+def _term_number(term: Any) -> int:
+    try:
+        number = operator.index(term)
+    except TypeError:
+        number = None
+    if number is None or isinstance(term, bool):
+        msg = f"expected terms of a query to be integers or words, got {term!r}"
+        raise InputError(msg)
+    return min(number, 2**62)
 
 
 def query_arrays(

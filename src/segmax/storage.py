@@ -7,6 +7,7 @@ holds either the old index or the new one. docs/format.md describes every byte.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import mmap
 import os
@@ -20,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, WriteError
+from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, SegmaxError, WriteError
 
 FORMAT_VERSION = 1
 OLDEST_READABLE_VERSION = 1
@@ -85,36 +86,58 @@ def _footer(length: int, crc: int) -> bytes:
 
 
 def save_index(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`."""
-    generation = _next_generation(path, overwrite=overwrite)
-    created = not path.exists()
-    written: list[Path] = []
+    """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`.
+
+    Writers of one path take turns; readers are never in the way.
+    """
+    _next_generation(path, overwrite=overwrite)
+    created = False
     try:
-        if created:
-            path.mkdir(parents=False)
-        _remove_components(path, keep=_current_files(path))
-        files = {}
-        for name in COMPONENTS:
-            if name in arrays:
-                target = path / f"{name}.{generation}.bin"
-                written.append(target)
-                files[name] = _write_component(target, arrays[name])
-        temporary = path / f"{META_NAME}.new"
-        written.append(temporary)
-        _write_file(temporary, [_meta_bytes({**meta, "generation": generation, "files": files})])
-        temporary.replace(path / META_NAME)
+        if not path.exists():
+            path.mkdir()
+            created = True
+        with _locked(path):
+            _write_generation(path, arrays, meta, _next_generation(path, overwrite=overwrite or created))
     except BaseException as error:
-        _undo(path, written, created=created)
-        if isinstance(error, OSError):
+        if created and not (path / META_NAME).exists():
+            with contextlib.suppress(OSError):
+                path.rmdir()
+        if isinstance(error, OSError) and not isinstance(error, SegmaxError):
             msg = (
                 f"could not write the index to '{path}' ({error.strerror}): nothing was changed; "
                 "make room or choose another path"
             )
             raise WriteError(msg) from error
         raise
-    _sync_directory(path)
-    _sync_directory(path.parent)
-    _remove_components(path, keep={entry["file"] for entry in files.values()})
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _write_generation(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], generation: int) -> None:
+    """Write all components, then meta.json; on failure remove what the current meta.json does not name."""
+    temporary = path / f"{META_NAME}.new"
+    try:
+        _remove_components(path, keep=_current_files(path))
+        files = {
+            name: _write_component(path / f"{name}.{generation}.bin", arrays[name])
+            for name in COMPONENTS
+            if name in arrays
+        }
+        _write_file(temporary, [_meta_bytes({**meta, "generation": generation, "files": files})])
+        temporary.replace(path / META_NAME)
+        _sync_directory(path)
+        _sync_directory(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            _remove_components(path, keep=_current_files(path))
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
@@ -134,11 +157,19 @@ def _next_generation(path: Path, *, overwrite: bool) -> int:
     if not overwrite:
         msg = f"'{path}' exists; choose another path, or pass overwrite=True to replace an index"
         raise IndexExistsError(msg)
-    if not path.is_dir() or leftovers:
+    if not path.is_dir() or leftovers or not _holds_an_index(path):
         msg = f"'{path}' exists and is not a segmax index, so overwrite=True does not touch it; choose another path"
         raise IndexExistsError(msg)
     generations = [int(match[2]) for entry in path.iterdir() if (match := _COMPONENT.fullmatch(entry.name))]
     return max(generations, default=0) + 1
+
+
+def _holds_an_index(path: Path) -> bool:
+    """Whether the directory is ours: a meta.json of ours, or component files beside a damaged one."""
+    try:
+        return bool(json.loads((path / META_NAME).read_bytes())["format"] == "segmax")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return any(_is_own_file(entry.name) for entry in path.iterdir())
 
 
 def _is_own_file(name: str) -> bool:
@@ -160,14 +191,6 @@ def _remove_components(path: Path, keep: set[str]) -> None:
     for entry in path.iterdir():
         if _is_own_file(entry.name) and entry.name not in keep:
             entry.unlink(missing_ok=True)
-
-
-def _undo(path: Path, written: list[Path], *, created: bool) -> None:
-    with contextlib.suppress(OSError):
-        for file in written:
-            file.unlink(missing_ok=True)
-        if created:
-            path.rmdir()
 
 
 def _write_component(path: Path, array: NDArray[Any]) -> dict[str, Any]:
@@ -215,15 +238,15 @@ def read_meta(path: Path) -> dict[str, Any]:
         raise IndexNotFoundError(msg)
     try:
         data = (path / META_NAME).read_bytes()
-    except (FileNotFoundError, NotADirectoryError) as error:
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         msg = f"'{path}' is not a segmax index: it has no {META_NAME}; an interrupted build leaves none"
         raise FormatError(msg) from error
     try:
         meta = json.loads(data)
         version = meta["version"]
-        if meta["format"] != "segmax" or not isinstance(version, int):
+        if meta["format"] != "segmax" or type(version) is not int or version < OLDEST_READABLE_VERSION:
             raise KeyError("format")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"'{path}' is not a segmax index, or its {META_NAME} is damaged; rebuild it or restore a copy"
         raise FormatError(msg) from error
     if version > FORMAT_VERSION:
@@ -235,7 +258,38 @@ def read_meta(path: Path) -> dict[str, Any]:
     match = _CHECKSUM.search(data)
     if match is None or f"{zlib.crc32(data.replace(match[0], _zeroed(match[0]))):08x}".encode() != match[1]:
         raise _damaged(f"the checksum of {META_NAME} does not match")
+    _check_fields(meta)
     return dict(meta)
+
+
+_COUNTS = ("num_docs", "num_terms", "num_segments", "num_postings", "generation")
+
+
+def _check_fields(meta: dict[str, Any]) -> None:
+    """Check the entries that everything else relies on."""
+
+    def is_count(value: object) -> bool:
+        return type(value) is int and 0 <= value < 2**63
+
+    right = (
+        all(is_count(meta.get(name)) for name in _COUNTS)
+        and meta.get("code_bytes") in (1, 2)
+        and isinstance(meta.get("quantization_error"), float | int)
+        and isinstance(meta.get("config"), dict)
+        and isinstance(meta.get("files"), dict)
+    )
+    if not right:
+        raise _damaged(f"an entry of {META_NAME} is missing or impossible")
+    for name, entry in meta["files"].items():
+        match = _COMPONENT.fullmatch(str(entry.get("file"))) if isinstance(entry, dict) else None
+        crc = entry.get("crc32") if isinstance(entry, dict) else None
+        if match is None or match[1] != name or not is_count(entry.get("bytes")):
+            raise _damaged(f"{META_NAME} names an impossible file for {name}")
+        if not isinstance(crc, str) or re.fullmatch(r"[0-9a-f]{8}", crc) is None:
+            raise _damaged(f"{META_NAME} has no checksum for {name}")
+    for first, second in (("id_offset", "id_text"), ("term_offset", "term_text")):
+        if (first in meta["files"]) != (second in meta["files"]):
+            raise _damaged(f"{META_NAME} names only one of {first} and {second}")
 
 
 def _zeroed(entry: bytes) -> bytes:
@@ -265,9 +319,6 @@ def _load_components(
                 raise _damaged(f"{META_NAME} does not name {name}")
             continue
         entry = files[name]
-        match = _COMPONENT.fullmatch(str(entry["file"]))
-        if match is None or match[1] != name:
-            raise _damaged(f"{META_NAME} names an impossible file for {name}")
         length, crc = int(entry["bytes"]), int(entry["crc32"], 16)
         content = _open_component(path / entry["file"], length, crc, preload=preload)
         if (checked or verify) and _crc32(content) != crc:
@@ -280,6 +331,8 @@ def _load_components(
 
 def _open_component(path: Path, length: int, crc: int, *, preload: bool) -> memoryview:
     """Return the content of a file, mapped or read, its footer checked and still readable behind it."""
+    if path.is_dir():
+        raise _damaged(f"'{path.name}' is a directory")
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size != length + FOOTER_BYTES:

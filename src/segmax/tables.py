@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import operator
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,11 @@ Arrays = dict[str, NDArray[Any]]
 
 def text_arrays(prefix: str, values: list[str]) -> Arrays:
     """Pack strings as UTF-8 bytes and offsets."""
-    encoded = [value.encode("utf-8") for value in values]
+    try:
+        encoded = [value.encode("utf-8") for value in values]
+    except UnicodeEncodeError as error:
+        msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
+        raise InputError(msg) from error
     offsets = np.zeros(len(encoded) + 1, dtype=np.uint64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     return {f"{prefix}_offset": offsets, f"{prefix}_text": np.frombuffer(b"".join(encoded), dtype=np.uint8)}
@@ -91,9 +96,12 @@ class DocIds:
     def _find(self, doc_id: int | str) -> int | None:
         if self._texts is not None:
             return self._texts.find(doc_id) if isinstance(doc_id, str) else None
-        if isinstance(doc_id, str):
+        try:
+            number = operator.index(doc_id)  # type: ignore[arg-type]
+        except TypeError:
             return None
-        number = int(doc_id)
+        if isinstance(doc_id, bool):
+            return None
         if self._numbers is None:
             return number if 0 <= number < self._num_docs else None
         if self._rows is None:
@@ -141,6 +149,9 @@ def term_arrays(terms: Iterable[str] | None, num_terms: int) -> Arrays:
 def _check_unique(values: list[Any], what: str, where: str) -> None:
     seen: dict[Any, int] = {}
     for number, value in enumerate(values):
+        if not isinstance(value, Hashable):
+            msg = f"expected {what}s to be strings or integers, got {type(value).__name__} at {where} {number}"
+            raise InputError(msg)
         first = seen.setdefault(value, number)
         if first != number:
             msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"

@@ -44,6 +44,7 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
     scratch.view.open(index, query);
     const bool seeded = params.seed && !params.is_limited() && params.method != Method::exhaustive;
     context.seed = seeded ? seed_of<Code, Acc>(index, query, k) : 0;
+    result.seed = context.seed;
     result.stats.unknown_terms = query.unknown_terms;
     if (!query.terms.empty()) {
         if (params.method == Method::exhaustive) {

@@ -215,13 +215,14 @@ private:
         const std::uint32_t block = (context_.params.watch - first_) / kBlockDocs;
         const auto end = surviving_.begin() + static_cast<std::ptrdiff_t>(survivors);
         if (std::find(surviving_.begin(), end, block) != end) return;
-        context_.result.watched = {Fate::below_bound, block_bounds_[block], context_.top().threshold()};
+        const Acc least = Gate<Acc>::of(context_.top(), factor_, context_.seed).least;
+        context_.result.watched = {Fate::below_bound, block_bounds_[block], context_.top().threshold(), least};
     }
 
     void watch_scored(std::uint32_t start, std::uint32_t count) {
         if (!is_watched(start, count) || context_.result.watched.fate == Fate::scored) return;
         const Acc score = context_.scratch.accumulators[context_.params.watch - first_];
-        context_.result.watched = {Fate::scored, score, context_.top().threshold()};
+        context_.result.watched = {Fate::scored, score, context_.top().threshold(), context_.top().threshold()};
     }
 
     Context<Code, Acc>& context_;

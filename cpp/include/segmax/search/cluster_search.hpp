@@ -69,9 +69,10 @@ public:
             if (decision == Decision::visited) visit(candidate.cluster);
             if (!planned_ && context_.top().full()) plan();
         }
-        const SearchStats& stats = context_.stats();
-        context_.stats().clusters_stopped = context_.index.num_clusters() - stats.clusters_visited -
-                                            stats.clusters_pruned - stats.clusters_tied - stats.clusters_zero;
+        SearchStats& stats = context_.stats();
+        const std::uint64_t left = context_.index.num_clusters() - stats.clusters_visited - stats.clusters_pruned -
+                                   stats.clusters_tied - stats.clusters_zero;
+        (stats.budget_hit != 0 ? stats.clusters_limited : stats.clusters_stopped) = left;
         context_.check_stop();
     }
 
@@ -236,7 +237,7 @@ private:
         entry.cluster = candidate.cluster;
         entry.decision = decision;
         entry.bound_sum = candidate.bound_sum;
-        entry.max_bound = is_asc_ ? candidate.max_bound : candidate.bound_sum;
+        entry.max_bound = candidate.max_bound;
         entry.segment_sum = candidate.segment_sum;
         entry.threshold = context_.top().threshold();
         entry.threshold_row = context_.top().threshold_row();

@@ -60,7 +60,7 @@ struct Context {
     /// Scores a document that has been evaluated in full.
     void offer(Acc score, Position position) {
         const Row row = index.row_at(position);
-        if (position == params.watch) result.watched = {Fate::scored, score, top().threshold()};
+        if (position == params.watch) result.watched = {Fate::scored, score, top().threshold(), top().threshold()};
         if (row != kNoRow && top().admits(score, row)) top().push(score, row);
     }
 };

@@ -97,7 +97,7 @@ private:
 
     void abandon(Position position, Acc bound) {
         if (position == context_.params.watch) {
-            context_.result.watched = {Fate::below_bound, bound, context_.top().threshold()};
+            context_.result.watched = {Fate::below_bound, bound, context_.top().threshold(), gate_.least};
         }
     }
 

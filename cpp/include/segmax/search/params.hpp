@@ -43,6 +43,7 @@ struct SearchStats {
     std::uint64_t clusters_pruned = 0;   ///< MaxSBound <= θ/μ and AvgSBound <= θ/η (anytime: never counted one by one)
     std::uint64_t clusters_tied = 0;     ///< bound equal to θ, every row behind the k-th result
     std::uint64_t clusters_stopped = 0;  ///< never considered: the search ended before them
+    std::uint64_t clusters_limited = 0;  ///< left out by the time budget or max_clusters
     std::uint64_t clusters_zero = 0;     ///< no query term occurs in them
     std::uint64_t segments_read = 0;     ///< clusters whose segment maxima were read
     std::uint64_t blocks_scored = 0;
@@ -67,7 +68,7 @@ struct TraceEntry {
     std::uint32_t cluster = 0;
     Decision decision = Decision::visited;
     std::uint64_t bound_sum = 0;
-    std::uint64_t max_bound = 0;    ///< MaxSBound; BoundSum for `anytime`; 0 where segments were not read
+    std::uint64_t max_bound = 0;    ///< MaxSBound; 0 where segments were not read
     std::uint64_t segment_sum = 0;  ///< n * AvgSBound; 0 where it was not needed
     std::uint64_t threshold = 0;    ///< θ at that moment
     Row threshold_row = kNoRow;
@@ -80,6 +81,7 @@ struct WatchReport {
     Fate fate = Fate::unseen;
     std::uint64_t bound = 0;      ///< the bound that decided (fate below_bound), or its score
     std::uint64_t threshold = 0;  ///< θ at that moment
+    std::uint64_t needed = 0;     ///< what a bound had to reach then: θ, θ/η, or the seed
 };
 
 struct SearchResult {
@@ -88,6 +90,7 @@ struct SearchResult {
     SearchStats stats;
     std::vector<TraceEntry> trace;
     WatchReport watched;
+    std::uint64_t seed = 0;  ///< the threshold seed that was used
 };
 
 }  // namespace segmax
