@@ -75,15 +75,18 @@ def test_batches_are_the_same_for_any_number_of_threads(rng: np.random.Generator
             assert batch.scores[i].tolist() == scores + [0] * (20 - count)
 
 
-def test_clusters_of_more_than_65536_documents(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("bits", [8, 16])
+def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: int) -> None:
     """A cluster may be larger than a window; its first and last documents are found."""
     num_docs = 150_000
     rows = np.arange(num_docs)
     columns = rng.integers(0, 3, num_docs)
     docs = sp.csr_matrix((rng.integers(1, 200, num_docs), (rows, columns)), shape=(num_docs, 3))
     labels = np.where(rows < 140_000, 0, 1)
-    index = segmax.build(docs, clusters=labels)
+    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(bits=bits))
     assert index.cluster_sizes().tolist() == [140_000, 10_000]
+    everything = index.search({0: 1, 1: 1, 2: 1}, k=num_docs + 1)
+    assert everything.rows.tolist() == np.lexsort((rows, -docs.data)).tolist()
     for query in ({0: 1}, {1: 2, 2: 3}, {0: 1, 1: 1, 2: 1}):
         check(index, docs, query, 700, list(SAFE_METHODS))
     first_and_last = index.score({0: 1, 1: 1, 2: 1}, [0, 139_999, 140_000, 149_999])

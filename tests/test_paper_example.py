@@ -69,15 +69,30 @@ def test_decisions_are_as_printed(index: segmax.Index, documents: str) -> None:
     assert decisions(index, segmax.ASC(mu=0.9, documents=documents)) == {1: "pruned", 2: "kept", 3: "pruned", 4: "kept"}
 
 
+def visited_by_rule(bounds: segmax.results.ClusterBounds, theta: float, mu: float, *, breaks: bool) -> set[int]:
+    """Clusters that the two-parameter rule visits at a fixed θ; `breaks` leaves the loop at the first pruned one."""
+    visited = set()
+    for cluster in np.argsort(-bounds.max_bound, kind="stable").tolist():
+        if bounds.max_bound[cluster] <= theta / mu and bounds.avg_bound[cluster] <= theta:
+            if breaks:
+                break
+            continue
+        visited.add(cluster)
+    return visited
+
+
 def test_breaking_out_of_the_loop_would_violate_proposition_4(index: segmax.Index) -> None:
     """The authors' release stops at the first pruned cluster; here that loses cluster 2, whose AvgSBound is above θ."""
     bounds = index.cluster_bounds(QUERY)
+
+    def pruned_with_a_high_average(visited: set[int]) -> list[int]:
+        return [c for c in range(index.num_clusters) if c not in visited and bounds.avg_bound[c] > 90]
+
+    going_on = visited_by_rule(bounds, 90, 0.9, breaks=False)
     trace = index.search(QUERY, k=1, params=segmax.ASC(mu=0.9), trace=True).trace
-    first_pruned = next(i for i, entry in enumerate(trace) if entry.decision == "pruned")
-    lost = [entry for entry in trace[first_pruned + 1 :] if entry.decision == "visited"]
-    assert [entry.cluster for entry in lost] == [2]
-    position = {label: i for i, label in enumerate([1, 2, 3, 4, 5])}
-    assert all(bounds.avg_bound[position[entry.cluster]] > entry.threshold for entry in lost)
+    assert {entry.cluster - 1 for entry in trace if entry.decision == "visited"} == going_on
+    assert pruned_with_a_high_average(going_on) == []
+    assert pruned_with_a_high_average(visited_by_rule(bounds, 90, 0.9, breaks=True)) == [1]
 
 
 @pytest.mark.parametrize("mu", [0.5, 0.9, 1.0])
