@@ -188,21 +188,31 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
         result.seed);
 }
 
-nb::object score(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
-                 const Array<std::int64_t>& rows) {
+std::vector<double> score_rows(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
+                               const Array<std::int64_t>& rows) {
     const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
     std::vector<Position> positions;
     for (const std::int64_t row : view(rows)) positions.push_back(self.positions().at(static_cast<std::size_t>(row)));
     std::vector<double> scores;
+    const nb::gil_scoped_release release;
     for (const std::uint64_t value : score_positions(self.get(), query, positions)) {
         scores.push_back(static_cast<double>(value) * query.scale);
     }
-    return owned(std::move(scores));
+    return scores;
+}
+
+nb::object score(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
+                 const Array<std::int64_t>& rows) {
+    return owned(score_rows(self, terms, weights, rows));
 }
 
 nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
     const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
-    AllBounds all = cluster_bounds(self.get(), query);
+    AllBounds all;
+    {
+        const nb::gil_scoped_release release;
+        all = cluster_bounds(self.get(), query);
+    }
     return nb::make_tuple(owned(std::move(all.bound_sum)), owned(std::move(all.max_bound)),
                           owned(std::move(all.segment_sum)), owned(std::move(all.best_score)), query.scale);
 }

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -117,12 +122,9 @@ def test_a_tie_at_the_threshold_is_won_by_the_smaller_row_in_a_later_cluster() -
 @pytest.mark.parametrize("simd", ["avx2", "portable"])
 def test_both_instruction_sets_give_the_same(simd: str) -> None:
     """SEGMAX_SIMD forces one of the two; a fresh process searches with it and checks itself."""
-    import subprocess
-    import sys
-
     program = f"""
 import numpy as np, segmax, sys
-sys.path.insert(0, {str(__import__("pathlib").Path(__file__).parent)!r})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 from conftest import random_docs
 from reference import SAFE_METHODS, as_query, best
 assert segmax._core.simd_level() == {simd!r}
@@ -138,10 +140,20 @@ for _ in range(20):
 """
     result = subprocess.run(
         [sys.executable, "-c", program],
-        env={**__import__("os").environ, "SEGMAX_SIMD": simd},
+        env={**os.environ, "SEGMAX_SIMD": simd},
         capture_output=True,
         text=True,
     )
     if "which this CPU or build does not have" in result.stderr:
         pytest.skip(f"this CPU has no {simd}")
     assert result.returncode == 0, result.stderr
+
+
+def test_an_instruction_set_that_does_not_exist() -> None:
+    """SEGMAX_SIMD with a wrong name is a ConfigError that lists the right ones."""
+    program = "import scipy.sparse as sp, segmax; segmax.build(sp.csr_matrix([[1]]))"
+    result = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "SEGMAX_SIMD": "foo"}, capture_output=True, text=True
+    )
+    last = result.stderr.strip().splitlines()[-1]
+    assert last == "segmax.errors.ConfigError: expected SEGMAX_SIMD to be 'avx2' or 'portable', got 'foo'"

@@ -27,6 +27,9 @@ def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.in
     if array.dtype.kind not in "iu":
         msg = f"expected integer {what} labels, got {array.dtype}"
         raise InputError(msg)
+    if len(array) and array.max() > np.iinfo(np.int64).max:
+        msg = f"expected {what} labels that fit 63 bits, got {array.max()}"
+        raise InputError(msg)
     if (array < 0).any():
         msg = f"expected {what} labels >= 0, got {array.min()} for document {int(np.argmin(array))}"
         raise InputError(msg)

@@ -41,6 +41,7 @@ class Index:
     """
 
     def __init__(self, meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]], path: Path | None) -> None:
+        _check_environment()
         self._meta = dict(meta)
         self._arrays: dict[str, NDArray[Any]] | None = arrays
         self._path = path
@@ -351,6 +352,14 @@ _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum"
 def num_threads(threads: int | None) -> int:
     """Return how many threads to use; None means one per core."""
     return os.cpu_count() or 1 if threads is None else checked_int("threads", threads, 1)
+
+
+def _check_environment() -> None:
+    """Raise ConfigError where SEGMAX_SIMD asks for what is not there."""
+    try:
+        _core.simd_level()
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
 
 
 def _core_params(params: SearchParams | None) -> _core.SearchParams:
