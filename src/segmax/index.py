@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -218,10 +219,9 @@ class Index:
     def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""
         terms, weights = query_arrays(query, self._lookup, self.num_terms)
-        try:
-            return self._engine.score(terms, weights, self._rows_of(doc_ids))
-        except ValueError as error:
-            raise InputError(str(error)) from error
+        rows = self._rows_of(doc_ids)
+        with _input_errors():
+            return self._engine.score(terms, weights, rows)
 
     def cluster_bounds(self, query: object) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
@@ -296,23 +296,15 @@ class Index:
         params: _core.SearchParams,
         threads: int,
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.uint64]]:
-        try:
+        with _input_errors():
             return self._engine.search_batch(indptr, terms, weights, k, params, threads)
-        except IndexClosedError:
-            raise
-        except ValueError as error:
-            raise InputError(str(error)) from error
 
     def _traced(
         self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
     ) -> tuple[Hits, Fate]:
         """Search with a trace, watching what happens to one row."""
-        try:
+        with _input_errors():
             rows, scores, stats, columns, watched, scale, seed = self._engine.trace(terms, weights, k, params, row)
-        except IndexClosedError:
-            raise
-        except ValueError as error:
-            raise InputError(str(error)) from error
         unknown = float("nan")
         entries = [
             TraceEntry(
@@ -332,12 +324,8 @@ class Index:
         return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
 
     def _bounds(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> ClusterBounds:
-        try:
+        with _input_errors():
             bound_sum, max_bound, segment_sum, best, scale = self._engine.cluster_bounds(terms, weights)
-        except IndexClosedError:
-            raise
-        except ValueError as error:
-            raise InputError(str(error)) from error
         return ClusterBounds(
             bound_sum=bound_sum.astype(np.float64) * scale,
             max_bound=max_bound.astype(np.float64) * scale,
@@ -352,6 +340,17 @@ _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum"
 def num_threads(threads: int | None) -> int:
     """Return how many threads to use; None means one per core."""
     return os.cpu_count() or 1 if threads is None else checked_int("threads", threads, 1)
+
+
+@contextlib.contextmanager
+def _input_errors() -> Iterator[None]:
+    """Turn what the core says about a query into InputError."""
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except ValueError as error:
+        raise InputError(str(error)) from error
 
 
 def _check_environment() -> None:
