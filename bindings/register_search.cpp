@@ -226,17 +226,6 @@ void set_clock(SearchParams& params, std::vector<std::uint64_t> times) {
     };
 }
 
-nb::tuple prepare(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
-    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
-    std::vector<std::uint32_t> numbers;
-    std::vector<std::uint32_t> integers;
-    for (const QueryTerm& t : query.terms) {
-        numbers.push_back(t.term);
-        integers.push_back(t.weight);
-    }
-    return nb::make_tuple(owned(std::move(numbers)), owned(std::move(integers)), query.scale, query.needs_64_bits());
-}
-
 }  // namespace
 
 void register_search(nb::module_& module) {
@@ -297,12 +286,6 @@ void register_search(nb::module_& module) {
                       "numpy.typing.NDArray[numpy.uint64], float]"),
               "terms"_a, "weights"_a,
               "(BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.");
-    index.def("prepare", &prepare,
-              nb::sig("def prepare(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
-                      "numpy.typing.NDArray[numpy.float64]) -> "
-                      "tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float, bool]"),
-              "terms"_a, "weights"_a,
-              "The integer form of a query: (terms, weights, scale, whether sums need 64 bits).");
 }
 
 }  // namespace segmax::bindings

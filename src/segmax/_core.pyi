@@ -159,13 +159,6 @@ class Index:
         (BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.
         """
 
-    def prepare(
-        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
-    ) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float, bool]:
-        """
-        The integer form of a query: (terms, weights, scale, whether sums need 64 bits).
-        """
-
 class Method(enum.Enum):
     exhaustive = 0
 
