@@ -6,6 +6,7 @@
 
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
+#include "segmax/base/types.hpp"
 #include "segmax/kernels/kernels.hpp"
 
 namespace nb = nanobind;
@@ -16,6 +17,8 @@ NB_MODULE(_core, module) {
     module.def(
         "simd_level", [] { return std::string(segmax::simd_level_name(segmax::simd_level())); },
         "The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.");
+    module.attr("BLOCK_DOCS") = segmax::kBlockDocs;
+    module.attr("NO_ROW") = segmax::kNoRow;
     segmax::bindings::register_build(module);
     segmax::bindings::register_index(module);
     segmax::bindings::register_search(module);

@@ -1,87 +1,183 @@
-// Building: coded rows and labels in, the arrays of an index out.
+// Building: coded rows and labels in, the arrays of an index out, a range at a time.
 #include <nanobind/nanobind.h>
 
 #include "arrays.hpp"
-#include "interrupt.hpp"
 #include "registers.hpp"
+#include "segmax/base/interrupt.hpp"
 #include "segmax/index/builder.hpp"
+#include "segmax/index/project.hpp"
 
 namespace segmax::bindings {
 
 namespace {
 
-template <class Code>
-CodedDocs<Code> coded_docs(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& terms,
-                           const Array<Code>& codes, std::uint32_t num_terms) {
+/// A flag that Python sets from the main thread when the user gives up; workers see it and stop.
+struct Stop {
+    StopFlag flag{false};
+};
+
+/// Runs `work` without the GIL, on a thread of the caller's.
+template <class Work>
+void run_released(Work work) {
+    const nb::gil_scoped_release release;
+    work();
+}
+
+template <class T>
+std::span<T> mutable_view(MutableArray<T>& array) {
+    return {array.data(), array.size()};
+}
+
+template <class Code, class Term>
+CodedDocs<Code, Term> coded_docs(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
+                                 std::uint32_t num_terms) {
     return {view(indptr), view(terms), view(codes), num_terms};
 }
 
-template <class Code>
-void order(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& terms, const Array<Code>& codes,
-           std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first, MutableArray<std::uint32_t> rows,
-           unsigned threads) {
-    const CodedDocs<Code> docs = coded_docs(indptr, terms, codes, num_terms);
-    run_interruptible([&] {
-        order_by_similarity<Code>(docs, view(cluster_first), {rows.data(), rows.size()}, threads, SignalPoll());
+template <class Code, class Term>
+void gather(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
+            const Array<std::uint32_t>& slots, std::uint32_t first_slot, const Array<std::int64_t>& out_indptr,
+            MutableArray<Term> out_terms, MutableArray<Code> out_codes) {
+    const auto part = coded_docs(indptr, terms, codes, 0);
+    run_released([&] {
+        gather_rows(part, view(slots), first_slot, view(out_indptr), mutable_view(out_terms), mutable_view(out_codes));
     });
 }
 
-/// An array that keeps its slack bytes: a view of the content, owning the whole buffer.
+template <class Code, class Term>
+void order(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
+           const Array<float>& term_weight, const Array<std::uint32_t>& cluster_first,
+           MutableArray<std::uint32_t> order, const Stop& stop) {
+    const auto docs = coded_docs(indptr, terms, codes, static_cast<std::uint32_t>(term_weight.size()));
+    run_released(
+        [&] { order_by_similarity(docs, view(term_weight), view(cluster_first), mutable_view(order), stop.flag); });
+}
+
+/// What the stub shows for an array that a function returns.
 template <class T>
-nb::object padded(PaddedVector<T>&& values) {
-    auto* kept = new PaddedVector<T>(std::move(values));
-    nb::capsule owner(kept, [](void* p) noexcept { delete static_cast<PaddedVector<T>*>(p); });
-    if constexpr (std::is_same_v<T, std::byte>) {
-        return nb::cast(nb::ndarray<nb::numpy, std::uint8_t>(kept->data(), {kept->size()}, owner));
-    } else {
-        return nb::cast(nb::ndarray<nb::numpy, T>(kept->data(), {kept->size()}, owner));
-    }
+using Returned = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+using Counts = nb::typed<nb::tuple, Returned<std::uint64_t>, Returned<std::uint64_t>>;
+using Chunks = nb::typed<nb::tuple, Returned<std::uint32_t>, Returned<std::uint32_t>, Returned<std::uint32_t>>;
+
+Chunks chunks(const Array<std::uint32_t>& cluster_first) {
+    ChunkLayout layout = lay_out_chunks(view(cluster_first));
+    return nb::make_tuple(owned(std::move(layout.cluster_first_chunk)), owned(std::move(layout.chunk_first_position)),
+                          owned(std::move(layout.chunk_num_docs)));
 }
 
-template <class Code>
-nb::typed<nb::dict, nb::str, nb::object> build(const Array<std::int64_t>& indptr, const Array<std::uint32_t>& terms,
-                                               const Array<Code>& codes, std::uint32_t num_terms,
-                                               const Array<std::uint32_t>& cluster_first,
-                                               const Array<std::uint32_t>& rows, const Array<std::uint32_t>& segments,
-                                               std::uint32_t num_segments) {
-    const CodedDocs<Code> docs = coded_docs(indptr, terms, codes, num_terms);
-    BuiltArrays<Code> built;
-    run_interruptible([&] {
-        built = build_arrays<Code>(docs, view(cluster_first), view(rows), view(segments), num_segments, SignalPoll());
+template <class Code, class Term>
+Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
+                std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first,
+                const Array<std::uint32_t>& cluster_first_chunk, std::uint32_t first, std::uint32_t last,
+                const Stop& stop) {
+    const auto docs = coded_docs(indptr, terms, codes, num_terms);
+    std::vector<std::uint64_t> postings(num_terms, 0);
+    std::vector<std::uint64_t> pairs(num_terms, 0);
+    run_released([&] {
+        count_terms(docs, view(cluster_first), view(cluster_first_chunk), first, last, std::span(postings),
+                    std::span(pairs), stop.flag);
     });
+    return nb::make_tuple(owned(std::move(postings)), owned(std::move(pairs)));
+}
+
+Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_chunks,
+               std::uint32_t num_blocks, std::uint32_t num_segments, std::uint32_t head_ratio,
+               std::uint32_t code_bytes) {
+    TermPlan made =
+        plan_terms(view(postings), view(pairs), num_chunks, num_blocks, num_segments, head_ratio, code_bytes);
+    return nb::make_tuple(owned(std::move(made.term_first_pair)), owned(std::move(made.term_bytes)));
+}
+
+template <class Code, class Term>
+nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr, const Array<Term>& terms,
+                                              const Array<Code>& codes, const Array<std::uint32_t>& cluster_first,
+                                              const Array<std::uint32_t>& order, const Array<std::uint32_t>& segments,
+                                              std::uint32_t num_segments, std::uint32_t head_ratio,
+                                              const Array<std::uint32_t>& cluster_first_chunk,
+                                              const Array<std::uint32_t>& chunk_first_position,
+                                              const Array<std::uint32_t>& chunk_num_docs,
+                                              const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs,
+                                              std::uint32_t first_term, std::uint32_t last_term, const Stop& stop) {
+    FillJob<Code, Term> job;
+    job.docs = coded_docs(indptr, terms, codes, static_cast<std::uint32_t>(postings.size()));
+    job.cluster_first = view(cluster_first);
+    job.order = view(order);
+    job.segments = view(segments);
+    job.num_segments = num_segments;
+    job.head_ratio = head_ratio;
+    job.cluster_first_chunk = view(cluster_first_chunk);
+    job.chunk_first_position = view(chunk_first_position);
+    job.chunk_num_docs = view(chunk_num_docs);
+    job.postings = view(postings);
+    job.pairs = view(pairs);
+    TermArrays<Code> built;
+    run_released([&] { built = fill_terms(job, first_term, last_term, stop.flag); });
     nb::dict out;
-    out["cluster_first_chunk"] = padded(std::move(built.cluster_first_chunk));
-    out["chunk_first_position"] = padded(std::move(built.chunk_first_position));
-    out["chunk_num_docs"] = padded(std::move(built.chunk_num_docs));
-    out["position_row"] = padded(std::move(built.position_row));
-    out["term_first_pair"] = padded(std::move(built.term_first_pair));
-    out["term_first_posting"] = padded(std::move(built.term_first_posting));
-    out["term_seed_code"] = padded(std::move(built.term_seed_code));
-    out["narrow_chunk"] = padded(std::move(built.narrow_chunk));
-    out["run_start"] = padded(std::move(built.run_start));
-    out["cluster_max"] = padded(std::move(built.cluster_max));
-    out["segment_max"] = padded(std::move(built.segment_max));
-    out["segment_sum"] = padded(std::move(built.segment_sum));
-    out["block_max"] = padded(std::move(built.block_max));
-    out["posting_id"] = padded(std::move(built.posting_id));
-    out["posting_code"] = padded(std::move(built.posting_code));
+    out["term_seed_code"] = owned(std::move(built.term_seed_code));
+    out["narrow_chunk"] = owned(std::move(built.narrow_chunk));
+    out["run_start"] = owned(std::move(built.run_start));
+    out["cluster_max"] = owned(std::move(built.cluster_max));
+    out["segment_max"] = owned(std::move(built.segment_max));
+    out["segment_sum"] = owned(std::move(built.segment_sum));
+    out["block_max"] = owned(std::move(built.block_max));
+    out["posting_id"] = owned(std::move(built.posting_id));
+    out["posting_code"] = owned(std::move(built.posting_code));
     return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
+}
+
+template <class Code, class Term, bool back>
+nb::object project(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
+                   const Array<std::int32_t>& row_of_term, const Array<float>& matrix, std::size_t num_dims,
+                   std::size_t num_rows) {
+    const auto docs = coded_docs(indptr, terms, codes, static_cast<std::uint32_t>(row_of_term.size()));
+    const TermRows rows{view(row_of_term), num_dims};
+    std::vector<float> out(num_rows * num_dims);
+    run_released([&] {
+        if constexpr (back) {
+            project_back(docs, rows, view(matrix), std::span(out));
+        } else {
+            project_rows(docs, rows, view(matrix), std::span(out));
+        }
+    });
+    return owned(std::move(out), {num_rows, num_dims});
 }
 
 }  // namespace
 
 void register_build(nb::module_& module) {
     using namespace nb::literals;
-    const auto define = [&]<class Code>(Code) {
-        module.def("order_by_similarity", &order<Code>, "indptr"_a, "terms"_a, "codes"_a.noconvert(), "num_terms"_a,
-                   "cluster_first"_a, "rows"_a.noconvert(), "threads"_a,
-                   "Reorder `rows` in place so that similar documents of a cluster are neighbours.");
-        module.def("build_arrays", &build<Code>, "indptr"_a, "terms"_a, "codes"_a.noconvert(), "num_terms"_a,
-                   "cluster_first"_a, "rows"_a, "segments"_a, "num_segments"_a,
-                   "The arrays of an index, by name; term_scale is the caller's.");
+    nb::class_<Stop>(module, "StopFlag", "Set it, and work that was given it raises CoreInterrupted soon.")
+        .def(nb::init<>())
+        .def("set", [](Stop& self) { self.flag = true; });
+    nb::exception<Interrupted>(module, "CoreInterrupted", PyExc_RuntimeError);
+    module.def("lay_out_chunks", &chunks, "cluster_first"_a,
+               "cluster_first_chunk, chunk_first_position and chunk_num_docs for clusters of these sizes.");
+    module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_chunks"_a, "num_blocks"_a, "num_segments"_a,
+               "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes of each term's arrays.");
+    const auto define = [&]<class Code, class Term>(Code, Term) {
+        module.def("gather_rows", &gather<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "slots"_a, "first_slot"_a, "out_indptr"_a, "out_terms"_a.noconvert(), "out_codes"_a.noconvert(),
+                   "Copy the rows of a part to their slots, those outside the range of `out_indptr` left out.");
+        module.def("order_by_similarity", &order<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "term_weight"_a, "cluster_first"_a, "order"_a.noconvert(), "stop"_a,
+                   "Reorder slots in place so that similar documents of a cluster are neighbours.");
+        module.def("project_rows", &project<Code, Term, false>, "indptr"_a, "terms"_a.noconvert(),
+                   "codes"_a.noconvert(), "row_of_term"_a, "matrix"_a, "num_dims"_a, "num_rows"_a,
+                   "Documents times a dense matrix with rows for some terms, weights by their square roots.");
+        module.def("project_back", &project<Code, Term, true>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "row_of_term"_a, "matrix"_a, "num_dims"_a, "num_rows"_a, "The transpose of project_rows.");
+        module.def("count_terms", &count<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "num_terms"_a, "cluster_first"_a, "cluster_first_chunk"_a, "first"_a, "last"_a, "stop"_a,
+                   "Postings and pairs of every term in a range of clusters.");
+        module.def("fill_terms", &fill<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "cluster_first"_a, "order"_a, "segments"_a, "num_segments"_a, "head_ratio"_a,
+                   "cluster_first_chunk"_a, "chunk_first_position"_a, "chunk_num_docs"_a, "postings"_a, "pairs"_a,
+                   "first_term"_a, "last_term"_a, "stop"_a, "The arrays of a range of terms, by name.");
     };
-    define(std::uint8_t{});
-    define(std::uint16_t{});
+    define(std::uint8_t{}, std::uint16_t{});
+    define(std::uint8_t{}, std::uint32_t{});
+    define(std::uint16_t{}, std::uint16_t{});
+    define(std::uint16_t{}, std::uint32_t{});
 }
 
 }  // namespace segmax::bindings

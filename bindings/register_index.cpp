@@ -24,12 +24,13 @@ std::span<const T> typed(const nb::dict& arrays, const char* name) {
 }
 
 void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, std::uint32_t num_segments,
-                std::uint32_t code_bytes, nb::dict arrays) {
+                std::uint32_t code_bytes, std::uint32_t head_ratio, nb::dict arrays) {
     IndexArrays a;
     a.num_docs = num_docs;
     a.num_terms = num_terms;
     a.num_segments = num_segments;
     a.code_bytes = code_bytes;
+    a.head_ratio = head_ratio;
     a.cluster_first_chunk = typed<std::uint32_t>(arrays, "cluster_first_chunk");
     a.chunk_first_position = typed<std::uint32_t>(arrays, "chunk_first_position");
     a.chunk_num_docs = typed<std::uint32_t>(arrays, "chunk_num_docs");
@@ -88,8 +89,8 @@ void register_index(nb::module_& module) {
     nb::class_<PyIndex>(module, "Index", "A checked view of the arrays of an index; immutable, safe to share.")
         .def("__init__", &init_index,
              nb::sig("def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, "
-                     "arrays: dict[str, numpy.typing.NDArray[typing.Any]]) -> None"),
-             "num_docs"_a, "num_terms"_a, "num_segments"_a, "code_bytes"_a, "arrays"_a)
+                     "head_ratio: int, arrays: dict[str, numpy.typing.NDArray[typing.Any]]) -> None"),
+             "num_docs"_a, "num_terms"_a, "num_segments"_a, "code_bytes"_a, "head_ratio"_a, "arrays"_a)
         .def_prop_ro("num_docs", [](const PyIndex& self) { return self.get().num_docs(); })
         .def_prop_ro("num_terms", [](const PyIndex& self) { return self.get().num_terms(); })
         .def_prop_ro("num_segments", [](const PyIndex& self) { return self.get().num_segments(); })

@@ -127,16 +127,6 @@ def near_duplicates() -> tuple[sp.csr_matrix, np.ndarray]:
     return sp.csr_matrix(np.vstack([hot, mild, decoy])), np.repeat([0, 1], 96)
 
 
-def kmeans_segments(docs: sp.csr_matrix, labels: np.ndarray) -> np.ndarray:
-    """Segments by k-means inside every cluster."""
-    segments = np.empty(len(labels), int)
-    for cluster in np.unique(labels):
-        members = docs[labels == cluster]
-        csr = segmax.sparse.Csr(members.indptr.astype(np.int64), members.indices, members.data, members.shape[1])
-        segments[labels == cluster] = segmax.cluster.kmeans_labels(csr, 8, seed=0)
-    return segments
-
-
 def test_proposition_4_random_segments_protect_near_duplicates() -> None:
     """At μ = 0.3, η = 1 random segments keep the mean top-k' score over 200 seeds; k-means segments lose it."""
     docs, labels = near_duplicates()
@@ -150,4 +140,5 @@ def test_proposition_4_random_segments_protect_near_duplicates() -> None:
 
     random = [ratios(segmax.build(docs, clusters=labels, config=segmax.BuildConfig(seed=seed))) for seed in range(200)]
     assert (np.mean(random, axis=0) >= 0.99).all()
-    assert (ratios(segmax.build(docs, clusters=labels, segments=kmeans_segments(docs, labels))) < 0.9).all()
+    by_kmeans = segmax.BuildConfig(segmentation="kmeans")
+    assert (ratios(segmax.build(docs, clusters=labels, config=by_kmeans)) < 0.9).all()

@@ -22,11 +22,16 @@ SOURCE = ROOT / "src" / "segmax"
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
     {"errors", "_core"},
-    {"config", "params", "results", "sparse", "quantize", "tables", "storage"},
-    {"cluster", "explain"},
-    {"index"},
+    {"checks", "memory", "parallel", "progress", "results", "sparse", "tables", "storage"},
+    {"params", "pruning", "quantize", "spool"},
+    {"config", "explain", "inputs", "points"},
+    {"assemble", "index", "kmeans"},
+    {"cluster", "segments"},
     {"build"},
     {"__init__"},
+    {"report"},
+    {"plots"},
+    {"cli"},
     {"demo", "demo.vaswani", "demo.__main__"},
 ]
 
@@ -161,7 +166,7 @@ def test_default_values() -> None:
 
 def test_segments_are_even_and_depend_on_the_row_alone() -> None:
     """Random segments of a cluster differ by at most one document; a batch boundary changes nothing."""
-    from segmax.cluster import random_segments
+    from segmax.segments import random_segments
 
     clusters = np.random.default_rng(0).integers(0, 9, 1000)
     segments = random_segments(clusters, 8, seed=3)

@@ -35,7 +35,7 @@ struct Collection {
     std::vector<std::uint32_t> segments;  // by row
 
     std::uint32_t num_docs() const { return static_cast<std::uint32_t>(clusters.size()); }
-    CodedDocs<Code> docs() const { return {indptr, terms, codes, num_terms}; }
+    CodedDocs<Code, std::uint32_t> docs() const { return {indptr, terms, codes, num_terms}; }
 
     void add_entry(std::uint32_t term, Code code) {
         terms.push_back(term);
@@ -146,6 +146,38 @@ inline Groups group_rows(const std::vector<std::uint32_t>& clusters) {
     return groups;
 }
 
+/// A vector whose last kSlackBytes bytes stay readable and zero; `view` is the content without them.
+template <class T>
+class PaddedVector {
+public:
+    PaddedVector() = default;
+    explicit PaddedVector(std::vector<T> content) : data_(std::move(content)), size_(data_.size()) {
+        data_.resize(size_ + (kSlackBytes + sizeof(T) - 1) / sizeof(T));
+    }
+    T& operator[](std::size_t i) { return data_[i]; }
+    T* data() { return data_.data(); }
+    std::size_t size() const { return size_; }
+    std::span<const T> view() const { return {data_.data(), size_}; }
+
+private:
+    std::vector<T> data_;
+    std::size_t size_ = 0;
+};
+
+/// The arrays of a new index, owned. The names are those of IndexArrays.
+template <class Code>
+struct BuiltArrays {
+    PaddedVector<std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs, position_row;
+    PaddedVector<std::uint64_t> term_first_pair, term_first_posting;
+    PaddedVector<Code> term_seed_code;
+    PaddedVector<std::uint32_t> narrow_chunk, run_start;
+    PaddedVector<Code> cluster_max, segment_max;
+    PaddedVector<std::uint8_t> segment_sum;
+    PaddedVector<Code> block_max;
+    PaddedVector<std::uint16_t> posting_id;
+    PaddedVector<Code> posting_code;
+};
+
 /// The arrays of an index and what else must outlive it. Arrays may be changed as long as none is resized.
 template <class Code>
 struct Parts {
@@ -153,6 +185,7 @@ struct Parts {
     std::vector<double> scale;
     std::uint32_t num_docs = 0;
     std::uint32_t num_segments = 1;
+    std::uint64_t planned_bytes = 0;
 
     IndexArrays view() const {
         IndexArrays a;
@@ -172,7 +205,7 @@ struct Parts {
         a.run_start = built.run_start.view();
         a.cluster_max = std::as_bytes(built.cluster_max.view());
         a.segment_max = std::as_bytes(built.segment_max.view());
-        a.segment_sum = built.segment_sum.view();
+        a.segment_sum = std::as_bytes(built.segment_sum.view());
         a.block_max = std::as_bytes(built.block_max.view());
         a.posting_id = built.posting_id.view();
         a.posting_code = std::as_bytes(built.posting_code.view());
@@ -180,14 +213,92 @@ struct Parts {
     }
 };
 
+template <class T>
+void append(std::vector<T>& to, const std::vector<T>& from) {
+    to.insert(to.end(), from.begin(), from.end());
+}
+
+/// Builds in as many ranges of terms and clusters as asked for: the result must not depend on it.
 template <class Code>
-Parts<Code> make_parts(const Collection<Code>& docs, const StopCheck& stop = {}) {
+Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 3) {
+    const StopFlag stop{false};
     Groups groups = group_rows(docs.clusters);
-    order_by_similarity(docs.docs(), groups.first, std::span<Row>(groups.rows), 1, stop);
+    const auto coded = docs.docs();
+    std::vector<float> weight(docs.num_terms, 1.0F);
+    order_by_similarity(coded, weight, groups.first, std::span(groups.rows), stop);
+    const ChunkLayout layout = lay_out_chunks(groups.first);
+    std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
+    // Here rows are not grouped in memory, so clusters are counted over a grouped copy.
+    Collection<Code> grouped;
+    grouped.num_terms = docs.num_terms;
+    for (const Row row : groups.rows) {
+        docs.each_entry(row, [&](std::uint32_t term, Code code) { grouped.add_entry(term, code); });
+        grouped.end_document(docs.clusters[row], docs.segments[row]);
+    }
+    const auto num_clusters = static_cast<std::uint32_t>(groups.first.size() - 1);
+    for (std::uint32_t r = 0; r < num_ranges; ++r) {
+        count_terms(grouped.docs(), groups.first, layout.cluster_first_chunk, num_clusters * r / num_ranges,
+                    num_clusters * (r + 1) / num_ranges, std::span(postings), std::span(pairs), stop);
+    }
+    const std::uint32_t num_blocks = layout.chunk_first_position.back() / kBlockDocs;
+    const TermPlan plan = plan_terms(postings, pairs, static_cast<std::uint32_t>(layout.chunk_num_docs.size()),
+                                     num_blocks, docs.num_segments, 4, sizeof(Code));
+    std::vector<std::uint32_t> slots(groups.rows.size());
+    std::iota(slots.begin(), slots.end(), 0U);
+    const auto grouped_docs = grouped.docs();
+    const FillJob<Code, std::uint32_t> job{grouped_docs,
+                                           groups.first,
+                                           slots,
+                                           grouped.segments,
+                                           docs.num_segments,
+                                           4,
+                                           layout.cluster_first_chunk,
+                                           layout.chunk_first_position,
+                                           layout.chunk_num_docs,
+                                           postings,
+                                           pairs};
+    TermArrays<Code> all;
+    for (std::uint32_t r = 0; r < num_ranges; ++r) {
+        const TermArrays<Code> some =
+            fill_terms(job, docs.num_terms * r / num_ranges, docs.num_terms * (r + 1) / num_ranges, stop);
+        append(all.term_seed_code, some.term_seed_code);
+        append(all.narrow_chunk, some.narrow_chunk);
+        append(all.run_start, some.run_start);
+        append(all.cluster_max, some.cluster_max);
+        append(all.segment_max, some.segment_max);
+        append(all.segment_sum, some.segment_sum);
+        append(all.block_max, some.block_max);
+        append(all.posting_id, some.posting_id);
+        append(all.posting_code, some.posting_code);
+    }
+    std::vector<Row> position_row(layout.chunk_first_position.back(), kNoRow);
+    std::size_t at = 0;
+    for (std::size_t chunk = 0; chunk < layout.chunk_num_docs.size(); ++chunk) {
+        for (std::uint32_t i = 0; i < layout.chunk_num_docs[chunk]; ++i) {
+            position_row[layout.chunk_first_position[chunk] + i] = groups.rows[at++];
+        }
+    }
+    std::vector<std::uint64_t> first_posting{0};
+    for (const std::uint64_t count : postings) first_posting.push_back(first_posting.back() + count);
     Parts<Code> parts;
-    parts.built = build_arrays(docs.docs(), groups.first, std::span<const Row>(groups.rows), docs.segments,
-                               docs.num_segments, stop);
+    auto& built = parts.built;
+    built.cluster_first_chunk = PaddedVector(layout.cluster_first_chunk);
+    built.chunk_first_position = PaddedVector(layout.chunk_first_position);
+    built.chunk_num_docs = PaddedVector(layout.chunk_num_docs);
+    built.position_row = PaddedVector(position_row);
+    built.term_first_pair = PaddedVector(plan.term_first_pair);
+    built.term_first_posting = PaddedVector(first_posting);
+    built.term_seed_code = PaddedVector(all.term_seed_code);
+    built.narrow_chunk = PaddedVector(all.narrow_chunk);
+    built.run_start = PaddedVector(all.run_start);
+    built.cluster_max = PaddedVector(all.cluster_max);
+    built.segment_max = PaddedVector(all.segment_max);
+    built.segment_sum = PaddedVector(all.segment_sum);
+    built.block_max = PaddedVector(all.block_max);
+    built.posting_id = PaddedVector(all.posting_id);
+    built.posting_code = PaddedVector(all.posting_code);
     parts.scale.assign(docs.num_terms, 1.0);
+    parts.planned_bytes = std::accumulate(plan.term_bytes.begin(), plan.term_bytes.end(), std::uint64_t{0});
     parts.num_docs = docs.num_docs();
     parts.num_segments = docs.num_segments;
     return parts;

@@ -14,6 +14,7 @@
 #include "segmax/base/errors.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/documents.hpp"
+#include "segmax/index/project.hpp"
 #include "segmax/search/search.hpp"
 
 namespace {
@@ -469,8 +470,7 @@ TEST(index_gives_back_documents) {
     });
 }
 
-// Ordering by similarity keeps every cluster's rows, gives the same order with any number of threads, and puts
-// documents that share terms into the same blocks.
+// Ordering by similarity keeps every cluster's rows and puts documents that share terms into the same blocks.
 TEST(index_order_by_similarity) {
     Collection<std::uint8_t> docs;
     docs.num_terms = 64;
@@ -481,13 +481,10 @@ TEST(index_order_by_similarity) {
         docs.end_document(d % 5, 0);
     }
     const Groups start = group_rows(docs.clusters);
-    const auto ordered = [&](unsigned threads) {
-        std::vector<Row> rows = start.rows;
-        order_by_similarity(docs.docs(), start.first, std::span<Row>(rows), threads, {});
-        return rows;
-    };
-    const std::vector<Row> rows = ordered(1);
-    CHECK_EQ(ordered(4), rows);
+    std::vector<Row> rows = start.rows;
+    std::vector<float> weight(docs.num_terms, std::log(641.0F / 28.0F));
+    for (std::uint32_t topic = 0; topic < 8; ++topic) weight[topic * 8 + 7] = std::log(641.0F / 81.0F);
+    order_by_similarity(docs.docs(), weight, start.first, std::span(rows), StopFlag{false});
     for (std::size_t c = 0; c + 1 < start.first.size(); ++c) {
         std::vector<Row> sorted(rows.begin() + start.first[c], rows.begin() + start.first[c + 1]);
         std::sort(sorted.begin(), sorted.end());
@@ -500,18 +497,114 @@ TEST(index_order_by_similarity) {
         return topics.size();
     };
     CHECK_EQ(topics_in_blocks(start.rows), 40U * 8);
+    NOTE(topics_in_blocks(rows));
     CHECK(topics_in_blocks(rows) <= 40U * 3);
 }
 
-// Building and ordering end with Interrupted when the stop check says so, at whatever call it does.
+// Work that finds the flag set ends with Interrupted.
 TEST(index_build_stops_on_request) {
     const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
-    int calls = 0;
-    make_parts(docs, [&] { return ++calls < 0; });
-    CHECK(calls >= 30);
-    for (const int last : {1, 2, 30, 31, calls / 2, calls}) {
-        NOTE("stopped at call " << last);
-        int left = last;
-        CHECK_THROWS(make_parts(docs, [&] { return --left == 0; }), Interrupted);
+    const StopFlag stop{true};
+    Groups groups = group_rows(docs.clusters);
+    const auto coded = docs.docs();
+    const std::vector<float> weight(docs.num_terms, 1.0F);
+    CHECK_THROWS(order_by_similarity(coded, weight, groups.first, std::span(groups.rows), stop), Interrupted);
+    const ChunkLayout layout = lay_out_chunks(groups.first);
+    std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
+    CHECK_THROWS(
+        count_terms(coded, groups.first, layout.cluster_first_chunk, 0, 1, std::span(postings), std::span(pairs), stop),
+        Interrupted);
+}
+
+// The arrays do not depend on how the work is cut into ranges.
+TEST(index_arrays_do_not_depend_on_ranges) {
+    const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
+    const Parts<std::uint8_t> whole = make_parts(docs, 1);
+    for (const std::uint32_t ranges : {2U, 5U, docs.num_terms}) {
+        NOTE(ranges << " ranges");
+        const Parts<std::uint8_t> parts = make_parts(docs, ranges);
+        const auto same = [](const auto& a, const auto& b) { return std::ranges::equal(a.view(), b.view()); };
+        CHECK(same(parts.built.term_first_pair, whole.built.term_first_pair));
+        CHECK(same(parts.built.term_seed_code, whole.built.term_seed_code));
+        CHECK(same(parts.built.narrow_chunk, whole.built.narrow_chunk));
+        CHECK(same(parts.built.run_start, whole.built.run_start));
+        CHECK(same(parts.built.segment_max, whole.built.segment_max));
+        CHECK(same(parts.built.segment_sum, whole.built.segment_sum));
+        CHECK(same(parts.built.block_max, whole.built.block_max));
+        CHECK(same(parts.built.posting_id, whole.built.posting_id));
+        CHECK(same(parts.built.posting_code, whole.built.posting_code));
+    }
+}
+
+// The bytes that plan_terms foretells are those that fill_terms makes.
+TEST(index_plan_foretells_the_bytes) {
+    const Parts<std::uint16_t> parts = make_parts(mixed_collection<std::uint16_t>());
+    const auto& b = parts.built;
+    const std::uint64_t bytes =
+        b.term_seed_code.view().size_bytes() + b.narrow_chunk.view().size_bytes() + b.run_start.view().size_bytes() +
+        b.cluster_max.view().size_bytes() + b.segment_max.view().size_bytes() + b.segment_sum.view().size_bytes() +
+        b.block_max.view().size_bytes() + b.posting_id.view().size_bytes() + b.posting_code.view().size_bytes();
+    CHECK_EQ(bytes, parts.planned_bytes);
+}
+
+// Gathering slots in any ranges from any parts gives the rows in the order of the slots.
+TEST(index_gather_rows) {
+    Random random(5);
+    const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
+    std::vector<std::uint32_t> slot_of_row(docs.num_docs());
+    std::iota(slot_of_row.begin(), slot_of_row.end(), 0U);
+    std::shuffle(slot_of_row.begin(), slot_of_row.end(), random);
+    std::vector<Row> row_of_slot(docs.num_docs());
+    for (Row row = 0; row < docs.num_docs(); ++row) row_of_slot[slot_of_row[row]] = row;
+    std::vector<std::int64_t> indptr{0};
+    for (const Row row : row_of_slot) indptr.push_back(indptr.back() + docs.indptr[row + 1] - docs.indptr[row]);
+    const std::uint32_t half = docs.num_docs() / 2;
+    for (const auto& [first, last] : {std::pair{0U, docs.num_docs()}, std::pair{0U, half}, std::pair{half, half + 3}}) {
+        const auto offsets = std::span<const std::int64_t>(indptr).subspan(first, last - first + 1);
+        std::vector<std::uint32_t> terms(static_cast<std::size_t>(offsets.back() - offsets.front()));
+        std::vector<std::uint8_t> codes(terms.size());
+        gather_rows(docs.docs(), slot_of_row, first, offsets, std::span(terms), std::span(codes));
+        std::size_t at = 0;
+        for (std::uint32_t slot = first; slot < last; ++slot) {
+            docs.each_entry(row_of_slot[slot], [&](std::uint32_t term, std::uint8_t code) {
+                CHECK_EQ(terms[at], term);
+                CHECK_EQ(codes[at++], code);
+            });
+        }
+        CHECK_EQ(at, terms.size());
+    }
+}
+
+// Documents times a matrix, and the transpose, against sums written out.
+TEST(index_project) {
+    const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
+    std::vector<std::int32_t> row_of_term(docs.num_terms);
+    for (std::uint32_t t = 0; t < docs.num_terms; ++t) {
+        row_of_term[t] = t % 3 == 0 ? -1 : static_cast<std::int32_t>(t / 2);
+    }
+    const TermRows rows{row_of_term, 5};
+    std::vector<float> matrix(docs.num_terms * rows.num_dims);
+    for (std::size_t i = 0; i < matrix.size(); ++i) matrix[i] = static_cast<float>(i % 11) - 5.0F;
+    std::vector<float> out(docs.num_docs() * rows.num_dims, 99.0F);
+    project_rows(docs.docs(), rows, std::span<const float>(matrix), std::span(out));
+    std::vector<float> back(matrix.size(), 99.0F);
+    project_back(docs.docs(), rows, std::span<const float>(out), std::span(back));
+    std::vector<double> expected_back(matrix.size(), 0.0);
+    for (Row d = 0; d < docs.num_docs(); ++d) {
+        std::vector<double> expected(rows.num_dims, 0.0);
+        docs.each_entry(d, [&](std::uint32_t term, std::uint8_t code) {
+            if (row_of_term[term] < 0) return;
+            const std::size_t first = static_cast<std::size_t>(row_of_term[term]) * rows.num_dims;
+            for (std::size_t i = 0; i < rows.num_dims; ++i) {
+                expected[i] += std::sqrt(static_cast<double>(code)) * matrix[first + i];
+                expected_back[first + i] += std::sqrt(static_cast<double>(code)) * out[d * rows.num_dims + i];
+            }
+        });
+        for (std::size_t i = 0; i < rows.num_dims; ++i) {
+            CHECK(std::abs(expected[i] - out[d * rows.num_dims + i]) < 1e-2);
+        }
+    }
+    for (std::size_t i = 0; i < back.size(); ++i) {
+        CHECK(std::abs(expected_back[i] - back[i]) <= 1e-4 * std::max(1.0, std::abs(expected_back[i])));
     }
 }

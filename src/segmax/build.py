@@ -1,23 +1,31 @@
-"""Building an index from vectors."""
+"""Building an index from vectors: a stream of documents in, a well-clustered index out, in bounded memory."""
 
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from segmax import _core
-from segmax.cluster import checked_labels, kmeans_labels, random_segments
+from segmax.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
+from segmax.cluster import ClusterJob, Labels, Representation, Sparse
 from segmax.config import BuildConfig
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index, num_threads, open_index
-from segmax.quantize import quantize_nearest
-from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
-from segmax.storage import FORMAT_VERSION, check_target, save_index
+from segmax.inputs import Source, open_source
+from segmax.memory import MemoryLimit
+from segmax.parallel import Workers
+from segmax.points import rarity, term_frequencies
+from segmax.progress import ProgressOption, Reporter, reporter
+from segmax.pruning import MaxPostings, Step, prune_batches, prune_rows
+from segmax.quantize import Quantizer
+from segmax.segments import checked_segments, independent_segments, kmeans_segments, random_segments
+from segmax.spool import Spool
+from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_target
 from segmax.tables import id_arrays, term_arrays
 
 _MAX_DOCS = 2**32 - 2**17  # rows and padded positions are 32 bits wide
@@ -29,19 +37,23 @@ def build(
     path: str | os.PathLike[str] | None = None,
     ids: Iterable[Any] | None = None,
     terms: Iterable[str] | None = None,
-    clusters: ArrayLike | None = None,
+    clusters: Representation | ArrayLike | None = None,
     segments: ArrayLike | None = None,
     config: BuildConfig | None = None,
     overwrite: bool = False,
     threads: int | None = None,
+    memory_limit: int | str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+    progress: ProgressOption = None,
 ) -> Index:
     """Build an index.
 
     Parameters
     ----------
     vectors
-        Documents as a scipy sparse matrix or torch sparse tensor (a row each, any float or integer dtype), or an
-        iterable of such batches. Weights are finite and >= 0.
+        Documents as a scipy sparse matrix or torch sparse tensor (a row each, any float or integer dtype), an
+        iterable of such batches, or the path of an .npz file of `scipy.sparse.save_npz`, or several. Weights are
+        finite and >= 0.
     path
         Where to write the index; None keeps it in memory.
     ids
@@ -49,15 +61,23 @@ def build(
     terms
         The vocabulary: a string per column. Queries may then name terms by word.
     clusters
-        A cluster label per document; without them k-means on the sparse vectors decides.
+        What k-means looks at: `Sparse()` (the default), `Dense(array)`, or `Labels(array)` for clusters that are known;
+        an array of labels is taken as `Labels`.
     segments
-        A segment label below `config.num_segments` per document; without them random ones of even size.
+        A segment label below `config.num_segments` per document; without them `config.segmentation` decides.
     config
         See `BuildConfig`.
     overwrite
         Replace an index at `path`.
     threads
         None: one per core. The index does not depend on it.
+    memory_limit
+        How much anonymous memory this process may have, in bytes or like "8GiB"; None: half of the machine's. What does
+        not fit goes to disk for the time being. The index does not depend on it.
+    scratch
+        The folder for that; by default the one that holds `path`, or that of temporary files.
+    progress
+        None shows progress bars on a terminal, True always, False never; a function is called with `BuildProgress`.
 
     Returns
     -------
@@ -78,98 +98,153 @@ def build(
     target = Path(path) if path is not None else None
     if target is not None:
         check_target(target, overwrite=overwrite)
-    docs = _collect(vectors)
-    tables = {**id_arrays(ids, docs.num_rows), **term_arrays(terms, docs.num_columns)}
-    coded = quantize_nearest(docs.indices, docs.values, docs.num_columns, config.bits)
-    docs = docs._replace(values=coded.codes)
-    labels = _cluster_labels(docs, clusters, config)
-    names, dense = np.unique(labels, return_inverse=True)
-    segment_labels = _segment_labels(segments, dense, config)
-    arrays = _arrays(docs, dense, segment_labels, config.num_segments, num_threads(threads))
-    arrays |= {"cluster_label": names, "term_scale": coded.scale, **tables}
-    meta = {
-        "format": "segmax",
-        "version": FORMAT_VERSION,
-        "num_docs": docs.num_rows,
-        "num_terms": docs.num_columns,
-        "num_segments": config.num_segments,
-        "num_postings": len(docs.indices),
-        "code_bytes": config.bits // 8,
-        "quantization_error": coded.error,
-        "config": config.to_dict(),
-    }
-    if target is None:
-        return Index(meta, arrays, None)
-    save_index(target, arrays, meta, overwrite=overwrite)
-    return open_index(target)
+    limit = MemoryLimit(memory_limit)
+    folder = _scratch_folder(scratch, target)
+    representation = _representation(clusters)
+    source = open_source(vectors)
+    with Workers(num_threads(threads)) as workers, reporter(progress) as told:
+        builder = _Builder(config, limit, folder, workers, told)
+        spool = builder.read(source)
+        tables = {**id_arrays(ids, spool.num_rows), **term_arrays(terms, spool.num_columns)}
+        builder.code(spool)
+        names, labels = np.unique(builder.cluster(spool, representation), return_inverse=True)
+        grouped = group_by_cluster(spool, labels, limit, folder, workers, told)
+        spool.clear()
+        by_slot = builder.segments(segments, labels, grouped)
+        meta = {**builder.meta(grouped), "clusters": representation.to_dict()}
+        with MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite) as writer:
+            builder.write(grouped, by_slot, writer)
+            for name, array in {"cluster_label": names, **tables}.items():
+                writer.append(name, array)
+            writer.commit(meta)
+    return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(path or "")
 
 
-def _collect(vectors: object) -> Csr:
-    """Check all documents and join the batches."""
-    if is_matrix(vectors):
-        docs = canonical(matrix_to_csr(vectors), 0)
-    elif isinstance(vectors, Iterable) and not isinstance(vectors, (str, bytes, np.ndarray)):
-        docs = _joined(vectors)
-    else:
-        msg = (
-            "expected documents as a scipy sparse matrix, a torch sparse tensor, or an iterable of such batches, "
-            f"got {type(vectors).__name__}"
+def _scratch_folder(scratch: str | os.PathLike[str] | None, target: Path | None) -> Path:
+    if scratch is None:
+        return target.absolute().parent if target is not None else Path(tempfile.gettempdir())
+    folder = Path(scratch)
+    if not folder.is_dir():
+        msg = f"expected scratch to be an existing directory, got '{folder}'"
+        raise ConfigError(msg)
+    return folder
+
+
+def _representation(clusters: Representation | ArrayLike | None) -> Representation:
+    if clusters is None:
+        return Sparse()
+    return clusters if isinstance(clusters, Representation) else Labels(clusters)
+
+
+class _Builder:
+    """The stages of a build, with what they share."""
+
+    def __init__(self, config: BuildConfig, limit: MemoryLimit, folder: Path, workers: Workers, told: Reporter) -> None:
+        self._config = config
+        self._limit = limit
+        self._folder = folder
+        self._workers = workers
+        self._told = told
+
+    def read(self, source: Source) -> Spool:
+        """Take all documents in, pruned."""
+        first_cap = next((i for i, s in enumerate(self._config.pruning) if isinstance(s, MaxPostings)), None)
+        steps = self._config.pruning[:first_cap]
+        spool: Spool | None = None
+        with self._told.stage("read", source.num_docs, "documents") as stage:
+            for docs in source.batches:
+                if spool is None:
+                    spool = Spool(docs.num_columns, self._limit.available() // 3, self._folder)
+                spool.append(prune_rows(steps, docs))
+                stage.advance(docs.num_rows)
+                if spool.num_rows > _MAX_DOCS:
+                    msg = f"expected at most {_MAX_DOCS:,} documents, got more; split the collection"
+                    raise InputError(msg)
+        assert spool is not None  # an empty source raises
+        spool.finish()
+        if first_cap is not None:
+            self._prune_parts(spool, self._config.pruning[first_cap:])
+        return spool
+
+    def _prune_parts(self, spool: Spool, steps: tuple[Step, ...]) -> None:
+        """Apply steps that need to see the whole collection, and those after them."""
+        max_values = max(1, self._limit.available() // 4 // 16)
+        pruned = prune_batches(steps, lambda: spool, spool.num_columns, max_values)
+        with self._told.stage("prune", spool.num_rows, "documents") as stage:
+            for number, docs in enumerate(pruned()):
+                spool.replace(number, docs)
+                stage.advance(docs.num_rows)
+
+    def code(self, spool: Spool) -> None:
+        """Turn weights into codes."""
+        quantizer = Quantizer(spool, spool.num_columns, self._config.bits, self._workers)
+        error = mass = 0.0
+        with self._told.stage("code", spool.num_rows, "documents") as stage:
+            for number, part in enumerate(quantizer.coded(spool, self._workers)):
+                spool.replace(number, part.docs)
+                error += part.error
+                mass += part.mass
+                stage.advance(part.docs.num_rows)
+        self.scale = quantizer.scale
+        self._quantization_error = error / mass if mass else 0.0
+
+    def cluster(self, spool: Spool, representation: Representation) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        frequency = term_frequencies(spool, self._workers)
+        weight = self.scale * rarity(frequency, spool.num_rows)
+        # Only ratios count, and 32 bits hold them only if they are about 1.
+        self._term_weight = (weight / max(weight.max(initial=0), np.finfo(np.float64).tiny)).astype(np.float32)
+        job = ClusterJob(
+            spool=spool,
+            term_factor=np.sqrt(self._term_weight),
+            num_clusters=self._config.clusters_for(spool.num_rows),
+            seed=self._config.seed,
+            limit=self._limit,
+            workers=self._workers,
+            told=self._told,
         )
-        raise InputError(msg)
-    if docs.num_rows == 0:
-        msg = "expected at least one document, got an empty collection"
-        raise InputError(msg)
-    if docs.num_rows > _MAX_DOCS:
-        msg = f"expected at most {_MAX_DOCS:,} documents, got {docs.num_rows:,}; split the collection"
-        raise InputError(msg)
-    return docs
+        return representation.labels(job)
 
+    def segments(self, given: ArrayLike | None, labels: NDArray[Any], grouped: Grouped) -> NDArray[np.uint32]:
+        """Return a segment label per slot."""
+        config = self._config
+        if given is not None:
+            return checked_segments(given, len(labels), config.num_segments)[grouped.rows]
+        if config.segmentation == "independent":
+            return independent_segments(len(labels), config.num_segments, config.seed)[grouped.rows]
+        if config.segmentation == "kmeans":
+            return kmeans_segments(
+                grouped.docs,
+                grouped.cluster_first,
+                np.sqrt(self._term_weight),
+                config.num_segments,
+                config.seed,
+                self._workers,
+            )
+        return random_segments(labels, config.num_segments, config.seed)[grouped.rows]
 
-def _joined(batches: Iterable[object]) -> Csr:
-    parts: list[Csr] = []
-    rows = 0
-    for number, batch in enumerate(batches):
-        part = canonical(matrix_to_csr(batch), rows)
-        if parts and part.num_columns != parts[0].num_columns:
-            msg = f"expected {parts[0].num_columns} columns in every batch, got {part.num_columns} in batch {number}"
-            raise InputError(msg)
-        parts.append(part)
-        rows += part.num_rows
-    if not parts:
-        msg = "expected at least one document, got an empty collection"
-        raise InputError(msg)
-    counts = np.concatenate([np.diff(part.indptr) for part in parts])
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return Csr(
-        indptr,
-        np.concatenate([part.indices for part in parts]),
-        np.concatenate([part.values for part in parts]),
-        parts[0].num_columns,
-    )
+    def write(self, grouped: Grouped, segments: NDArray[np.uint32], writer: Writer) -> None:
+        """Order the documents inside clusters and write the arrays."""
+        config = self._config
+        if config.order == "similarity":
+            order = order_by_similarity(grouped, self._term_weight, self._workers, self._told)
+        else:
+            order = np.arange(len(grouped.rows), dtype=np.uint32)
+        arguments = (grouped, order, segments, config.num_segments, config.head_ratio)
+        write_arrays(*arguments, writer, self._limit, self._workers, self._told)
+        writer.append("term_scale", self.scale)
 
-
-def _cluster_labels(docs: Csr, clusters: ArrayLike | None, config: BuildConfig) -> NDArray[np.int64]:
-    if clusters is not None:
-        return checked_labels(clusters, docs.num_rows, "cluster")
-    return kmeans_labels(docs, config.clusters_for(docs.num_rows), config.seed)
-
-
-def _segment_labels(segments: ArrayLike | None, clusters: NDArray[Any], config: BuildConfig) -> NDArray[np.uint32]:
-    if segments is None:
-        return random_segments(clusters, config.num_segments, config.seed)
-    labels = checked_labels(segments, len(clusters), "segment")
-    if labels.max() >= config.num_segments:
-        msg = f"expected segment labels below num_segments={config.num_segments}, got {labels.max()}"
-        raise InputError(msg)
-    return labels.astype(np.uint32)
-
-
-def _arrays(
-    docs: Csr, clusters: NDArray[Any], segments: NDArray[np.uint32], num_segments: int, threads: int
-) -> dict[str, NDArray[Any]]:
-    """Order the documents and let the core lay out the index."""
-    rows = np.argsort(clusters, kind="stable").astype(np.uint32)
-    cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
-    args = (docs.indptr, docs.indices, docs.values, docs.num_columns)
-    _core.order_by_similarity(*args, cluster_first, rows, threads)
-    return cast(dict[str, NDArray[Any]], _core.build_arrays(*args, cluster_first, rows, segments, num_segments))
+    def meta(self, grouped: Grouped) -> dict[str, Any]:
+        """Return what meta.json says about the index."""
+        return {
+            "format": "segmax",
+            "version": FORMAT_VERSION,
+            "num_docs": len(grouped.rows),
+            "num_terms": grouped.docs.num_columns,
+            "num_segments": self._config.num_segments,
+            "num_postings": len(grouped.docs.indices),
+            "code_bytes": self._config.bits // 8,
+            "head_ratio": self._config.head_ratio,
+            "quantization_error": self._quantization_error,
+            "config": self._config.to_dict(),
+        }

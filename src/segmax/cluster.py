@@ -1,119 +1,196 @@
-"""Which cluster and which segment a document belongs to."""
+"""Which cluster a document belongs to: by its sparse vector, by a dense one, or as the caller says."""
 
 from __future__ import annotations
 
+import dataclasses
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from segmax.checks import checked_int, checked_labels
 from segmax.errors import InputError
-from segmax.sparse import Csr
-
-_SKETCH_DIMENSIONS = 128
-_SIGNS_PER_TERM = 4
-_SAMPLE_PER_CLUSTER = 64
-_ITERATIONS = 10
-_BATCH = 8192
-
-
-def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
-    """Return labels given by the caller as integers, one per document."""
-    array = np.asarray(labels)
-    if array.ndim != 1 or len(array) != num_docs:
-        msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"
-        raise InputError(msg)
-    if array.dtype.kind not in "iu":
-        msg = f"expected integer {what} labels, got {array.dtype}"
-        raise InputError(msg)
-    if len(array) and array.max() > np.iinfo(np.int64).max:
-        msg = f"expected {what} labels that fit 63 bits, got {array.max()}"
-        raise InputError(msg)
-    if (array < 0).any():
-        msg = f"expected {what} labels >= 0, got {array.min()} for document {int(np.argmin(array))}"
-        raise InputError(msg)
-    return array.astype(np.int64)
+from segmax.kmeans import kmeans, one_thread
+from segmax.memory import MemoryLimit
+from segmax.parallel import Workers
+from segmax.points import DensePoints, Floats, Points, SparsePoints
+from segmax.progress import Reporter
+from segmax.spool import Spool
 
 
-def kmeans_labels(docs: Csr, num_clusters: int, seed: int) -> NDArray[np.int64]:
-    """Cluster documents by spherical k-means on a random sketch of their sparse vectors.
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """What a representation needs to make clusters."""
 
-    Rare terms weigh more, by log(documents / document frequency): otherwise the most frequent terms, which say
-    nothing about topics, decide. Trained on a sample, assigned in batches.
+    spool: Spool
+    term_factor: Floats  #: per term, the square root of scale × rarity
+    num_clusters: int
+    seed: int
+    limit: MemoryLimit
+    workers: Workers
+    told: Reporter
+
+
+class Representation(ABC):
+    """What documents are clustered by. Use `Sparse`, `Dense` or `Labels`."""
+
+    @abstractmethod
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+
+
+def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iterations: int) -> NDArray[np.int64]:
+    if job.num_clusters <= 1:
+        return np.zeros(job.spool.num_rows, dtype=np.int64)
+    with one_thread():
+        return kmeans(
+            make_points(),
+            job.num_clusters,
+            seed=job.seed,
+            restarts=restarts,
+            iterations=iterations,
+            limit=job.limit,
+            workers=job.workers,
+            told=job.told,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sparse(Representation):
+    """Cluster by the sparse vectors themselves, projected on their main directions.
+
+    Parameters
+    ----------
+    dimensions
+        How many directions.
+    restarts
+        How often k-means starts anew; the best result stays.
+    iterations
+        Rounds of k-means.
+
+    Examples
+    --------
+    >>> Sparse(restarts=3)
+    Sparse(dimensions=64, restarts=3, iterations=10)
     """
-    if num_clusters <= 1:
-        return np.zeros(docs.num_rows, dtype=np.int64)
-    rng = np.random.default_rng(seed)
-    points = _sketch(docs, rng)
-    sample = rng.permutation(docs.num_rows)[: num_clusters * _SAMPLE_PER_CLUSTER]
-    sample.sort()
-    training = points[sample]
-    centroids = training[rng.permutation(len(training))[:num_clusters]]
-    for _ in range(_ITERATIONS):
-        centroids = _moved_centroids(training, centroids)
-    return _nearest(points, centroids)
+
+    dimensions: int = 64
+    restarts: int = 1
+    iterations: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("dimensions", "restarts", "iterations"):
+            checked_int(name, getattr(self, name), 1)
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        points = partial(SparsePoints, job.spool, job.term_factor, self.dimensions, job.seed)
+        return _run(points, job, self.restarts, self.iterations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": "sparse", **dataclasses.asdict(self)}
 
 
-def _sketch(docs: Csr, rng: np.random.Generator) -> NDArray[np.float32]:
-    """Project rows to a few dense dimensions: every term adds to a few of them, with random signs."""
-    frequency = np.bincount(docs.indices, minlength=docs.num_columns)
-    rarity = np.log((1 + docs.num_rows) / (1 + frequency)).astype(np.float32)
-    targets = rng.integers(0, _SKETCH_DIMENSIONS, size=docs.num_columns * _SIGNS_PER_TERM)
-    signs = rng.choice(np.array([-1, 1], np.float32), size=len(targets))
-    values = signs * np.repeat(rarity, _SIGNS_PER_TERM)
-    rows = np.arange(docs.num_columns + 1, dtype=np.int64) * _SIGNS_PER_TERM
-    projection = sp.csr_matrix((values, targets, rows), shape=(docs.num_columns, _SKETCH_DIMENSIONS))
-    matrix = sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(docs.num_rows, docs.num_columns))
-    points = np.empty((docs.num_rows, _SKETCH_DIMENSIONS), dtype=np.float32)
-    for start in range(0, docs.num_rows, _BATCH):
-        part = matrix[start : start + _BATCH].astype(np.float32) @ projection
-        points[start : start + _BATCH] = part.toarray()
-    return _normalized(points)
+class Dense(Representation):
+    """Cluster by dense vectors, one per document: CLS, mean- or max-pooled tokens, or any other.
 
+    Parameters
+    ----------
+    vectors
+        An array of shape (documents, dimensions), or the path of an .npy file, which is mapped and never read whole.
+    dimensions
+        Reduce to so many by principal component analysis, learned from a sample; None: keep all.
+    bits
+        8 keeps a byte per dimension (FAISS's scalar quantizer, learned from a sample); None: floats.
+    restarts, iterations
+        As for `Sparse`.
 
-def _normalized(points: NDArray[np.float32]) -> NDArray[np.float32]:
-    norms = np.linalg.norm(points, axis=1, keepdims=True)
-    np.divide(points, norms, out=points, where=norms > 0)
-    return points
-
-
-def _nearest(points: NDArray[np.float32], centroids: NDArray[np.float32]) -> NDArray[np.int64]:
-    labels = np.empty(len(points), dtype=np.int64)
-    for start in range(0, len(points), _BATCH):
-        labels[start : start + _BATCH] = np.argmax(points[start : start + _BATCH] @ centroids.T, axis=1)
-    return labels
-
-
-def _moved_centroids(points: NDArray[np.float32], centroids: NDArray[np.float32]) -> NDArray[np.float32]:
-    labels = _nearest(points, centroids)
-    ones = np.ones(len(points), dtype=np.float32)
-    members = sp.csr_matrix((ones, labels, np.arange(len(points) + 1)), shape=(len(points), len(centroids)))
-    sums: NDArray[np.float32] = members.T @ points
-    empty = np.bincount(labels, minlength=len(centroids)) == 0
-    sums[empty] = centroids[empty]
-    return _normalized(sums)
-
-
-def random_segments(clusters: NDArray[np.int64], num_segments: int, seed: int) -> NDArray[np.uint32]:
-    """Split every cluster at random into segments whose sizes differ by at most one.
-
-    A document's place depends on the seed and its row alone, not on how the collection was cut into batches.
+    Examples
+    --------
+    >>> Dense(np.eye(4, dtype=np.float32), dimensions=2, bits=8)
+    Dense(4 x 4, dimensions=2, bits=8, restarts=1, iterations=10)
     """
-    rows = np.arange(len(clusters), dtype=np.uint64)
-    order = np.lexsort((_mixed(rows, seed), clusters))
-    grouped = clusters[order]
-    starts = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]]) if len(grouped) else np.empty(0, np.int64)
-    sizes = np.diff(np.r_[starts, len(grouped)])
-    rank = np.arange(len(grouped)) - np.repeat(starts, sizes)
-    segments = np.empty(len(clusters), dtype=np.uint32)
-    segments[order] = rank % num_segments
-    return segments
+
+    def __init__(
+        self,
+        vectors: ArrayLike | str | os.PathLike[str],
+        *,
+        dimensions: int | None = None,
+        bits: int | None = None,
+        restarts: int = 1,
+        iterations: int = 10,
+    ) -> None:
+        self.vectors = _dense_array(vectors)
+        self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1)
+        self.bits = None if bits is None else checked_int("bits", bits, 8, 8)
+        self.restarts = checked_int("restarts", restarts, 1)
+        self.iterations = checked_int("iterations", iterations, 1)
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        if len(self.vectors) != job.spool.num_rows:
+            msg = f"expected {job.spool.num_rows} dense vectors, one per document, got {len(self.vectors)}"
+            raise InputError(msg)
+        points = partial(DensePoints, self.vectors, self.dimensions, self.bits == 8, job.seed)
+        return _run(points, job, self.restarts, self.iterations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        names = ("dimensions", "bits", "restarts", "iterations")
+        return {"kind": "dense", **{name: getattr(self, name) for name in names}}
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value}" for name, value in self.to_dict().items() if name != "kind")
+        return f"Dense({len(self.vectors)} x {self.vectors.shape[1]}, {options})"
 
 
-def _mixed(rows: NDArray[np.uint64], seed: int) -> NDArray[Any]:
-    """SplitMix64: a well-mixed number for every (seed, row)."""
-    z = rows + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
+def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
+    if isinstance(vectors, (str, os.PathLike)):
+        try:
+            array: NDArray[Any] = np.load(Path(vectors), mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
+            raise InputError(msg) from error
+    else:
+        array = np.asanyarray(vectors)
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
+        msg = f"expected dense vectors of shape (documents, dimensions), got {getattr(array, 'shape', type(array))}"
+        raise InputError(msg)
+    if array.dtype.kind not in "fiu":
+        msg = f"expected dense vectors of a float or integer dtype, got {array.dtype}"
+        raise InputError(msg)
+    return array
+
+
+class Labels(Representation):
+    """Clusters that are known: an integer label >= 0 per document.
+
+    Examples
+    --------
+    >>> Labels([0, 1, 1])
+    Labels(3 documents)
+    """
+
+    def __init__(self, labels: ArrayLike) -> None:
+        self._labels = np.asarray(labels)
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        return checked_labels(self._labels, job.spool.num_rows, "cluster")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": "labels"}
+
+    def __repr__(self) -> str:
+        return f"Labels({self._labels.size} documents)"

@@ -3,82 +3,90 @@
 from __future__ import annotations
 
 import dataclasses
-import numbers
-import operator
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
+from segmax.checks import checked_bool, checked_choice, checked_int
 from segmax.errors import ConfigError
+from segmax.pruning import Step, step_from_dict
 
-_DOCS_PER_CLUSTER = 1024
+Segmentation = Literal["random", "independent", "kmeans"]
+DocumentOrder = Literal["similarity", "row"]
+SEGMENTATIONS = ("random", "independent", "kmeans")
+DOCUMENT_ORDERS = ("similarity", "row")
 
-
-def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
-    """Return a whole number in range as int, or raise ConfigError."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool) or not least <= number <= most:
-        limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
-        msg = f"expected {name} {limits}, got {value!r}"
-        raise ConfigError(msg)
-    return number
-
-
-def checked_number(name: str, value: object) -> float:
-    """Return a real number as float, or raise ConfigError."""
-    if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        msg = f"expected {name} to be a number, got {value!r}"
-        raise ConfigError(msg)
-    return float(value)
+_DOCS_PER_CLUSTER = 384
+_COMPACT_DOCS_PER_CLUSTER = 1024
+#: A term has a row of block maxima if that costs at most so many codes per posting.
+_HEAD_RATIO = 4
+_COMPACT_HEAD_RATIO = 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildConfig:
-    """Options of `segmax.build`.
+    """Options of `segmax.build` that decide what is in the index; the index keeps them.
 
-    ==============  =======  ==============================================================
-    option          default  meaning
-    ==============  =======  ==============================================================
-    num_clusters    None     how many clusters k-means makes; None: about 1,024 documents each
-    num_segments    8        random parts of a cluster whose term maxima are kept
-    bits            8        bits per stored weight: 8 or 16
-    seed            0        of clusters and segments; the same seed gives the same index
-    ==============  =======  ==============================================================
+    ==============  ============  =================================================================================
+    option          default       meaning
+    ==============  ============  =================================================================================
+    num_clusters    None          how many clusters k-means makes; None: one per 384 documents (1,024 if compact)
+    num_segments    8             parts of a cluster whose term maxima are kept
+    segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
+                                  "kmeans": similar documents share a segment (the paper's comparison)
+    order           "similarity"  documents inside a cluster: similar ones as neighbours, or by "row"
+    pruning         ()            steps of static pruning, in order: see `segmax.pruning`
+    bits            8             bits per stored weight: 8 or 16
+    compact         False         a smaller index for slower searches: fewer bounds per posting
+    seed            0             of clusters and segments; the same seed gives the same index
+    ==============  ============  =================================================================================
 
     Examples
     --------
-    >>> BuildConfig(num_clusters=512, num_segments=16)
-    BuildConfig(num_clusters=512, num_segments=16, bits=8, seed=0)
+    >>> BuildConfig(num_clusters=512, num_segments=16).num_segments
+    16
     """
 
     num_clusters: int | None = None
     num_segments: int = 8
+    segmentation: Segmentation = "random"
+    order: DocumentOrder = "similarity"
+    pruning: tuple[Step, ...] = ()
     bits: int = 8
+    compact: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
         if self.num_clusters is not None:
             self._set("num_clusters", checked_int("num_clusters", self.num_clusters, 1))
         self._set("num_segments", checked_int("num_segments", self.num_segments, 1, 65535))
+        checked_choice("segmentation", self.segmentation, SEGMENTATIONS)
+        checked_choice("order", self.order, DOCUMENT_ORDERS)
+        self._set("pruning", _checked_steps(self.pruning))
         self._set("bits", checked_int("bits", self.bits, 8, 16))
-        self._set("seed", checked_int("seed", self.seed, 0))
         if self.bits not in (8, 16):
             msg = f"expected bits to be 8 or 16, got {self.bits}"
             raise ConfigError(msg)
+        checked_bool("compact", self.compact)
+        self._set("seed", checked_int("seed", self.seed, 0))
 
-    def _set(self, name: str, value: int) -> None:
-        object.__setattr__(self, name, value)  # as int, so that numpy numbers can be stored
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)  # as int or tuple, so that numpy numbers and lists can be stored
 
     def clusters_for(self, num_docs: int) -> int:
         """Return the number of clusters for a collection of this size."""
-        wanted = self.num_clusters or max(1, round(num_docs / _DOCS_PER_CLUSTER))
+        docs_per_cluster = _COMPACT_DOCS_PER_CLUSTER if self.compact else _DOCS_PER_CLUSTER
+        wanted = self.num_clusters or max(1, round(num_docs / docs_per_cluster))
         return min(wanted, num_docs)
+
+    @property
+    def head_ratio(self) -> int:
+        """How many codes per posting a row of block maxima may cost."""
+        return _COMPACT_HEAD_RATIO if self.compact else _HEAD_RATIO
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values."""
-        return dataclasses.asdict(self)
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {**values, "pruning": [step.to_dict() for step in self.pruning]}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BuildConfig:
@@ -88,4 +96,16 @@ class BuildConfig:
             if name not in known:
                 msg = f"expected options of BuildConfig ({', '.join(sorted(known))}), got '{name}'"
                 raise ConfigError(msg)
-        return cls(**values)
+        steps = values.get("pruning", ())
+        if not isinstance(steps, (list, tuple)):
+            msg = f"expected pruning to be a list of steps, got {steps!r}"
+            raise ConfigError(msg)
+        return cls(**{**values, "pruning": tuple(step_from_dict(step) for step in steps)})
+
+
+def _checked_steps(steps: object) -> tuple[Step, ...]:
+    given = (steps,) if isinstance(steps, Step) else tuple(steps) if isinstance(steps, Iterable) else None
+    if given is None or not all(isinstance(step, Step) for step in given):
+        msg = f"expected pruning to be steps such as TopTerms(count=64), got {steps!r}"
+        raise ConfigError(msg)
+    return given

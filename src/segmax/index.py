@@ -14,7 +14,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.config import BuildConfig, checked_int
+from segmax.checks import checked_int
+from segmax.config import BuildConfig
 from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
 from segmax.explain import Fate, explanation
 from segmax.params import ASC, SearchParams
@@ -53,6 +54,7 @@ class Index:
                 int(meta["num_terms"]),
                 int(meta["num_segments"]),
                 int(meta["code_bytes"]),
+                int(meta["head_ratio"]),
                 arrays,
             )
             self._labels = arrays["cluster_label"]

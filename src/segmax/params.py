@@ -6,7 +6,7 @@ import dataclasses
 from typing import ClassVar, Literal
 
 from segmax import _core
-from segmax.config import checked_int, checked_number
+from segmax.checks import checked_choice, checked_int, checked_number
 from segmax.errors import ConfigError
 
 ClusterOrder = Literal["max_bound", "bound_sum"]
@@ -16,12 +16,6 @@ DocumentMethod = Literal["blocks", "maxscore"]
 def _check_fraction(name: str, value: float) -> None:
     if not 0.0 < checked_number(name, value) <= 1.0:
         msg = f"expected 0 < {name} <= 1, got {value}"
-        raise ConfigError(msg)
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}"
         raise ConfigError(msg)
 
 
@@ -122,7 +116,7 @@ class ClusterParams(SearchParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_fraction("mu", self.mu)
-        _check_choice("documents", self.documents, ("blocks", "maxscore"))
+        checked_choice("documents", self.documents, ("blocks", "maxscore"))
 
     def to_core(self) -> _core.SearchParams:
         """Return the parameters in the core's own form."""
@@ -175,7 +169,7 @@ class ASC(ClusterParams):
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_fraction("eta", self.eta)
-        _check_choice("order", self.order, ("max_bound", "bound_sum"))
+        checked_choice("order", self.order, ("max_bound", "bound_sum"))
         if self.mu > self.eta:
             msg = f"expected mu <= eta, got mu={self.mu} and eta={self.eta}"
             raise ConfigError(msg)

@@ -8,67 +8,78 @@ it still ranks first, and the other weights keep enough codes to be told apart.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.parallel import Workers
+from segmax.sparse import Csr
+
 _FEW_POSTINGS = 16
 
 
-class Codes(NamedTuple):
-    """Codes of all weights, the scale of every term, and what was lost."""
+class CodedPart(NamedTuple):
+    """Rows with codes in the place of weights, and what was lost."""
 
-    codes: NDArray[Any]
-    scale: NDArray[np.float64]
-    error: float  # sum of |weight - code * scale| over sum of weights
-
-
-def quantize_nearest(terms: NDArray[np.uint32], weights: NDArray[Any], num_terms: int, bits: int) -> Codes:
-    """Code positive weights in 8 or 16 bits."""
-    dtype = np.uint8 if bits == 8 else np.uint16
-    levels = int(np.iinfo(dtype).max)
-    scale = np.ones(num_terms, dtype=np.float64)
-    if _are_small_integers(weights, levels):
-        return Codes(weights.astype(dtype), scale, 0.0)
-    largest = np.zeros(num_terms, dtype=np.float64)
-    np.maximum.at(largest, terms, weights)
-    largest = np.minimum(largest, _outlier_limits(terms, weights, num_terms, levels))
-    used = largest > 0
-    scale[used] = largest[used] / levels
-    # A scale so small that it is no normal number would make the division inexact.
-    scale[used] = np.maximum(scale[used], np.finfo(np.float64).tiny)
-    codes = np.empty(len(weights), dtype=dtype)
-    lost = 0.0
-    batch = 1 << 22
-    for start in range(0, len(weights), batch):
-        part = slice(start, start + batch)
-        exact = weights[part].astype(np.float64)
-        step = scale[terms[part]]
-        nearest = np.clip(np.rint(exact / step), 1, levels)
-        codes[part] = nearest
-        lost += float(np.abs(exact - nearest * step).sum())
-    return Codes(codes, scale, lost / float(weights.sum(dtype=np.float64)))
+    docs: Csr
+    error: float  # sum of |weight - code * scale|
+    mass: float  # sum of weights
 
 
-def _outlier_limits(
-    terms: NDArray[np.uint32], weights: NDArray[Any], num_terms: int, levels: int
-) -> NDArray[np.float64]:
-    """Return the largest weight of each term that gets a code of its own; no limit for terms of few postings.
+class Quantizer:
+    """How weights become codes: the scale of every term, found in one or two passes over all parts."""
 
-    The typical weight is the geometric mean: unlike the mean it hardly moves with an outlier, unlike the median it
-    needs no sorting.
-    """
-    counts = np.bincount(terms, minlength=num_terms)
-    logs = np.bincount(terms, weights=np.log(weights, dtype=np.float64), minlength=num_terms)
-    with np.errstate(over="ignore"):
-        typical = np.exp(logs / np.maximum(counts, 1))
-        return np.where(counts < _FEW_POSTINGS, np.inf, typical * (levels / 4))
+    def __init__(self, parts: Iterable[Csr], num_terms: int, bits: int, workers: Workers) -> None:
+        self._dtype = np.uint8 if bits == 8 else np.uint16
+        self._levels = 2**bits - 1
+        self.scale = np.ones(num_terms, dtype=np.float64)
+        self.keeps_values = all(self._fits(part.values) for part in parts)
+        if not self.keeps_values:
+            self._find_scales(parts, workers)
+
+    def _fits(self, values: NDArray[Any]) -> bool:
+        """Whether weights, stored as narrowly as they can be, are whole numbers that a code holds."""
+        return values.dtype.kind == "u" and values.max(initial=0) <= self._levels
+
+    def _find_scales(self, parts: Iterable[Csr], workers: Workers) -> None:
+        num_terms = len(self.scale)
+        largest = np.zeros(num_terms)
+        counts = np.zeros(num_terms, dtype=np.int64)
+        logs = np.zeros(num_terms)
+        for part_largest, part_counts, part_logs in workers.map(lambda part: _statistics(part, num_terms), parts):
+            np.maximum(largest, part_largest, out=largest)
+            counts += part_counts
+            logs += part_logs
+        # The typical weight is the geometric mean: unlike the mean it hardly moves with an outlier, unlike the median
+        # it needs no sorting. Terms of few postings have no typical weight, and no limit.
+        with np.errstate(over="ignore"):
+            typical = np.exp(logs / np.maximum(counts, 1))
+            limits = np.where(counts < _FEW_POSTINGS, np.inf, typical * (self._levels / 4))
+        largest = np.minimum(largest, limits)
+        used = largest > 0
+        # A scale so small that it is no normal number would make the division inexact.
+        self.scale[used] = np.maximum(largest[used] / self._levels, np.finfo(np.float64).tiny)
+
+    def coded(self, parts: Iterable[Csr], workers: Workers) -> Iterator[CodedPart]:
+        """Code all parts, in order."""
+        return workers.map(self._coded, parts)
+
+    def _coded(self, part: Csr) -> CodedPart:
+        if self.keeps_values:
+            return CodedPart(part._replace(values=part.values.astype(self._dtype, copy=False)), 0.0, 0.0)
+        weights = part.values.astype(np.float64)
+        step = self.scale[part.indices]
+        nearest = np.clip(np.rint(weights / step), 1, self._levels)
+        error = float(np.abs(weights - nearest * step).sum())
+        return CodedPart(part._replace(values=nearest.astype(self._dtype)), error, float(weights.sum()))
 
 
-def _are_small_integers(weights: NDArray[Any], levels: int) -> bool:
-    if len(weights) == 0:
-        return True
-    if weights.max() > levels:
-        return False
-    return weights.dtype.kind in "iu" or bool((weights == np.floor(weights)).all())
+def _statistics(part: Csr, num_terms: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return the largest weight, the number of weights and the sum of their logarithms, per term."""
+    weights = part.values.astype(np.float64)
+    largest = np.zeros(num_terms)
+    np.maximum.at(largest, part.indices, weights)
+    counts = np.bincount(part.indices, minlength=num_terms)
+    return largest, counts, np.bincount(part.indices, weights=np.log(weights), minlength=num_terms)

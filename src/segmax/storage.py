@@ -16,7 +16,8 @@ import struct
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +33,7 @@ _MAGIC = b"SEGMAX\x00\x01"
 _FOOTER = struct.Struct("<8sIIQ")
 _COMPONENT = re.compile(r"([a-z_]+)\.([0-9]+)\.bin")
 _CHECKSUM = re.compile(rb'"checksum": "([0-9a-f]{8})"\n}\n\Z')
-_WRITE_BYTES = 1 << 24
+_WRITE_BYTES = 1 << 22
 _REOPEN_ATTEMPTS = 3
 
 #: Type of every component, and whether opening an index checks its bytes. Postings and bounds are large, and the
@@ -86,29 +87,169 @@ def _footer(length: int, crc: int) -> bytes:
 
 
 def save_index(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], *, overwrite: bool) -> None:
-    """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`.
+    """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`."""
+    with IndexWriter(path, overwrite=overwrite) as writer:
+        for name in COMPONENTS:
+            if name in arrays:
+                writer.append(name, arrays[name])
+        writer.commit(meta)
 
-    Writers of one path take turns; readers are never in the way.
+
+class IndexWriter:
+    """Writes a new generation of an index, its components piece by piece and side by side.
+
+    A context manager: leaving it without `commit`, or by an exception, removes what was written. Writers of one path
+    take turns; readers are never in the way.
     """
-    _next_generation(path, overwrite=overwrite)
-    created = False
-    try:
-        if not path.exists():
-            path.mkdir()
-            created = True
-        with _locked(path):
-            _write_generation(path, arrays, meta, _next_generation(path, overwrite=overwrite or created))
-    except BaseException as error:
-        if created and not (path / META_NAME).exists():
+
+    def __init__(self, path: Path, *, overwrite: bool) -> None:
+        self._path = path
+        self._overwrite = overwrite
+        self._created = False
+        self._generation = 0
+        self._files: dict[str, _ComponentFile] = {}
+        self._context = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        _next_generation(self._path, overwrite=self._overwrite)
+        try:
+            with self._write_errors():
+                if not self._path.exists():
+                    self._path.mkdir()
+                    self._created = True
+                self._context.enter_context(_locked(self._path))
+                self._generation = _next_generation(self._path, overwrite=self._overwrite or self._created)
+                _remove_components(self._path, keep=_current_files(self._path))
+        except BaseException:
+            self._clean_up()
+            raise
+        return self
+
+    def append(self, name: str, array: NDArray[Any]) -> None:
+        """Add to a component, beginning it if it is new."""
+        with self._write_errors():
+            if name not in self._files:
+                self._files[name] = _ComponentFile(self._path / f"{name}.{self._generation}.bin")
+            self._files[name].append(array)
+
+    def commit(self, meta: Mapping[str, Any]) -> None:
+        """Finish all components, then make the new generation the current one by renaming meta.json."""
+        temporary = self._path / f"{META_NAME}.new"
+        with self._write_errors():
+            files = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
+            data = _meta_bytes({**meta, "generation": self._generation, "files": files})
+            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            try:
+                _write_all(descriptor, memoryview(data))
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            temporary.replace(self._path / META_NAME)
+            _sync_directory(self._path)
+            _sync_directory(self._path.parent)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._clean_up()
+
+    def _clean_up(self) -> None:
+        """Remove what the current meta.json does not name, and a directory that was made in vain."""
+        for file in self._files.values():
+            file.close()
+        with contextlib.suppress(OSError):
+            if self._generation:
+                _remove_components(self._path, keep=_current_files(self._path))
+        if self._created and not (self._path / META_NAME).exists():
             with contextlib.suppress(OSError):
-                path.rmdir()
-        if isinstance(error, OSError) and not isinstance(error, SegmaxError):
+                self._path.rmdir()
+        self._context.close()
+
+    @contextlib.contextmanager
+    def _write_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except SegmaxError:
+            raise
+        except OSError as error:
             msg = (
-                f"could not write the index to '{path}' ({error.strerror}): nothing was changed; "
+                f"could not write the index to '{self._path}' ({error.strerror}): nothing was changed; "
                 "make room or choose another path"
             )
             raise WriteError(msg) from error
-        raise
+
+
+class MemoryWriter:
+    """Collects the components of an index in memory; an `IndexWriter` without a path."""
+
+    def __init__(self) -> None:
+        self.arrays: Arrays = {}
+        self._pieces: dict[str, list[NDArray[Any]]] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pieces.clear()
+
+    def append(self, name: str, array: NDArray[Any]) -> None:
+        """Add to a component, beginning it if it is new."""
+        self._pieces.setdefault(name, []).append(array)
+
+    def commit(self, meta: Mapping[str, Any]) -> None:
+        """Join the pieces of every component, followed by the bytes that SIMD loads may read past the end."""
+        for name in list(self._pieces):
+            pieces = self._pieces.pop(name)
+            size = sum(piece.nbytes for piece in pieces)
+            dtype = pieces[0].dtype
+            joined = np.zeros(size + FOOTER_BYTES, dtype=np.uint8)[:size].view(dtype)
+            at = 0
+            while pieces:  # each is let go as soon as it is copied
+                piece = pieces.pop(0)
+                joined[at : at + len(piece)] = piece
+                at += len(piece)
+            self.arrays[name] = joined
+
+
+class _ComponentFile:
+    """One component, by write(2): a full disk is an error here, not a signal later. The footer comes last."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._length = 0
+        self._crc = 0
+
+    def append(self, array: NDArray[Any]) -> None:
+        if array.nbytes == 0:
+            return
+        assert self._descriptor is not None
+        view = np.ascontiguousarray(array).view(np.uint8).data
+        for start in range(0, len(view), _WRITE_BYTES):  # a piece is still in the cache when it is written
+            piece = view[start : start + _WRITE_BYTES]
+            self._crc = zlib.crc32(piece, self._crc)
+            _write_all(self._descriptor, piece)
+        self._length += len(view)
+
+    def finish(self) -> dict[str, Any]:
+        """Write the footer, sync, and return the entry for meta.json."""
+        assert self._descriptor is not None
+        _write_all(self._descriptor, memoryview(_footer(self._length, self._crc)))
+        os.fsync(self._descriptor)
+        self.close()
+        return {"file": self._path.name, "bytes": self._length, "crc32": f"{self._crc:08x}"}
+
+    def close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _write_all(descriptor: int, view: memoryview) -> None:
+    while len(view) > 0:
+        view = view[os.write(descriptor, view) :]
 
 
 @contextlib.contextmanager
@@ -119,25 +260,6 @@ def _locked(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-def _write_generation(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], generation: int) -> None:
-    """Write all components, then meta.json; on failure remove what the current meta.json does not name."""
-    temporary = path / f"{META_NAME}.new"
-    try:
-        _remove_components(path, keep=_current_files(path))
-        files = {
-            name: _write_component(path / f"{name}.{generation}.bin", arrays[name])
-            for name in COMPONENTS
-            if name in arrays
-        }
-        _write_file(temporary, [_meta_bytes({**meta, "generation": generation, "files": files})])
-        temporary.replace(path / META_NAME)
-        _sync_directory(path)
-        _sync_directory(path.parent)
-    finally:
-        with contextlib.suppress(OSError):
-            _remove_components(path, keep=_current_files(path))
 
 
 def check_target(path: Path, *, overwrite: bool) -> None:
@@ -191,26 +313,6 @@ def _remove_components(path: Path, keep: set[str]) -> None:
     for entry in path.iterdir():
         if _is_own_file(entry.name) and entry.name not in keep:
             entry.unlink(missing_ok=True)
-
-
-def _write_component(path: Path, array: NDArray[Any]) -> dict[str, Any]:
-    data = np.ascontiguousarray(array).view(np.uint8).data if array.nbytes else memoryview(b"")
-    crc = _crc32(data)
-    _write_file(path, [data, _footer(len(data), crc)])
-    return {"file": path.name, "bytes": len(data), "crc32": f"{crc:08x}"}
-
-
-def _write_file(path: Path, parts: list[memoryview | bytes]) -> None:
-    """Write and sync by write(2): a full disk is an error here, not a signal later."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        for part in parts:
-            view = memoryview(part)
-            while len(view) > 0:
-                view = view[os.write(descriptor, view[:_WRITE_BYTES]) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _sync_directory(path: Path) -> None:
@@ -274,6 +376,7 @@ def _check_fields(meta: dict[str, Any]) -> None:
     right = (
         all(is_count(meta.get(name)) for name in _COUNTS)
         and meta.get("code_bytes") in (1, 2)
+        and is_count(meta.get("head_ratio"))
         and isinstance(meta.get("quantization_error"), float | int)
         and isinstance(meta.get("config"), dict)
         and isinstance(meta.get("files"), dict)

@@ -37,6 +37,7 @@ void Index::check_tables() {
     const auto& a = arrays_;
     require(a.num_segments >= 1, "it has no segments");
     require(a.code_bytes == 1 || a.code_bytes == 2, "codes are neither 8 nor 16 bits wide");
+    require(a.head_ratio >= 1 && a.head_ratio <= kMaxHeadRatio, "head_ratio is impossible");
     require(is_ascending_from_zero(a.cluster_first_chunk), "cluster_first_chunk does not ascend from 0");
     require(is_ascending_from_zero(a.chunk_first_position), "chunk_first_position does not ascend from 0");
     num_clusters_ = static_cast<std::uint32_t>(a.cluster_first_chunk.size() - 1);

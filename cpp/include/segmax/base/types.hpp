@@ -23,6 +23,8 @@ inline constexpr std::uint32_t kMaxChunkDocs = 4096;
 inline constexpr std::size_t kSlackBytes = 64;
 /// Largest integer query weight: what fits a signed 16-bit lane.
 inline constexpr std::uint32_t kMaxQueryWeight = 32767;
+/// Largest head_ratio of an index: the product with a number of postings fits 64 bits.
+inline constexpr std::uint32_t kMaxHeadRatio = 65535;
 /// Ranks whose code is stored per term, for threshold seeds; the first one is the term's maximum.
 inline constexpr std::uint32_t kSeedRanks[] = {1, 10, 100, 1000};
 inline constexpr std::size_t kNumSeedRanks = 4;

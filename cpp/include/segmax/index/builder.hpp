@@ -1,9 +1,13 @@
-// From rows of codes and labels to the arrays of an index.
+// From documents grouped by cluster to the arrays of an index, a range of terms at a time.
+//
+// Documents are numbered by their place in the grouped order ("slot"): cluster by cluster, rows ascending inside. Every
+// function here works on a range of clusters, parts or terms and gives the same result however the work is cut, so that
+// callers choose ranges by the memory and the threads they have.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -12,64 +16,84 @@
 
 namespace segmax {
 
-/// Documents as CSR: rows with strictly ascending terms and positive codes.
-template <class Code>
+/// Documents as CSR: strictly ascending terms and positive codes.
+template <class Code, class Term>
 struct CodedDocs {
     std::span<const std::int64_t> indptr;
-    std::span<const std::uint32_t> terms;
+    std::span<const Term> terms;
     std::span<const Code> codes;
     std::uint32_t num_terms = 0;
 
     std::uint32_t num_docs() const { return static_cast<std::uint32_t>(indptr.size() - 1); }
 };
 
-/// Called now and then during long work; returns true to give up, and the work then throws Interrupted.
-using StopCheck = std::function<bool()>;
+/// Set by another thread to make work give up; it then throws Interrupted.
+using StopFlag = std::atomic<bool>;
 
-/// The rows of every cluster in an order that puts similar documents next to each other: recursive
-/// bisection by 2-means over the sparse vectors, rare terms weighing more, down to blocks of kBlockDocs.
-/// `rows` lists all rows grouped by cluster, `cluster_first` where each group starts (clusters + 1 entries).
-template <class Code>
-void order_by_similarity(const CodedDocs<Code>& docs, std::span<const std::uint32_t> cluster_first, std::span<Row> rows,
-                         unsigned num_threads, const StopCheck& stop);
+/// Copies the rows of `part` whose slot is in [first_slot, first_slot + out_indptr.size() - 1) to their places.
+/// `out_indptr` holds the offsets of these slots and one more, not starting at 0 unless first_slot does.
+template <class Code, class Term>
+void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_t> slots, std::uint32_t first_slot,
+                 std::span<const std::int64_t> out_indptr, std::span<Term> out_terms, std::span<Code> out_codes);
 
-/// A vector whose last kSlackBytes bytes stay readable and zero; `view` is the content without them.
-template <class T>
-class PaddedVector {
-public:
-    void assign(std::size_t size) {
-        size_ = size;
-        data_.assign(size + (kSlackBytes + sizeof(T) - 1) / sizeof(T), T{});
-    }
-    T& operator[](std::size_t i) { return data_[i]; }
-    T* data() { return data_.data(); }
-    std::size_t size() const { return size_; }
-    std::span<const T> view() const { return {data_.data(), size_}; }
+/// The slots of each of these clusters in an order that puts similar documents next to each other: recursive
+/// bisection by 2-means over the sparse vectors, each term weighted by `term_weight`, down to blocks of kBlockDocs.
+/// `cluster_first` says where each cluster starts in `order` (clusters + 1 entries).
+template <class Code, class Term>
+void order_by_similarity(const CodedDocs<Code, Term>& docs, std::span<const float> term_weight,
+                         std::span<const std::uint32_t> cluster_first, std::span<std::uint32_t> order,
+                         const StopFlag& stop);
 
-private:
-    std::vector<T> data_;
-    std::size_t size_ = 0;
+/// Where clusters and their chunks lie among the positions.
+struct ChunkLayout {
+    std::vector<std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs;
 };
 
-/// The arrays of a new index, owned. The names are those of IndexArrays.
-template <class Code>
-struct BuiltArrays {
-    PaddedVector<std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs, position_row;
-    PaddedVector<std::uint64_t> term_first_pair, term_first_posting;
-    PaddedVector<Code> term_seed_code;
-    PaddedVector<std::uint32_t> narrow_chunk, run_start;
-    PaddedVector<Code> cluster_max, segment_max;
-    PaddedVector<std::byte> segment_sum;  // entries of Index::sum_bytes
-    PaddedVector<Code> block_max;
-    PaddedVector<std::uint16_t> posting_id;
-    PaddedVector<Code> posting_code;
+ChunkLayout lay_out_chunks(std::span<const std::uint32_t> cluster_first);
+
+/// Adds to `postings` and `pairs`, per term, what the clusters [first, last) hold. A pair is a chunk of a cluster
+/// that the term occurs in.
+template <class Code, class Term>
+void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first,
+                 std::span<const std::uint32_t> cluster_first_chunk, std::uint32_t first, std::uint32_t last,
+                 std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs, const StopFlag& stop);
+
+/// What follows from the counts: where each term's pairs start (terms + 1 entries), and the bytes of its arrays.
+struct TermPlan {
+    std::vector<std::uint64_t> term_first_pair, term_bytes;
 };
 
-/// Builds all arrays but term_scale. `rows` and `cluster_first` as above, in final order; `segments` holds a label
-/// below `num_segments` per row.
+TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
+                    std::uint32_t num_chunks, std::uint32_t num_blocks, std::uint32_t num_segments,
+                    std::uint32_t head_ratio, std::uint32_t code_bytes);
+
+/// What does not change from one range of terms to the next.
+template <class Code, class Term>
+struct FillJob {
+    CodedDocs<Code, Term> docs;
+    std::span<const std::uint32_t> cluster_first;  // by cluster: its first entry in `order`
+    std::span<const std::uint32_t> order;          // slots in clustered order
+    std::span<const std::uint32_t> segments;       // by slot: a label below num_segments
+    std::uint32_t num_segments = 1;
+    std::uint32_t head_ratio = 4;
+    std::span<const std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs;
+    std::span<const std::uint64_t> postings, pairs;  // by term, from count_terms
+};
+
+/// The arrays of a range of terms, under the names of IndexArrays; ranges one after the other make the index.
 template <class Code>
-BuiltArrays<Code> build_arrays(const CodedDocs<Code>& docs, std::span<const std::uint32_t> cluster_first,
-                               std::span<const Row> rows, std::span<const std::uint32_t> segments,
-                               std::uint32_t num_segments, const StopCheck& stop);
+struct TermArrays {
+    std::vector<Code> term_seed_code;
+    std::vector<std::uint32_t> narrow_chunk, run_start;
+    std::vector<Code> cluster_max, segment_max;
+    std::vector<std::uint8_t> segment_sum;  // entries of Index::sum_bytes
+    std::vector<Code> block_max;
+    std::vector<std::uint16_t> posting_id;
+    std::vector<Code> posting_code;
+};
+
+template <class Code, class Term>
+TermArrays<Code> fill_terms(const FillJob<Code, Term>& job, std::uint32_t first_term, std::uint32_t last_term,
+                            const StopFlag& stop);
 
 }  // namespace segmax

@@ -21,6 +21,7 @@ struct IndexArrays {
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 0;
     std::uint32_t code_bytes = 1;
+    std::uint32_t head_ratio = 4;
     std::span<const std::uint32_t> cluster_first_chunk;
     std::span<const std::uint32_t> chunk_first_position;
     std::span<const std::uint32_t> chunk_num_docs;
@@ -79,7 +80,7 @@ public:
         return arrays_.term_first_posting[term + 1] - arrays_.term_first_posting[term];
     }
     bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_chunks_; }
-    bool is_head(std::uint32_t term) const { return head(num_postings(term), num_blocks()); }
+    bool is_head(std::uint32_t term) const { return head(num_postings(term), num_blocks(), arrays_.head_ratio); }
     /// First entry of a narrow term in narrow_chunk.
     std::uint64_t narrow_offset(std::uint32_t term) const { return narrow_offset_[term]; }
     std::uint64_t block_max_offset(std::uint32_t term) const { return block_max_offset_[term]; }
@@ -104,9 +105,9 @@ public:
     static constexpr bool wide(std::uint64_t chunks_with_term, std::uint64_t num_chunks) {
         return chunks_with_term * 2 >= num_chunks && chunks_with_term > 0;
     }
-    /// and a row over all blocks at most 4 codes per posting.
-    static constexpr bool head(std::uint64_t num_postings, std::uint64_t num_blocks) {
-        return num_postings * 4 >= num_blocks && num_postings > 0;
+    /// and a row over all blocks costs at most `head_ratio` codes per posting.
+    static constexpr bool head(std::uint64_t num_postings, std::uint64_t num_blocks, std::uint64_t head_ratio) {
+        return num_postings * head_ratio >= num_blocks && num_postings > 0;
     }
 
 private:

@@ -1,0 +1,220 @@
+"""The last stages of a build: documents grouped by cluster, ordered inside, turned into the arrays of an index.
+
+What is too large for memory goes through scratch files and is made in ranges; the arrays do not depend on the ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.memory import MemoryLimit, total_memory
+from segmax.parallel import Workers
+from segmax.progress import Reporter
+from segmax.sparse import Csr
+from segmax.spool import ScratchFile, Spool
+
+_ORDER_DOCS = 4096  # documents per piece of work
+_COUNT_DOCS = 65536
+_CACHED_RANGE_BYTES = 32 * 2**20  # what is written to stays near the cache
+
+
+class Writer(Protocol):
+    """Takes the components of an index, piece by piece."""
+
+    def append(self, name: str, array: NDArray[Any]) -> None:
+        """Add to a component."""
+
+
+class Grouped(NamedTuple):
+    """Documents cluster by cluster, rows ascending inside; the place of a document among them is its slot."""
+
+    docs: Csr
+    rows: NDArray[np.uint32]  # by slot
+    cluster_first: NDArray[np.uint32]  # by cluster: its first slot, then the number of slots
+    mapped: bool  # whether the documents are in a file
+
+
+def group_by_cluster(
+    spool: Spool, clusters: NDArray[Any], limit: MemoryLimit, folder: Path, workers: Workers, reporter: Reporter
+) -> Grouped:
+    """Copy the documents of a spool into groups; the spool may be cleared afterwards."""
+    rows = np.argsort(clusters, kind="stable").astype(np.uint32)
+    cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
+    slot_of_row = np.empty(len(rows), dtype=np.uint32)
+    slot_of_row[rows] = np.arange(len(rows), dtype=np.uint32)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(spool.lengths()[rows])])
+    first = next(iter(spool))
+    types = (first.indices.dtype, first.values.dtype)
+    bytes_per_posting = sum(dtype.itemsize for dtype in types)
+    room = max(1, limit.available() // 2 // bytes_per_posting)
+    mapped = int(indptr[-1]) > room
+    files = [ScratchFile(folder) for _ in types] if mapped else []
+    terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)
+    with reporter.stage("group", len(rows), "documents") as stage:
+        for begin, end in _ranges(indptr, room):
+            if mapped:
+                terms, codes = (np.empty(int(indptr[end] - indptr[begin]), dtype) for dtype in types)
+            _gather(spool, slot_of_row, indptr, begin, end, terms, codes, workers)
+            for file, array in zip(files, (terms, codes), strict=mapped):
+                file.write(array)
+            stage.advance(end - begin)
+    if mapped:
+        (terms,), (codes,) = (file.mapped([(dtype, int(indptr[-1]))]) for file, dtype in zip(files, types, strict=True))
+    return Grouped(Csr(indptr, terms, codes, spool.num_columns), rows, cluster_first, mapped)
+
+
+def _ranges(offsets: NDArray[Any], size: int) -> Iterator[tuple[int, int]]:
+    """Cut entries, entry i from offsets[i] to offsets[i + 1], into ranges of at most `size`, or one entry."""
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        end = int(np.searchsorted(offsets, int(offsets[begin]) + size, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        yield begin, end
+        begin = end
+
+
+def _gather(
+    spool: Spool,
+    slot_of_row: NDArray[np.uint32],
+    indptr: NDArray[np.int64],
+    begin: int,
+    end: int,
+    terms: NDArray[Any],
+    codes: NDArray[Any],
+    workers: Workers,
+) -> None:
+    """Fill the arrays with the documents of the slots from `begin` to before `end`."""
+    offsets = indptr[begin : end + 1]
+
+    def gather(numbered: tuple[int, Csr]) -> None:
+        number, part = numbered
+        slots = slot_of_row[spool.first_row(number) : spool.first_row(number) + part.num_rows]
+        _core.gather_rows(part.indptr, part.indices, part.values, slots, begin, offsets, terms, codes)
+
+    for _ in workers.map(gather, enumerate(spool)):
+        pass
+
+
+def order_by_similarity(
+    grouped: Grouped, term_weight: NDArray[np.float32], workers: Workers, reporter: Reporter
+) -> NDArray[np.uint32]:
+    """Return the slots of every cluster so that similar documents are neighbours."""
+    order = np.arange(len(grouped.rows), dtype=np.uint32)
+    docs = grouped.docs
+
+    def work(clusters: tuple[int, int]) -> int:
+        firsts = grouped.cluster_first[clusters[0] : clusters[1] + 1]
+        part = order[firsts[0] : firsts[-1]]
+        _core.order_by_similarity(
+            docs.indptr, docs.indices, docs.values, term_weight, firsts - firsts[0], part, workers.stop
+        )
+        return len(part)
+
+    with reporter.stage("order", len(order), "documents") as stage:
+        for count in workers.map(work, _ranges(grouped.cluster_first, _ORDER_DOCS)):
+            stage.advance(count)
+    return order
+
+
+def write_arrays(
+    grouped: Grouped,
+    order: NDArray[np.uint32],
+    segments: NDArray[np.uint32],
+    num_segments: int,
+    head_ratio: int,
+    writer: Writer,
+    limit: MemoryLimit,
+    workers: Workers,
+    reporter: Reporter,
+) -> None:
+    """Make all arrays that follow from documents, order and segments (by slot), and give them to the writer."""
+    docs = grouped.docs
+    cluster_first_chunk, chunk_first_position, chunk_num_docs = _core.lay_out_chunks(grouped.cluster_first)
+    postings, pairs = _counts(grouped, cluster_first_chunk, workers)
+    num_blocks = int(chunk_first_position[-1]) // _core.BLOCK_DOCS
+    term_first_pair, term_bytes = _core.plan_terms(
+        postings, pairs, len(chunk_num_docs), num_blocks, num_segments, head_ratio, docs.values.dtype.itemsize
+    )
+    term_first_posting = np.concatenate([[0], np.cumsum(postings)]).astype(np.uint64)
+    writer.append("cluster_first_chunk", cluster_first_chunk)
+    writer.append("chunk_first_position", chunk_first_position)
+    writer.append("chunk_num_docs", chunk_num_docs)
+    writer.append("position_row", _position_rows(grouped.rows[order], chunk_first_position, chunk_num_docs))
+    writer.append("term_first_pair", term_first_pair)
+    writer.append("term_first_posting", term_first_posting)
+
+    def fill(terms: tuple[int, int]) -> tuple[int, dict[str, Any]]:
+        arrays: dict[str, Any] = _core.fill_terms(
+            docs.indptr,
+            docs.indices,
+            docs.values,
+            grouped.cluster_first,
+            order,
+            segments,
+            num_segments,
+            head_ratio,
+            cluster_first_chunk,
+            chunk_first_position,
+            chunk_num_docs,
+            postings,
+            pairs,
+            terms[0],
+            terms[1],
+            workers.stop,
+        )
+        return int(term_first_posting[terms[1]] - term_first_posting[terms[0]]), arrays
+
+    offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
+    ranges = _ranges(offsets, _range_bytes(grouped, limit, workers.threads))
+    with reporter.stage("write", len(docs.indices), "postings") as stage:
+        for count, arrays in workers.map(fill, ranges):
+            for name, array in arrays.items():
+                writer.append(name, array)
+            stage.advance(count)
+
+
+def _counts(
+    grouped: Grouped, cluster_first_chunk: NDArray[np.uint32], workers: Workers
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the postings and the pairs of every term."""
+    docs = grouped.docs
+    postings = np.zeros(docs.num_columns, dtype=np.uint64)
+    pairs = np.zeros(docs.num_columns, dtype=np.uint64)
+
+    def count(clusters: tuple[int, int]) -> Any:
+        arrays = (docs.indptr, docs.indices, docs.values, docs.num_columns)
+        return _core.count_terms(*arrays, grouped.cluster_first, cluster_first_chunk, *clusters, workers.stop)
+
+    for some_postings, some_pairs in workers.map(count, _ranges(grouped.cluster_first, _COUNT_DOCS)):
+        postings += some_postings
+        pairs += some_pairs
+    return postings, pairs
+
+
+def _position_rows(
+    rows: NDArray[np.uint32], chunk_first_position: NDArray[np.uint32], chunk_num_docs: NDArray[np.uint32]
+) -> NDArray[np.uint32]:
+    """Spread rows in clustered order over positions, with holes at the ends of chunks."""
+    positions = np.full(int(chunk_first_position[-1]), _core.NO_ROW, dtype=np.uint32)
+    first_doc = np.cumsum(chunk_num_docs, dtype=np.int64) - chunk_num_docs
+    shift = np.repeat(chunk_first_position[:-1].astype(np.int64) - first_doc, chunk_num_docs)
+    positions[np.arange(len(rows)) + shift] = rows
+    return positions
+
+
+def _range_bytes(grouped: Grouped, limit: MemoryLimit, threads: int) -> int:
+    """Return how large the arrays of a range of terms may be.
+
+    Every range reads all documents. That costs little while they stay in memory, be it as a file in the page cache;
+    where they cannot, ranges are as large as the limit allows: several are under way, and one is being written.
+    """
+    most = limit.available() // (2 * (threads + 2))
+    size = grouped.docs.indices.nbytes + grouped.docs.values.nbytes
+    fits = not grouped.mapped or size < total_memory() // 2
+    return min(most, _CACHED_RANGE_BYTES) if fits else most

@@ -1,0 +1,67 @@
+"""Checks of single options, with one way to say what was expected and what came."""
+
+from __future__ import annotations
+
+import numbers
+import operator
+from collections.abc import Collection
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from segmax.errors import ConfigError, InputError
+
+
+def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """Return a whole number in range as int, or raise ConfigError."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number <= most:
+        limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
+        msg = f"expected {name} {limits}, got {value!r}"
+        raise ConfigError(msg)
+    return number
+
+
+def checked_number(name: str, value: object) -> float:
+    """Return a real number as float, or raise ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"expected {name} to be a number, got {value!r}"
+        raise ConfigError(msg)
+    return float(value)
+
+
+def checked_choice(name: str, value: object, choices: Collection[str]) -> str:
+    """Return one of a few words, or raise ConfigError."""
+    if not isinstance(value, str) or value not in choices:
+        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}"
+        raise ConfigError(msg)
+    return value
+
+
+def checked_bool(name: str, value: object) -> bool:
+    """Return a truth value, or raise ConfigError."""
+    if not isinstance(value, bool):
+        msg = f"expected {name} to be True or False, got {value!r}"
+        raise ConfigError(msg)
+    return value
+
+
+def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
+    """Return labels given by the caller as integers, one per document."""
+    array = np.asarray(labels)
+    if array.ndim != 1 or len(array) != num_docs:
+        msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"
+        raise InputError(msg)
+    if array.dtype.kind not in "iu":
+        msg = f"expected integer {what} labels, got {array.dtype}"
+        raise InputError(msg)
+    if len(array) and array.max() > np.iinfo(np.int64).max:
+        msg = f"expected {what} labels that fit 63 bits, got {array.max()}"
+        raise InputError(msg)
+    if (array < 0).any():
+        msg = f"expected {what} labels >= 0, got {array.min()} for document {int(np.argmin(array))}"
+        raise InputError(msg)
+    return array.astype(np.int64)

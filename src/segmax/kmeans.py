@@ -1,0 +1,287 @@
+"""K-means by FAISS, the same for any number of threads, and clusters of even size.
+
+FAISS runs one thread in every call; our own threads run several calls, each on a batch of fixed size.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.memory import MemoryLimit
+from segmax.parallel import Workers
+from segmax.points import Floats, Points, normalized, sample_rows
+from segmax.progress import Reporter
+
+_SAMPLE_PER_CLUSTER = 64
+_LEAST_SAMPLE_PER_CLUSTER = 16
+_FLAT_CLUSTERS = 1024  # more are found in two levels
+_PROBED_CELLS = 4
+_LARGE = 2.0  # times the target: to be split
+_TINY = 1 / 8  # times the target: to be dissolved
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread, so that sums come out the same on every machine with this CPU."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
+
+
+def _one_thread_here() -> None:
+    """OpenMP counts threads per calling thread: every worker says so for itself."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+
+
+def kmeans(
+    points: Points,
+    num_clusters: int,
+    *,
+    seed: int,
+    restarts: int,
+    iterations: int,
+    limit: MemoryLimit,
+    workers: Workers,
+    told: Reporter,
+) -> NDArray[np.int64]:
+    """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
+
+    Call it inside `one_thread`.
+    """
+    dims = points.batch(0).shape[1]
+    room = max(1, limit.available() // 4 // (dims * 4))
+    per_cluster = max(_LEAST_SAMPLE_PER_CLUSTER, min(_SAMPLE_PER_CLUSTER, room // num_clusters))
+    with told.stage("cluster", restarts * iterations, "rounds") as stage:
+        sample = points.take(sample_rows(points.num_rows, num_clusters * per_cluster, seed))
+        assigner = _Trainer(seed, restarts, iterations, workers).train(sample, num_clusters)
+        del sample
+        stage.advance(restarts * iterations)
+    labels = np.empty(points.num_rows, dtype=np.int64)
+    with told.stage("assign", points.num_rows, "documents") as stage:
+        at = 0
+        for part in workers.map(lambda number: assigner.nearest(points.batch(number)), range(points.num_batches)):
+            labels[at : at + len(part)] = part
+            at += len(part)
+            stage.advance(len(part))
+    return _balanced(points, labels, assigner, num_clusters)
+
+
+class _Assigner:
+    """Finds the nearest of many centroids."""
+
+    def __init__(self, centroids: Floats, index: Any) -> None:
+        self.centroids = centroids
+        self._index = index
+
+    def nearest(self, points: Floats) -> NDArray[np.int64]:
+        _one_thread_here()
+        labels: NDArray[np.int64] = self._index.search(points, 1)[1].reshape(-1)
+        return np.maximum(labels, 0)  # -1 where a cell that was looked into is empty
+
+
+class _Trainer:
+    def __init__(self, seed: int, restarts: int, iterations: int, workers: Workers) -> None:
+        self._seed = seed
+        self._restarts = restarts
+        self._iterations = iterations
+        self._workers = workers
+
+    def train(self, sample: Floats, num_clusters: int) -> _Assigner:
+        if num_clusters <= _FLAT_CLUSTERS:
+            centroids = self._best_of_restarts(sample, num_clusters)
+            return _Assigner(centroids, _flat_index(centroids))
+        return self._two_levels(sample, num_clusters)
+
+    def _best_of_restarts(self, sample: Floats, num_clusters: int) -> Floats:
+        def run(restart: int) -> tuple[float, Floats]:
+            return _spherical(sample, num_clusters, self._seed + restart * 7919, self._iterations)
+
+        results = list(self._workers.map(run, range(self._restarts)))
+        return max(results, key=lambda result: result[0])[1]
+
+    def _two_levels(self, sample: Floats, num_clusters: int) -> _Assigner:
+        """Cells first, then clusters inside each, as many as its share of the sample: the cost grows with √clusters."""
+        num_cells = round(num_clusters**0.5)
+        some = sample[sample_rows(len(sample), num_cells * 256, self._seed)]
+        cells = self._best_of_restarts(some, num_cells)
+        cell_of = _Assigner(cells, _flat_index(cells)).nearest(sample)
+        sizes = np.bincount(cell_of, minlength=num_cells)
+        shares = _shares(sizes, num_clusters)
+        members = np.split(np.argsort(cell_of, kind="stable"), np.cumsum(sizes)[:-1])
+
+        def run(cell: int) -> Floats:
+            inside = sample[members[cell]]
+            if shares[cell] >= len(inside):
+                return inside
+            return _spherical(inside, int(shares[cell]), self._seed + cell, self._iterations)[1]
+
+        found = list(self._workers.map(run, range(num_cells)))
+        centroids = np.concatenate(found)
+        owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
+        return _Assigner(centroids, _cell_index(cells, centroids, owner))
+
+
+def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Split a total in proportion to sizes, in whole numbers."""
+    exact = sizes / sizes.sum() * total
+    shares = np.floor(exact).astype(np.int64)
+    most_left = np.argsort(shares - exact, kind="stable")
+    shares[most_left[: total - int(shares.sum())]] += 1
+    return shares
+
+
+def _spherical(sample: Floats, num_clusters: int, seed: int, iterations: int) -> tuple[float, Floats]:
+    """Run k-means by cosine; return the objective (larger is better) and the centroids."""
+    import faiss
+
+    _one_thread_here()
+    num_clusters = min(num_clusters, len(sample))
+    clustering = faiss.Clustering(sample.shape[1], num_clusters)
+    clustering.seed = seed % 2**31
+    clustering.niter = iterations
+    clustering.spherical = True
+    clustering.min_points_per_centroid = 1
+    clustering.max_points_per_centroid = len(sample)
+    clustering.train(np.ascontiguousarray(sample), faiss.IndexFlatIP(sample.shape[1]))
+    centroids = faiss.vector_to_array(clustering.centroids).reshape(num_clusters, -1)
+    stats: Any = clustering.iteration_stats
+    return float(stats.at(stats.size() - 1).obj), centroids
+
+
+def kmeans_small(points: Floats, num_clusters: int, seed: int, iterations: int) -> NDArray[np.int64]:
+    """Return a label per point, all of them in memory; call it inside `one_thread`."""
+    centroids = _spherical(points, num_clusters, seed, iterations)[1]
+    labels: NDArray[np.int64] = _Assigner(centroids, _flat_index(centroids)).nearest(points)
+    return labels
+
+
+def _flat_index(centroids: Floats) -> Any:
+    import faiss
+
+    index = faiss.IndexFlatIP(centroids.shape[1])
+    index.add(centroids)
+    return index
+
+
+def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> Any:
+    """Return an index of centroids that looks only into the cells nearest to a point."""
+    import faiss
+
+    coarse = _flat_index(cells)
+    index: Any = faiss.IndexIVFFlat(coarse, cells.shape[1], len(cells), faiss.METRIC_INNER_PRODUCT)
+    index.is_trained = True
+    ids = np.arange(len(centroids), dtype=np.int64)
+    assign = np.ascontiguousarray(owner, dtype=np.int64)
+    index.add_core(len(centroids), faiss.swig_ptr(centroids), faiss.swig_ptr(ids), faiss.swig_ptr(assign))
+    index.nprobe = min(_PROBED_CELLS, len(cells))
+    index.coarse_kept = coarse  # or Python lets go of it
+    return index
+
+
+# --- even sizes ------------------------------------------------------------------------------------------------------
+
+
+def _balanced(points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int) -> NDArray[np.int64]:
+    """Split large clusters and dissolve tiny ones, until sizes are near the target and the number is right.
+
+    A bound holds for a whole cluster: a large one is visited for few of its documents, and a tiny one costs as much to
+    bound as any other.
+    """
+    target = max(1.0, points.num_rows / num_clusters)
+    sizes = np.bincount(labels, minlength=len(assigner.centroids))
+    parts, dissolved = _plan(sizes, target, num_clusters)
+    labels = _dissolve(points, labels, assigner.centroids, dissolved)
+    return _split(points, labels, parts, target)
+
+
+def _plan(sizes: NDArray[np.int64], target: float, num_clusters: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Say into how many parts each cluster is cut, and which ones are dissolved."""
+    dissolved = sizes < target * _TINY
+    if dissolved.all():
+        dissolved[np.argmax(sizes)] = False
+    by_size = np.argsort(sizes, kind="stable")
+    while True:
+        parts = np.where(dissolved, 0, 1)
+        ratio = np.where(dissolved, 0, sizes).astype(np.float64)
+        while parts.sum() < num_clusters or ratio.max() > _LARGE * target:
+            largest = int(np.argmax(ratio))
+            if parts[largest] >= sizes[largest]:
+                break
+            parts[largest] += 1
+            ratio[largest] = sizes[largest] / parts[largest]
+        too_many = int(parts.sum()) - num_clusters
+        whole = by_size[(parts == 1)[by_size]]
+        if too_many <= 0 or len(whole) <= 1:
+            return parts, dissolved
+        # What was split more often than clusters were tiny: the smallest others make room.
+        dissolved[whole[: min(too_many, len(whole) - 1)]] = True
+
+
+def _dissolve(
+    points: Points, labels: NDArray[np.int64], centroids: Floats, dissolved: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Give the documents of dissolved clusters to the nearest of the others."""
+    rows = np.flatnonzero(dissolved[labels])
+    if len(rows) == 0:
+        return labels
+    kept = np.flatnonzero(~dissolved)
+    labels = labels.copy()
+    nearest = _Assigner(centroids[kept], _flat_index(centroids[kept])).nearest(points.take(rows))
+    labels[rows] = kept[nearest]
+    return labels
+
+
+def _split(points: Points, labels: NDArray[np.int64], parts: NDArray[np.int64], target: float) -> NDArray[np.int64]:
+    """Cut clusters into the planned parts, more where dissolved ones made them grow, and number all from 0."""
+    sizes = np.bincount(labels, minlength=len(parts))
+    needed = np.ceil(sizes / (_LARGE * 1.4 * target)).astype(np.int64)  # below 3 times the target in any case
+    parts = np.maximum(parts, needed)
+    first = np.concatenate([[0], np.cumsum(parts)])
+    result = first[labels]
+    cut = np.flatnonzero(parts > 1)
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(sizes)
+    for cluster in cut:
+        rows = order[ends[cluster] - sizes[cluster] : ends[cluster]]
+        result[rows] += _bisected(points.take(rows), int(parts[cluster]))
+    return result
+
+
+def _bisected(points: Floats, parts: int) -> NDArray[np.int64]:
+    """Cut points into parts of like size, by halves along the line between two means."""
+    labels = np.zeros(len(points), dtype=np.int64)
+    if parts <= 1 or len(points) <= 1:
+        return labels
+    left = parts // 2
+    count = round(len(points) * left / parts)
+    low = np.argpartition(_along(points), count)[:count] if 0 < count < len(points) else np.arange(count)
+    inside = np.zeros(len(points), dtype=np.bool_)
+    inside[low] = True
+    labels[inside] = _bisected(points[inside], left)
+    labels[~inside] = left + _bisected(points[~inside], parts - left)
+    return labels
+
+
+def _along(points: Floats) -> NDArray[Any]:
+    """Return the place of every point on a line from one group to the other; ties by row."""
+    mean = points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    far = points[np.argmin(points @ mean)]
+    direction = points[np.argmin(points @ far)] - far
+    for _ in range(8):
+        place = points @ direction
+        high = place > np.median(place)
+        if not high.any() or high.all():
+            break
+        direction = normalized((points[high].mean(axis=0) - points[~high].mean(axis=0))[None])[0]
+    order = np.argsort(points @ direction, kind="stable")
+    place = np.empty(len(points), dtype=np.int64)
+    place[order] = np.arange(len(points))
+    return place

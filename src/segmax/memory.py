@@ -1,0 +1,68 @@
+"""How much memory there is, and how much of it is in use: what keeps a build under its limit."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from segmax.errors import ConfigError
+
+_UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+#: What a build needs whatever the size of the collection: the libraries, a batch in several forms, small tables.
+LEAST_LIMIT = 256 * 2**20
+
+
+def parse_bytes(value: int | str) -> int:
+    """Return a number of bytes given as a number or as text.
+
+    Examples
+    --------
+    >>> parse_bytes("1.5 GiB") == parse_bytes("1536M") == 1536 * 2**20
+    True
+    """
+    match = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        return int(float(match[1]) * _UNITS[match[2].lower()])
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    msg = f"expected a size in bytes, as a number or like '8GiB', got {value!r}"
+    raise ConfigError(msg)
+
+
+def total_memory() -> int:
+    """Return the memory of this machine, or of the container that limits this process."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(total, int(_CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no cgroup, or no limit ("max")
+        return total
+
+
+def anonymous_memory() -> int:
+    """Return the anonymous resident memory of this process: what it holds that no file backs."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    msg = "this system does not tell how much anonymous memory a process has"
+    raise OSError(msg)
+
+
+class MemoryLimit:
+    """A limit on the anonymous memory of this process, and what is left of it."""
+
+    def __init__(self, limit: int | str | None) -> None:
+        if limit is None:
+            # What the caller holds already is not ours to spill: leave room to work beside it.
+            self.limit = max(total_memory() // 2, anonymous_memory() + 4 * LEAST_LIMIT)
+            return
+        self.limit = parse_bytes(limit)
+        if self.limit < LEAST_LIMIT:
+            msg = f"expected memory_limit of at least {LEAST_LIMIT // 2**20} MiB, got {limit!r}"
+            raise ConfigError(msg)
+
+    def available(self) -> int:
+        """Return how many bytes may still be taken; at least a little, so that work goes on in small steps."""
+        return max(self.limit - anonymous_memory(), LEAST_LIMIT // 8)

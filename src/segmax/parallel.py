@@ -1,0 +1,54 @@
+"""Threads of our own over pieces of fixed size: results come in order and do not depend on how many threads there are."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import Self, TypeVar
+
+from segmax import _core
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Workers:
+    """A pool of threads for the time of a build.
+
+    Work always runs on the pool, with one thread, too: the main thread stays free to hear Ctrl-C, and then sets `stop`,
+    which the core looks at.
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self.stop = _core.StopFlag()
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="segmax")
+
+    def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+        """Apply a function to all items and yield the results in order.
+
+        Items are taken only a little ahead of the results, so that a stream of large ones stays a stream.
+        """
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(function, item))
+                if len(waiting) > self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.stop.set()
+        self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,244 @@
+"""Documents as short dense vectors of unit length: what k-means sees.
+
+Sparse vectors are projected on the main directions of a sample of the collection (latent semantic analysis): a
+random projection of the same size keeps far less of what tells topics apart. docs/building.md has the comparison.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.errors import InputError
+from segmax.parallel import Workers
+from segmax.sparse import Csr
+from segmax.spool import PART_DOCS, Spool, join_rows
+
+Floats = NDArray[np.float32]
+
+SAMPLE_DOCS = 16384  # what directions are learned from
+_POWER_ROUNDS = 3
+_LEAST_FREQUENCY = 2  # in the sample: a term seen once tells nothing about others
+
+
+class Points(Protocol):
+    """Rows as dense vectors, made in batches whose boundaries do not depend on anybody's choice."""
+
+    num_rows: int
+
+    @property
+    def num_batches(self) -> int:
+        """How many batches there are."""
+
+    def batch(self, number: int) -> Floats:
+        """Return the vectors of one batch."""
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the vectors of some rows, given in ascending order."""
+
+
+def sample_rows(num_rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Return so many different rows, ascending; all if there are no more."""
+    if num_rows <= count:
+        return np.arange(num_rows, dtype=np.int64)
+    rows = np.random.default_rng(seed).choice(num_rows, size=count, replace=False, shuffle=False)
+    return np.sort(rows).astype(np.int64)
+
+
+def normalized(points: Floats) -> Floats:
+    """Scale every vector to unit length, in place; zeros stay zeros."""
+    norms = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float32))[:, None]
+    np.divide(points, norms, out=points, where=norms > 0)
+    return points
+
+
+# --- sparse ----------------------------------------------------------------------------------------------------------
+
+
+def take_rows(spool: Spool, rows: NDArray[np.int64]) -> Csr:
+    """Return some rows of a spool, given in ascending order."""
+    parts = []
+    bounds = np.searchsorted(rows, [spool.first_row(i) for i in range(len(spool) + 1)])
+    for number, part in enumerate(spool):
+        wanted = rows[bounds[number] : bounds[number + 1]] - spool.first_row(number)
+        if len(wanted):
+            parts.append(selected_rows(part, wanted))
+    return join_rows(parts, spool.num_columns)
+
+
+def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
+    """Return some rows as a copy."""
+    counts = np.diff(docs.indptr)[rows]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
+    return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
+
+
+class Projection:
+    """The main directions of a sample of sparse vectors, each entry the square root of weight × rarity.
+
+    Found by subspace iteration: start from random directions, multiply by the sample and its transpose, make orthogonal,
+    and again.
+
+    Parameters
+    ----------
+    sample
+        Coded documents.
+    term_factor
+        Per term the square root of scale × rarity.
+    num_dims
+        How many directions; fewer where the sample has fewer.
+    seed
+        Of the start.
+    """
+
+    def __init__(self, sample: Csr, term_factor: Floats, num_dims: int, seed: int) -> None:
+        frequency = np.bincount(sample.indices, minlength=sample.num_columns)
+        used = np.flatnonzero(frequency >= max(1, min(_LEAST_FREQUENCY, frequency.max(initial=0))))
+        self._row_of_term = np.full(sample.num_columns, -1, dtype=np.int32)
+        self._row_of_term[used] = np.arange(len(used), dtype=np.int32)
+        self.num_dims = max(1, min(num_dims, len(used), sample.num_rows))
+        factor = term_factor[used][:, None]
+        lengths = _lengths(sample, term_factor)[:, None]
+        directions = np.random.default_rng(seed).standard_normal((len(used), self.num_dims), dtype=np.float32)
+        self._matrix = directions
+        for _ in range(_POWER_ROUNDS if len(used) else 0):
+            self._matrix = np.ascontiguousarray(factor * directions)
+            documents, _ = np.linalg.qr(self._product(sample) / lengths)
+            directions, _ = np.linalg.qr(factor * self._product_back(sample, documents / lengths))
+            self._matrix = np.ascontiguousarray(factor * directions, dtype=np.float32)
+
+    def apply(self, docs: Csr) -> Floats:
+        """Return the documents as vectors of unit length; zeros for those without a known term."""
+        return normalized(self._product(docs))
+
+    def _product(self, docs: Csr) -> Floats:
+        arrays = (docs.indptr, docs.indices, docs.values, self._row_of_term, self._matrix.reshape(-1))
+        return np.asarray(_core.project_rows(*arrays, self._matrix.shape[1], docs.num_rows), dtype=np.float32)
+
+    def _product_back(self, docs: Csr, points: Floats) -> Floats:
+        flat = np.ascontiguousarray(points, dtype=np.float32).reshape(-1)
+        arrays = (docs.indptr, docs.indices, docs.values, self._row_of_term, flat)
+        return np.asarray(_core.project_back(*arrays, points.shape[1], len(self._matrix)), dtype=np.float32)
+
+
+def _lengths(docs: Csr, term_factor: Floats) -> NDArray[Any]:
+    """Return the length of every document's vector, at least a little."""
+    squares = docs.values * term_factor[docs.indices].astype(np.float64) ** 2
+    row = np.repeat(np.arange(docs.num_rows), np.diff(docs.indptr))
+    lengths = np.sqrt(np.bincount(row, weights=squares, minlength=docs.num_rows))
+    return np.asarray(np.maximum(lengths, 1e-9), dtype=np.float32)
+
+
+class SparsePoints:
+    """Sparse documents under a projection; a batch is a part of the spool."""
+
+    def __init__(self, spool: Spool, term_factor: Floats, num_dims: int, seed: int) -> None:
+        self._spool = spool
+        self._parts = list(spool)
+        self.num_rows = spool.num_rows
+        sample = take_rows(spool, sample_rows(spool.num_rows, SAMPLE_DOCS, seed))
+        self._projection = Projection(sample, term_factor, num_dims, seed)
+
+    @property
+    def num_batches(self) -> int:
+        """How many batches there are."""
+        return len(self._parts)
+
+    def batch(self, number: int) -> Floats:
+        """Return the vectors of one batch."""
+        return self._projection.apply(self._parts[number])
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the vectors of some rows, given in ascending order."""
+        pieces = [np.empty((0, self._projection.num_dims), np.float32)]
+        for first in range(0, len(rows), PART_DOCS):
+            pieces.append(self._projection.apply(take_rows(self._spool, rows[first : first + PART_DOCS])))
+        return np.concatenate(pieces)
+
+
+def term_frequencies(spool: Spool, workers: Workers) -> NDArray[np.int64]:
+    """Return how many documents each term is in."""
+    frequency = np.zeros(spool.num_columns, dtype=np.int64)
+    for part in workers.map(lambda docs: np.bincount(docs.indices, minlength=spool.num_columns), spool):
+        frequency += part
+    return frequency
+
+
+def rarity(frequency: NDArray[np.int64], num_docs: int) -> NDArray[np.float64]:
+    """Return log(documents / document frequency) per term: a term in every document says nothing about similarity."""
+    return np.log((1 + num_docs) / (1 + frequency))
+
+
+# --- dense -----------------------------------------------------------------------------------------------------------
+
+
+class DensePoints:
+    """Dense vectors that the caller has, reduced and compressed if asked for; a batch is a range of rows."""
+
+    def __init__(self, vectors: NDArray[Any], num_dims: int | None, compress: bool, seed: int) -> None:
+        self._vectors = vectors
+        self.num_rows = len(vectors)
+        self._projection: Floats | None = None
+        self._mean: Floats | None = None
+        self._codec: Any = None
+        rows = sample_rows(self.num_rows, SAMPLE_DOCS, seed)
+        if num_dims is not None and num_dims < vectors.shape[1]:
+            self._learn_reduction(self._read(rows), num_dims)
+        if compress:
+            self._codec = _byte_codec(self._reduced(self._read(rows)))
+
+    def _learn_reduction(self, sample: Floats, num_dims: int) -> None:
+        """Principal component analysis."""
+        self._mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
+        centred = sample - self._mean
+        _, vectors = np.linalg.eigh(centred.T @ centred)
+        self._projection = np.ascontiguousarray(vectors[:, ::-1][:, :num_dims], dtype=np.float32)
+
+    @property
+    def num_batches(self) -> int:
+        """How many batches there are."""
+        return -(-self.num_rows // PART_DOCS)
+
+    def batch(self, number: int) -> Floats:
+        """Return the vectors of one batch."""
+        return self._coded(self._reduced(self._read(slice(number * PART_DOCS, (number + 1) * PART_DOCS))))
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the vectors of some rows, given in ascending order."""
+        pieces = []
+        for first in range(0, max(1, len(rows)), PART_DOCS):
+            pieces.append(self._coded(self._reduced(self._read(rows[first : first + PART_DOCS]))))
+        return np.concatenate(pieces)
+
+    def _read(self, rows: Any) -> Floats:
+        points = np.asarray(self._vectors[rows], dtype=np.float32)
+        if not np.isfinite(points).all():
+            at = int(np.argmin(np.isfinite(points).all(axis=1)))
+            row = rows.start + at if isinstance(rows, slice) else int(rows[at])
+            msg = f"expected finite dense vectors, got NaN or infinity in row {row}"
+            raise InputError(msg)
+        return points
+
+    def _reduced(self, points: Floats) -> Floats:
+        if self._projection is not None and self._mean is not None:
+            points = np.asarray((points - self._mean) @ self._projection, dtype=np.float32)
+        return normalized(np.array(points, dtype=np.float32, order="C"))
+
+    def _coded(self, points: Floats) -> Floats:
+        if self._codec is None:
+            return points
+        decoded: Floats = self._codec.decode(self._codec.compute_codes(points))
+        return decoded
+
+
+def _byte_codec(sample: Floats) -> Any:
+    """Return a codec that keeps a byte per dimension."""
+    import faiss
+
+    codec = faiss.ScalarQuantizer(sample.shape[1], faiss.ScalarQuantizer.QT_8bit)
+    codec.train(sample)
+    return codec

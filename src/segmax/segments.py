@@ -1,0 +1,85 @@
+"""Which segment of its cluster a document belongs to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from segmax.checks import checked_labels
+from segmax.errors import InputError
+from segmax.kmeans import kmeans_small, one_thread
+from segmax.parallel import Workers
+from segmax.points import SAMPLE_DOCS, Floats, Projection, sample_rows, selected_rows
+from segmax.sparse import Csr
+from segmax.spool import slice_rows
+
+_DIMENSIONS = 64
+_ITERATIONS = 10
+
+
+def checked_segments(segments: ArrayLike, num_docs: int, num_segments: int) -> NDArray[np.uint32]:
+    """Return segment labels given by the caller, one per document."""
+    labels = checked_labels(segments, num_docs, "segment")
+    if labels.max() >= num_segments:
+        msg = f"expected segment labels below num_segments={num_segments}, got {labels.max()}"
+        raise InputError(msg)
+    return labels.astype(np.uint32)
+
+
+def random_segments(clusters: NDArray[np.int64], num_segments: int, seed: int) -> NDArray[np.uint32]:
+    """Split every cluster at random into segments whose sizes differ by at most one.
+
+    A document's place depends on the seed and its row alone, not on how the collection was cut into batches.
+    """
+    rows = np.arange(len(clusters), dtype=np.uint64)
+    order = np.lexsort((mixed(rows, seed), clusters))
+    grouped = clusters[order]
+    starts = np.flatnonzero(np.r_[True, grouped[1:] != grouped[:-1]]) if len(grouped) else np.empty(0, np.int64)
+    sizes = np.diff(np.r_[starts, len(grouped)])
+    rank = np.arange(len(grouped)) - np.repeat(starts, sizes)
+    segments = np.empty(len(clusters), dtype=np.uint32)
+    segments[order] = rank % num_segments
+    return segments
+
+
+def independent_segments(num_docs: int, num_segments: int, seed: int) -> NDArray[np.uint32]:
+    """Give every document a segment by chance, each as likely as the others, whatever the others have."""
+    high = mixed(np.arange(num_docs, dtype=np.uint64), seed) >> np.uint64(32)
+    return ((high * np.uint64(num_segments)) >> np.uint64(32)).astype(np.uint32)
+
+
+def kmeans_segments(
+    docs: Csr,
+    cluster_first: NDArray[np.uint32],
+    term_factor: Floats,
+    num_segments: int,
+    seed: int,
+    workers: Workers,
+) -> NDArray[np.uint32]:
+    """Split every cluster into groups of similar documents: the paper's comparison, without its guarantee for μ < 1.
+
+    Documents are those of a collection grouped by cluster; the result is in that order.
+    """
+    segments = np.empty(docs.num_rows, dtype=np.uint32)
+    with one_thread():
+        sample = selected_rows(docs, sample_rows(docs.num_rows, SAMPLE_DOCS, seed))
+        projection = Projection(sample, term_factor, _DIMENSIONS, seed)
+
+        def split(cluster: int) -> None:
+            first, last = int(cluster_first[cluster]), int(cluster_first[cluster + 1])
+            points = projection.apply(slice_rows(docs, first, last))
+            segments[first:last] = kmeans_small(points, num_segments, seed + cluster, _ITERATIONS)
+
+        for _ in workers.map(split, range(len(cluster_first) - 1)):
+            pass
+    return segments
+
+
+def mixed(rows: NDArray[np.uint64], seed: int) -> NDArray[Any]:
+    """SplitMix64: a well-mixed number for every (seed, row)."""
+    z = rows + np.uint64((seed * 0x9E3779B97F4A7C15 + 0x9E3779B97F4A7C15) % 2**64)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
