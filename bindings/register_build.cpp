@@ -5,6 +5,7 @@
 #include "registers.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/builder.hpp"
+#include "segmax/index/order.hpp"
 #include "segmax/index/project.hpp"
 
 namespace segmax::bindings {
@@ -44,13 +45,10 @@ void gather(const Array<std::int64_t>& indptr, const Array<Term>& terms, const A
     });
 }
 
-template <class Code, class Term>
-void order(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
-           const Array<float>& term_weight, const Array<std::uint32_t>& cluster_first,
+void order(const Array<float>& points, std::size_t num_dims, const Array<std::uint32_t>& cluster_first,
            MutableArray<std::uint32_t> order, const Stop& stop) {
-    const auto docs = coded_docs(indptr, terms, codes, static_cast<std::uint32_t>(term_weight.size()));
-    run_released(
-        [&] { order_by_similarity(docs, view(term_weight), view(cluster_first), mutable_view(order), stop.flag); });
+    const DensePoints dense{view(points), num_dims};
+    run_released([&] { order_by_similarity(dense, view(cluster_first), mutable_view(order), stop.flag); });
 }
 
 /// What the stub shows for an array that a function returns.
@@ -67,9 +65,9 @@ Chunks chunks(const Array<std::uint32_t>& cluster_first) {
 
 template <class Code, class Term>
 Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
-                std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first,
-                const Array<std::uint32_t>& cluster_first_chunk, std::uint32_t first, std::uint32_t last,
-                const Stop& stop) {
+             std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first,
+             const Array<std::uint32_t>& cluster_first_chunk, std::uint32_t first, std::uint32_t last,
+             const Stop& stop) {
     const auto docs = coded_docs(indptr, terms, codes, num_terms);
     std::vector<std::uint64_t> postings(num_terms, 0);
     std::vector<std::uint64_t> pairs(num_terms, 0);
@@ -81,8 +79,7 @@ Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const 
 }
 
 Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_chunks,
-               std::uint32_t num_blocks, std::uint32_t num_segments, std::uint32_t head_ratio,
-               std::uint32_t code_bytes) {
+            std::uint32_t num_blocks, std::uint32_t num_segments, std::uint32_t head_ratio, std::uint32_t code_bytes) {
     TermPlan made =
         plan_terms(view(postings), view(pairs), num_chunks, num_blocks, num_segments, head_ratio, code_bytes);
     return nb::make_tuple(owned(std::move(made.term_first_pair)), owned(std::move(made.term_bytes)));
@@ -152,15 +149,14 @@ void register_build(nb::module_& module) {
     nb::exception<Interrupted>(module, "CoreInterrupted", PyExc_RuntimeError);
     module.def("lay_out_chunks", &chunks, "cluster_first"_a,
                "cluster_first_chunk, chunk_first_position and chunk_num_docs for clusters of these sizes.");
+    module.def("order_by_similarity", &order, "points"_a, "num_dims"_a, "cluster_first"_a, "order"_a.noconvert(),
+               "stop"_a, "Reorder documents in place so that similar ones of a cluster are neighbours.");
     module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_chunks"_a, "num_blocks"_a, "num_segments"_a,
                "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes of each term's arrays.");
     const auto define = [&]<class Code, class Term>(Code, Term) {
         module.def("gather_rows", &gather<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "slots"_a, "first_slot"_a, "out_indptr"_a, "out_terms"_a.noconvert(), "out_codes"_a.noconvert(),
                    "Copy the rows of a part to their slots, those outside the range of `out_indptr` left out.");
-        module.def("order_by_similarity", &order<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
-                   "term_weight"_a, "cluster_first"_a, "order"_a.noconvert(), "stop"_a,
-                   "Reorder slots in place so that similar documents of a cluster are neighbours.");
         module.def("project_rows", &project<Code, Term, false>, "indptr"_a, "terms"_a.noconvert(),
                    "codes"_a.noconvert(), "row_of_term"_a, "matrix"_a, "num_dims"_a, "num_rows"_a,
                    "Documents times a dense matrix with rows for some terms, weights by their square roots.");

@@ -12,6 +12,7 @@
 
 #include "segmax/index/builder.hpp"
 #include "segmax/index/index.hpp"
+#include "segmax/index/order.hpp"
 #include "segmax/search/query.hpp"
 
 namespace segmax::test {
@@ -213,6 +214,18 @@ struct Parts {
     }
 };
 
+/// Every document as a dense vector of its codes.
+template <class Code>
+std::vector<float> dense_points(const Collection<Code>& docs) {
+    std::vector<float> points(std::size_t{docs.num_docs()} * docs.num_terms);
+    for (Row row = 0; row < docs.num_docs(); ++row) {
+        docs.each_entry(row, [&](std::uint32_t term, Code code) {
+            points[std::size_t{row} * docs.num_terms + term] = static_cast<float>(code);
+        });
+    }
+    return points;
+}
+
 template <class T>
 void append(std::vector<T>& to, const std::vector<T>& from) {
     to.insert(to.end(), from.begin(), from.end());
@@ -223,9 +236,8 @@ template <class Code>
 Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 3) {
     const StopFlag stop{false};
     Groups groups = group_rows(docs.clusters);
-    const auto coded = docs.docs();
-    std::vector<float> weight(docs.num_terms, 1.0F);
-    order_by_similarity(coded, weight, groups.first, std::span(groups.rows), stop);
+    const std::vector<float> points = dense_points(docs);
+    order_by_similarity({points, docs.num_terms}, groups.first, std::span(groups.rows), stop);
     const ChunkLayout layout = lay_out_chunks(groups.first);
     std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
     // Here rows are not grouped in memory, so clusters are counted over a grouped copy.

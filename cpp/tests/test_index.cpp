@@ -482,9 +482,8 @@ TEST(index_order_by_similarity) {
     }
     const Groups start = group_rows(docs.clusters);
     std::vector<Row> rows = start.rows;
-    std::vector<float> weight(docs.num_terms, std::log(641.0F / 28.0F));
-    for (std::uint32_t topic = 0; topic < 8; ++topic) weight[topic * 8 + 7] = std::log(641.0F / 81.0F);
-    order_by_similarity(docs.docs(), weight, start.first, std::span(rows), StopFlag{false});
+    const std::vector<float> points = dense_points(docs);
+    order_by_similarity({points, docs.num_terms}, start.first, std::span(rows), StopFlag{false});
     for (std::size_t c = 0; c + 1 < start.first.size(); ++c) {
         std::vector<Row> sorted(rows.begin() + start.first[c], rows.begin() + start.first[c + 1]);
         std::sort(sorted.begin(), sorted.end());
@@ -498,7 +497,7 @@ TEST(index_order_by_similarity) {
     };
     CHECK_EQ(topics_in_blocks(start.rows), 40U * 8);
     NOTE(topics_in_blocks(rows));
-    CHECK(topics_in_blocks(rows) <= 40U * 3);
+    CHECK(topics_in_blocks(rows) <= 40U * 2);
 }
 
 // Work that finds the flag set ends with Interrupted.
@@ -507,8 +506,9 @@ TEST(index_build_stops_on_request) {
     const StopFlag stop{true};
     Groups groups = group_rows(docs.clusters);
     const auto coded = docs.docs();
-    const std::vector<float> weight(docs.num_terms, 1.0F);
-    CHECK_THROWS(order_by_similarity(coded, weight, groups.first, std::span(groups.rows), stop), Interrupted);
+    const std::vector<float> points = dense_points(docs);
+    const DensePoints dense{points, docs.num_terms};
+    CHECK_THROWS(order_by_similarity(dense, groups.first, std::span(groups.rows), stop), Interrupted);
     const ChunkLayout layout = lay_out_chunks(groups.first);
     std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
     CHECK_THROWS(

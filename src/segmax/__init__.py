@@ -1,6 +1,7 @@
 """segmax: fast top-k retrieval over learned sparse vectors, with guarantees."""
 
 from segmax.build import build
+from segmax.cluster import Dense, Labels, Sparse
 from segmax.config import BuildConfig
 from segmax.errors import (
     ConfigError,
@@ -16,6 +17,8 @@ from segmax.errors import (
 from segmax.index import Index, verify
 from segmax.index import open_index as open
 from segmax.params import ASC, Anytime, Exhaustive, MaxScore
+from segmax.progress import BuildProgress
+from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 from segmax.results import BatchHits, Explanation, Hits, SearchStats
 
 __version__ = "0.1.0"
@@ -25,7 +28,10 @@ __all__ = [
     "Anytime",
     "BatchHits",
     "BuildConfig",
+    "BuildProgress",
     "ConfigError",
+    "Dense",
+    "DocThreshold",
     "Exhaustive",
     "Explanation",
     "FormatError",
@@ -35,9 +41,15 @@ __all__ = [
     "IndexExistsError",
     "IndexNotFoundError",
     "InputError",
+    "Labels",
+    "MassShare",
+    "MaxPostings",
     "MaxScore",
+    "QueryThreshold",
     "SearchStats",
     "SegmaxError",
+    "Sparse",
+    "TopTerms",
     "UnknownIdError",
     "WriteError",
     "build",

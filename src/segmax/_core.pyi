@@ -40,6 +40,17 @@ def lay_out_chunks(
     cluster_first_chunk, chunk_first_position and chunk_num_docs for clusters of these sizes.
     """
 
+def order_by_similarity(
+    points: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
+    stop: StopFlag,
+) -> None:
+    """
+    Reorder documents in place so that similar ones of a cluster are neighbours.
+    """
+
 def plan_terms(
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -99,50 +110,6 @@ def gather_rows(
 ) -> None:
     """
     Copy the rows of a part to their slots, those outside the range of `out_indptr` left out.
-    """
-
-@overload
-def order_by_similarity(
-    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    term_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
-    stop: StopFlag,
-) -> None: ...
-@overload
-def order_by_similarity(
-    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    term_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
-    stop: StopFlag,
-) -> None: ...
-@overload
-def order_by_similarity(
-    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    term_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
-    stop: StopFlag,
-) -> None: ...
-@overload
-def order_by_similarity(
-    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    term_weight: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
-    stop: StopFlag,
-) -> None:
-    """
-    Reorder slots in place so that similar documents of a cluster are neighbours.
     """
 
 @overload

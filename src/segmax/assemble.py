@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.memory import MemoryLimit, total_memory
 from segmax.parallel import Workers
+from segmax.points import Projection
 from segmax.progress import Reporter
 from segmax.sparse import Csr
-from segmax.spool import ScratchFile, Spool
+from segmax.spool import ScratchFile, Spool, slice_rows
 
 _ORDER_DOCS = 4096  # documents per piece of work
+_ORDER_MOST_DOCS = 65536  # of one cluster that are ordered together
 _COUNT_DOCS = 65536
 _CACHED_RANGE_BYTES = 32 * 2**20  # what is written to stays near the cache
 
@@ -102,24 +104,36 @@ def _gather(
 
 
 def order_by_similarity(
-    grouped: Grouped, term_weight: NDArray[np.float32], workers: Workers, reporter: Reporter
+    grouped: Grouped, projection: Projection, workers: Workers, reporter: Reporter
 ) -> NDArray[np.uint32]:
     """Return the slots of every cluster so that similar documents are neighbours."""
     order = np.arange(len(grouped.rows), dtype=np.uint32)
-    docs = grouped.docs
+    firsts = _with_cuts(grouped.cluster_first)
 
-    def work(clusters: tuple[int, int]) -> int:
-        firsts = grouped.cluster_first[clusters[0] : clusters[1] + 1]
-        part = order[firsts[0] : firsts[-1]]
-        _core.order_by_similarity(
-            docs.indptr, docs.indices, docs.values, term_weight, firsts - firsts[0], part, workers.stop
-        )
+    def work(pieces: tuple[int, int]) -> int:
+        inside = firsts[pieces[0] : pieces[1] + 1]
+        first, last = int(inside[0]), int(inside[-1])
+        points = projection.apply(slice_rows(grouped.docs, first, last))
+        part = np.arange(last - first, dtype=np.uint32)
+        dims = points.shape[1]
+        _core.order_by_similarity(points.reshape(-1), dims, (inside - first).astype(np.uint32), part, workers.stop)
+        order[first:last] = part + np.uint32(first)
         return len(part)
 
     with reporter.stage("order", len(order), "documents") as stage:
-        for count in workers.map(work, _ranges(grouped.cluster_first, _ORDER_DOCS)):
+        for count in workers.map(work, _ranges(firsts, _ORDER_DOCS)):
             stage.advance(count)
     return order
+
+
+def _with_cuts(cluster_first: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return where clusters start, and pieces of giant ones: memory for ordering stays bounded."""
+    cuts = np.arange(0, int(cluster_first[-1]), _ORDER_MOST_DOCS)
+    starts = cluster_first.astype(np.int64)
+    # Cuts counted from the start of their cluster, so that a piece is a whole number of blocks.
+    owner = np.searchsorted(starts, cuts, side="right") - 1
+    aligned = starts[owner] + (cuts - starts[owner]) // _ORDER_MOST_DOCS * _ORDER_MOST_DOCS
+    return np.unique(np.concatenate([starts, aligned]))
 
 
 def write_arrays(

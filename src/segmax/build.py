@@ -12,14 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
-from segmax.cluster import ClusterJob, Labels, Representation, Sparse
+from segmax.cluster import DIMENSIONS, ClusterJob, Labels, Representation, Sparse
 from segmax.config import BuildConfig
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index, num_threads, open_index
 from segmax.inputs import Source, open_source
 from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
-from segmax.points import rarity, term_frequencies
+from segmax.points import Projector, rarity, term_frequencies
 from segmax.progress import ProgressOption, Reporter, reporter
 from segmax.pruning import MaxPostings, Step, prune_batches, prune_rows
 from segmax.quantize import Quantizer
@@ -191,19 +191,21 @@ class _Builder:
     def cluster(self, spool: Spool, representation: Representation) -> NDArray[np.int64]:
         """Return a cluster label per row."""
         frequency = term_frequencies(spool, self._workers)
-        weight = self.scale * rarity(frequency, spool.num_rows)
         # Only ratios count, and 32 bits hold them only if they are about 1.
-        self._term_weight = (weight / max(weight.max(initial=0), np.finfo(np.float64).tiny)).astype(np.float32)
+        factor = np.sqrt(self.scale / self.scale.max(initial=1e-300)) * rarity(frequency, spool.num_rows)
+        projector = Projector(spool, factor.astype(np.float32), self._config.seed)
         job = ClusterJob(
-            spool=spool,
-            term_factor=np.sqrt(self._term_weight),
+            num_docs=spool.num_rows,
+            projector=projector,
             num_clusters=self._config.clusters_for(spool.num_rows),
             seed=self._config.seed,
             limit=self._limit,
             workers=self._workers,
             told=self._told,
         )
-        return representation.labels(job)
+        labels = representation.labels(job)
+        self._projection = projector.projection(DIMENSIONS)
+        return labels
 
     def segments(self, given: ArrayLike | None, labels: NDArray[Any], grouped: Grouped) -> NDArray[np.uint32]:
         """Return a segment label per slot."""
@@ -216,7 +218,7 @@ class _Builder:
             return kmeans_segments(
                 grouped.docs,
                 grouped.cluster_first,
-                np.sqrt(self._term_weight),
+                self._projection,
                 config.num_segments,
                 config.seed,
                 self._workers,
@@ -227,7 +229,7 @@ class _Builder:
         """Order the documents inside clusters and write the arrays."""
         config = self._config
         if config.order == "similarity":
-            order = order_by_similarity(grouped, self._term_weight, self._workers, self._told)
+            order = order_by_similarity(grouped, self._projection, self._workers, self._told)
         else:
             order = np.arange(len(grouped.rows), dtype=np.uint32)
         arguments = (grouped, order, segments, config.num_segments, config.head_ratio)

@@ -264,7 +264,7 @@ def _build(args: argparse.Namespace) -> None:
     if "print_config" in given:
         _write(_to_toml(options, config))
         return
-    inputs, output = _paths(args.paths)
+    inputs, output = _paths(given.get("paths", []))
     start = time.perf_counter()
     with segmax.build(
         inputs,
@@ -303,7 +303,10 @@ def _cluster_options(options: Options) -> Options:
         Sparse(**given)
     elif kind == "dense":
         if "dense_bits" in given:
-            given["bits"] = given.pop("dense_bits")
+            given["bits"] = bits = given.pop("dense_bits")
+            if bits != 8:
+                msg = f"expected dense_bits to be 8, got {bits}"
+                raise ConfigError(msg)
         Dense(np.zeros((1, 1)), **given)
     return given
 

@@ -14,21 +14,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.checks import checked_int, checked_labels
-from segmax.errors import InputError
-from segmax.kmeans import kmeans, one_thread
+from segmax.errors import ConfigError, InputError
+from segmax.kmeans import kmeans
 from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
-from segmax.points import DensePoints, Floats, Points, SparsePoints
+from segmax.points import DensePoints, Points, Projector, SparsePoints, one_thread
 from segmax.progress import Reporter
-from segmax.spool import Spool
+
+#: Directions that sparse vectors are projected on, for clusters, for segments and for the order inside clusters.
+DIMENSIONS = 64
 
 
 @dataclasses.dataclass(frozen=True)
 class ClusterJob:
     """What a representation needs to make clusters."""
 
-    spool: Spool
-    term_factor: Floats  #: per term, the square root of scale × rarity
+    num_docs: int
+    projector: Projector  #: of the sparse documents
     num_clusters: int
     seed: int
     limit: MemoryLimit
@@ -50,7 +52,7 @@ class Representation(ABC):
 
 def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iterations: int) -> NDArray[np.int64]:
     if job.num_clusters <= 1:
-        return np.zeros(job.spool.num_rows, dtype=np.int64)
+        return np.zeros(job.num_docs, dtype=np.int64)
     with one_thread():
         return kmeans(
             make_points(),
@@ -83,7 +85,7 @@ class Sparse(Representation):
     Sparse(dimensions=64, restarts=3, iterations=10)
     """
 
-    dimensions: int = 64
+    dimensions: int = DIMENSIONS
     restarts: int = 1
     iterations: int = 10
 
@@ -93,7 +95,7 @@ class Sparse(Representation):
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
-        points = partial(SparsePoints, job.spool, job.term_factor, self.dimensions, job.seed)
+        points = partial(SparsePoints, job.projector, self.dimensions)
         return _run(points, job, self.restarts, self.iterations)
 
     def to_dict(self) -> dict[str, Any]:
@@ -132,14 +134,17 @@ class Dense(Representation):
     ) -> None:
         self.vectors = _dense_array(vectors)
         self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1)
-        self.bits = None if bits is None else checked_int("bits", bits, 8, 8)
+        if bits not in (None, 8):
+            msg = f"expected bits to be None or 8, got {bits!r}"
+            raise ConfigError(msg)
+        self.bits = bits
         self.restarts = checked_int("restarts", restarts, 1)
         self.iterations = checked_int("iterations", iterations, 1)
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
-        if len(self.vectors) != job.spool.num_rows:
-            msg = f"expected {job.spool.num_rows} dense vectors, one per document, got {len(self.vectors)}"
+        if len(self.vectors) != job.num_docs:
+            msg = f"expected {job.num_docs} dense vectors, one per document, got {len(self.vectors)}"
             raise InputError(msg)
         points = partial(DensePoints, self.vectors, self.dimensions, self.bits == 8, job.seed)
         return _run(points, job, self.restarts, self.iterations)
@@ -186,7 +191,7 @@ class Labels(Representation):
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
-        return checked_labels(self._labels, job.spool.num_rows, "cluster")
+        return checked_labels(self._labels, job.num_docs, "cluster")
 
     def to_dict(self) -> dict[str, Any]:
         """Return what the index records about it, as plain values."""

@@ -15,8 +15,8 @@ DocumentOrder = Literal["similarity", "row"]
 SEGMENTATIONS = ("random", "independent", "kmeans")
 DOCUMENT_ORDERS = ("similarity", "row")
 
-_DOCS_PER_CLUSTER = 384
-_COMPACT_DOCS_PER_CLUSTER = 1024
+_DOCS_PER_CLUSTER = 1024
+_COMPACT_DOCS_PER_CLUSTER = 1536
 #: A term has a row of block maxima if that costs at most so many codes per posting.
 _HEAD_RATIO = 4
 _COMPACT_HEAD_RATIO = 1
@@ -29,7 +29,7 @@ class BuildConfig:
     ==============  ============  =================================================================================
     option          default       meaning
     ==============  ============  =================================================================================
-    num_clusters    None          how many clusters k-means makes; None: one per 384 documents (1,024 if compact)
+    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents (1,536 if compact)
     num_segments    8             parts of a cluster whose term maxima are kept
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)

@@ -19,6 +19,7 @@ from segmax.config import BuildConfig
 from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
 from segmax.explain import Fate, explanation
 from segmax.params import ASC, SearchParams
+from segmax.pruning import prune_queries, prune_query
 from segmax.results import (
     BatchHits,
     BatchStats,
@@ -164,7 +165,7 @@ class Index:
         ConfigError
             If k or the parameters cannot be.
         """
-        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        terms, weights = self._query(query)
         core_params = _core_params(params)
         k = checked_int("k", k, 1)
         if trace:
@@ -188,7 +189,7 @@ class Index:
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
         """
-        batch = query_batch(queries, self._lookup, self.num_terms)
+        batch = prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
         k = checked_int("k", k, 1)
         count = min(num_threads(threads), max(1, batch.num_rows))
         rows, scores, counts, stats = self._run(
@@ -199,7 +200,7 @@ class Index:
     def explain(self, query: object, doc_id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
         row = self._ids.row_of(doc_id)
-        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        terms, weights = self._query(query)
         k = checked_int("k", k, 1)
         used = params or ASC()
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
@@ -220,14 +221,14 @@ class Index:
 
     def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""
-        terms, weights = query_arrays(query, self._lookup, self.num_terms)
+        terms, weights = self._query(query)
         rows = self._rows_of(doc_ids)
         with _input_errors():
             return self._engine.score(terms, weights, rows)
 
     def cluster_bounds(self, query: object) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
-        return self._bounds(*query_arrays(query, self._lookup, self.num_terms))
+        return self._bounds(*self._query(query))
 
     def vector(self, doc_id: DocId) -> sp.csr_matrix:
         """Return a document as the index holds it: a CSR row of weights after coding."""
@@ -285,6 +286,10 @@ class Index:
     @property
     def _lookup(self) -> TermLookup:
         return self._terms.find if self._terms is not None else None
+
+    def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the terms and weights of a query, with what the index was built with applied to it."""
+        return prune_query(self.config.pruning, *query_arrays(query, self._lookup, self.num_terms))
 
     def _rows_of(self, doc_ids: Iterable[DocId]) -> NDArray[np.int64]:
         return np.array([self._ids.row_of(doc_id) for doc_id in doc_ids], dtype=np.int64)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Self
@@ -15,6 +16,9 @@ from numpy.typing import NDArray
 from segmax.errors import InputError
 from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
 from segmax.spool import PART_DOCS, slice_rows
+
+#: What zipfile and numpy raise about damaged files.
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, NotImplementedError)
 
 
 class Source(NamedTuple):
@@ -79,7 +83,9 @@ class NpzFile:
         try:
             with zipfile.ZipFile(path) as archive:
                 self._read_shape(archive)
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        except InputError:
+            raise
+        except _UNREADABLE as error:
             raise self._wrong(f"expected an .npz file of scipy.sparse.save_npz ({error})") from error
 
     def _read_shape(self, archive: zipfile.ZipFile) -> None:
@@ -99,7 +105,9 @@ class NpzFile:
                 yield from self._streamed()
             else:  # rows of other formats lie scattered
                 yield matrix_to_csr(sp.load_npz(self.path))
-        except (zipfile.BadZipFile, KeyError, ValueError, EOFError) as error:
+        except InputError:
+            raise
+        except _UNREADABLE as error:
             raise self._wrong(f"could not be read ({error})") from error
 
     def _streamed(self) -> Iterator[Csr]:

@@ -5,8 +5,6 @@ FAISS runs one thread in every call; our own threads run several calls, each on 
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,19 +17,10 @@ from segmax.progress import Reporter
 
 _SAMPLE_PER_CLUSTER = 64
 _LEAST_SAMPLE_PER_CLUSTER = 16
-_FLAT_CLUSTERS = 1024  # more are found in two levels
+_FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
 _LARGE = 2.0  # times the target: to be split
 _TINY = 1 / 8  # times the target: to be dissolved
-
-
-@contextlib.contextmanager
-def one_thread() -> Iterator[None]:
-    """Keep BLAS and OpenMP to one thread, so that sums come out the same on every machine with this CPU."""
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(limits=1):
-        yield
 
 
 def _one_thread_here() -> None:
@@ -54,7 +43,7 @@ def kmeans(
 ) -> NDArray[np.int64]:
     """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
 
-    Call it inside `one_thread`.
+    Call it inside `points.one_thread`.
     """
     dims = points.batch(0).shape[1]
     room = max(1, limit.available() // 4 // (dims * 4))
@@ -83,8 +72,8 @@ class _Assigner:
 
     def nearest(self, points: Floats) -> NDArray[np.int64]:
         _one_thread_here()
-        labels: NDArray[np.int64] = self._index.search(points, 1)[1].reshape(-1)
-        return np.maximum(labels, 0)  # -1 where a cell that was looked into is empty
+        labels = np.asarray(self._index.search(points, 1)[1], dtype=np.int64).reshape(-1)
+        return np.maximum(labels, np.int64(0))  # -1 where all cells that were looked into are empty
 
 
 class _Trainer:
@@ -131,9 +120,9 @@ class _Trainer:
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
     """Split a total in proportion to sizes, in whole numbers."""
-    exact = sizes / sizes.sum() * total
-    shares = np.floor(exact).astype(np.int64)
-    most_left = np.argsort(shares - exact, kind="stable")
+    exact: NDArray[np.float64] = sizes / sizes.sum() * total
+    shares: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    most_left: NDArray[np.int64] = np.argsort(shares - exact, kind="stable")
     shares[most_left[: total - int(shares.sum())]] += 1
     return shares
 
@@ -157,10 +146,9 @@ def _spherical(sample: Floats, num_clusters: int, seed: int, iterations: int) ->
 
 
 def kmeans_small(points: Floats, num_clusters: int, seed: int, iterations: int) -> NDArray[np.int64]:
-    """Return a label per point, all of them in memory; call it inside `one_thread`."""
+    """Return a label per point, all of them in memory; call it inside `points.one_thread`."""
     centroids = _spherical(points, num_clusters, seed, iterations)[1]
-    labels: NDArray[np.int64] = _Assigner(centroids, _flat_index(centroids)).nearest(points)
-    return labels
+    return _Assigner(centroids, _flat_index(centroids)).nearest(points)
 
 
 def _flat_index(centroids: Floats) -> Any:
@@ -175,14 +163,12 @@ def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> A
     """Return an index of centroids that looks only into the cells nearest to a point."""
     import faiss
 
-    coarse = _flat_index(cells)
-    index: Any = faiss.IndexIVFFlat(coarse, cells.shape[1], len(cells), faiss.METRIC_INNER_PRODUCT)
+    index: Any = faiss.IndexIVFFlat(_flat_index(cells), cells.shape[1], len(cells), faiss.METRIC_INNER_PRODUCT)
     index.is_trained = True
     ids = np.arange(len(centroids), dtype=np.int64)
     assign = np.ascontiguousarray(owner, dtype=np.int64)
     index.add_core(len(centroids), faiss.swig_ptr(centroids), faiss.swig_ptr(ids), faiss.swig_ptr(assign))
     index.nprobe = min(_PROBED_CELLS, len(cells))
-    index.coarse_kept = coarse  # or Python lets go of it
     return index
 
 

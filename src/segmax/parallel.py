@@ -1,4 +1,4 @@
-"""Threads of our own over pieces of fixed size: results come in order and do not depend on how many threads there are."""
+"""Threads of our own over pieces of fixed size: results come in order and do not depend on their number."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segmax.errors import ConfigError
-from segmax.report import IndexReport, Tightness, structure_of
+from segmax.report import IndexReport, Tightness, size_text, structure_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,7 +100,7 @@ def _draw_sizes(axes: Axes, report: IndexReport) -> None:
     axes.bar_label(drawn, labels, fontsize=8.5, color=_INK)
     axes.set_xlim(0, max(values, default=1.0) * 1.32)
     axes.set_xlabel(unit)
-    total = f"{report.num_bytes / factor:,.1f} {unit}, {report.per_posting(report.num_bytes):.2f} bytes per posting"
+    total = f"{size_text(report.num_bytes)}, {report.per_posting(report.num_bytes):.2f} bytes per posting"
     _finish(axes, "Size by component", total, grid="x")
     _add_legend(axes, [structure for _, _, structure in reversed(bars)])
 
@@ -160,7 +160,7 @@ def _whole_ticks(axes: Axes) -> None:
     from matplotlib.ticker import MaxNLocator
 
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
 
 
 def _finish(axes: Axes, title: str, summary: str, grid: str) -> None:

@@ -6,6 +6,8 @@ random projection of the same size keeps far less of what tells topics apart. do
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,8 +21,8 @@ from segmax.spool import PART_DOCS, Spool, join_rows
 
 Floats = NDArray[np.float32]
 
-SAMPLE_DOCS = 16384  # what directions are learned from
-_POWER_ROUNDS = 3
+_SAMPLE_DOCS = 8192  # what directions are learned from
+_POWER_ROUNDS = 2
 _LEAST_FREQUENCY = 2  # in the sample: a term seen once tells nothing about others
 
 
@@ -38,6 +40,15 @@ class Points(Protocol):
 
     def take(self, rows: NDArray[np.int64]) -> Floats:
         """Return the vectors of some rows, given in ascending order."""
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """Keep BLAS and OpenMP to one thread, so that sums come out the same whatever the number of cores."""
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(limits=1):
+        yield
 
 
 def sample_rows(num_rows: int, count: int, seed: int) -> NDArray[np.int64]:
@@ -78,17 +89,17 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
 
 
 class Projection:
-    """The main directions of a sample of sparse vectors, each entry the square root of weight × rarity.
+    """The main directions of a sample of sparse vectors, each entry √weight × rarity.
 
-    Found by subspace iteration: start from random directions, multiply by the sample and its transpose, make orthogonal,
-    and again.
+    Found by subspace iteration: start from random directions, multiply by the sample and its transpose, make them
+    orthogonal, and again.
 
     Parameters
     ----------
     sample
         Coded documents.
     term_factor
-        Per term the square root of scale × rarity.
+        Per term √scale × rarity.
     num_dims
         How many directions; fewer where the sample has fewer.
     seed
@@ -104,12 +115,11 @@ class Projection:
         factor = term_factor[used][:, None]
         lengths = _lengths(sample, term_factor)[:, None]
         directions = np.random.default_rng(seed).standard_normal((len(used), self.num_dims), dtype=np.float32)
-        self._matrix = directions
-        for _ in range(_POWER_ROUNDS if len(used) else 0):
-            self._matrix = np.ascontiguousarray(factor * directions)
-            documents, _ = np.linalg.qr(self._product(sample) / lengths)
-            directions, _ = np.linalg.qr(factor * self._product_back(sample, documents / lengths))
-            self._matrix = np.ascontiguousarray(factor * directions, dtype=np.float32)
+        for _ in range(_POWER_ROUNDS):
+            self._matrix = factor * directions
+            documents = _orthogonal(self._product(sample) / lengths)
+            directions = _orthogonal(factor * self._product_back(sample, documents / lengths))
+        self._matrix = factor * directions
 
     def apply(self, docs: Csr) -> Floats:
         """Return the documents as vectors of unit length; zeros for those without a known term."""
@@ -125,6 +135,13 @@ class Projection:
         return np.asarray(_core.project_back(*arrays, points.shape[1], len(self._matrix)), dtype=np.float32)
 
 
+def _orthogonal(vectors: Floats) -> Floats:
+    """Return orthogonal columns that span the same space, by way of the small matrix of their products."""
+    values, rotation = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
+    least: float = max(float(values[-1]) * 1e-10, 1e-30)
+    return np.asarray(vectors @ (rotation / np.sqrt(np.maximum(values, least))).astype(np.float32))
+
+
 def _lengths(docs: Csr, term_factor: Floats) -> NDArray[Any]:
     """Return the length of every document's vector, at least a little."""
     squares = docs.values * term_factor[docs.indices].astype(np.float64) ** 2
@@ -133,15 +150,32 @@ def _lengths(docs: Csr, term_factor: Floats) -> NDArray[Any]:
     return np.asarray(np.maximum(lengths, 1e-9), dtype=np.float32)
 
 
+class Projector:
+    """Fits projections of a spool's documents, each once."""
+
+    def __init__(self, spool: Spool, term_factor: Floats, seed: int) -> None:
+        self.spool = spool
+        self._term_factor = term_factor
+        self._seed = seed
+        self._fitted: dict[int, Projection] = {}
+
+    def projection(self, num_dims: int) -> Projection:
+        """Return the projection on so many directions; the spool must not be cleared before the first call."""
+        if num_dims not in self._fitted:
+            with one_thread():
+                sample = take_rows(self.spool, sample_rows(self.spool.num_rows, _SAMPLE_DOCS, self._seed))
+                self._fitted[num_dims] = Projection(sample, self._term_factor, num_dims, self._seed)
+        return self._fitted[num_dims]
+
+
 class SparsePoints:
     """Sparse documents under a projection; a batch is a part of the spool."""
 
-    def __init__(self, spool: Spool, term_factor: Floats, num_dims: int, seed: int) -> None:
-        self._spool = spool
-        self._parts = list(spool)
-        self.num_rows = spool.num_rows
-        sample = take_rows(spool, sample_rows(spool.num_rows, SAMPLE_DOCS, seed))
-        self._projection = Projection(sample, term_factor, num_dims, seed)
+    def __init__(self, projector: Projector, num_dims: int) -> None:
+        self._spool = projector.spool
+        self._parts = list(projector.spool)
+        self.num_rows = projector.spool.num_rows
+        self._projection = projector.projection(num_dims)
 
     @property
     def num_batches(self) -> int:
@@ -185,7 +219,7 @@ class DensePoints:
         self._projection: Floats | None = None
         self._mean: Floats | None = None
         self._codec: Any = None
-        rows = sample_rows(self.num_rows, SAMPLE_DOCS, seed)
+        rows = sample_rows(self.num_rows, _SAMPLE_DOCS, seed)
         if num_dims is not None and num_dims < vectors.shape[1]:
             self._learn_reduction(self._read(rows), num_dims)
         if compress:

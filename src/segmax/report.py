@@ -149,7 +149,11 @@ class IndexReport:
 
         yield Text(f"segmax index {self.path or 'in memory'}", style="bold", overflow="fold", end="\n\n")
         yield _counts(self)
-        for title, table in (_sizes(self), _clusters(self, console.encoding), _bounds(self.tightness)):
+        for title, table in (
+            _sizes(self),
+            _clusters(self, console.encoding, options.max_width),
+            _bounds(self.tightness),
+        ):
             yield Text(f"\n{title}", style="bold")
             yield table
 
@@ -285,6 +289,7 @@ def _row(rows: Csr, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
 # --- as text ---------------------------------------------------------------------------------------------------------
 
 _BAR_LENGTH = 40
+_BAR_MARGIN = 35  # for the columns before the bars
 
 
 def size_text(num_bytes: int) -> str:
@@ -380,7 +385,7 @@ def _sizes(report: IndexReport) -> tuple[str, Table]:
     return "Sizes", table
 
 
-def _clusters(report: IndexReport, encoding: str) -> tuple[str, Table]:
+def _clusters(report: IndexReport, encoding: str, width: int) -> tuple[str, Table]:
     from rich.text import Text
 
     sizes = report.cluster_sizes
@@ -389,10 +394,11 @@ def _clusters(report: IndexReport, encoding: str) -> tuple[str, Table]:
     table.columns[2].justify = "left"
     bars = report.cluster_histogram()
     most = max(bar.num_values for bar in bars)
+    longest = max(5, min(_BAR_LENGTH, width - _BAR_MARGIN))
     mark = "█" if encoding.startswith("utf") else "#"
     for bar in bars:
         span = f"{bar.least:,} to {bar.most:,}" if bar.most > bar.least else f"{bar.least:,}"
-        length = -(-bar.num_values * _BAR_LENGTH // most)  # up: a bar that holds anything is seen
+        length = -(-bar.num_values * longest // most)  # up: a bar that holds anything is seen
         table.add_row(span, f"{bar.num_values:,}", Text(mark * length, style="cyan"))
     return f"Cluster sizes: {summary}", table
 

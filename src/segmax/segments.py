@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from segmax.checks import checked_labels
 from segmax.errors import InputError
-from segmax.kmeans import kmeans_small, one_thread
+from segmax.kmeans import kmeans_small
 from segmax.parallel import Workers
-from segmax.points import SAMPLE_DOCS, Floats, Projection, sample_rows, selected_rows
+from segmax.points import Projection, one_thread
 from segmax.sparse import Csr
 from segmax.spool import slice_rows
 
-_DIMENSIONS = 64
 _ITERATIONS = 10
 
 
@@ -53,7 +52,7 @@ def independent_segments(num_docs: int, num_segments: int, seed: int) -> NDArray
 def kmeans_segments(
     docs: Csr,
     cluster_first: NDArray[np.uint32],
-    term_factor: Floats,
+    projection: Projection,
     num_segments: int,
     seed: int,
     workers: Workers,
@@ -64,8 +63,6 @@ def kmeans_segments(
     """
     segments = np.empty(docs.num_rows, dtype=np.uint32)
     with one_thread():
-        sample = selected_rows(docs, sample_rows(docs.num_rows, SAMPLE_DOCS, seed))
-        projection = Projection(sample, term_factor, _DIMENSIONS, seed)
 
         def split(cluster: int) -> None:
             first, last = int(cluster_first[cluster]), int(cluster_first[cluster + 1])

@@ -164,8 +164,9 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     if indices.dtype.kind not in "iu":
         msg = f"expected integer term numbers in a query, got {indices.dtype}"
         raise InputError(msg)
-    # No index has that many terms: such numbers are unknown terms, as long as they do not wrap.
-    return np.minimum(indices, np.iinfo(np.int64).max).astype(np.int64), values
+    if indices.dtype == np.uint64:  # no index has that many terms: such numbers are unknown terms, if they do not wrap
+        indices = np.minimum(indices, np.iinfo(np.int64).max)
+    return indices.astype(np.int64), values
 
 
 def _mapping_to_arrays(

@@ -7,8 +7,6 @@
 #include <functional>
 #include <stdexcept>
 
-#include "segmax/base/interrupt.hpp"
-
 namespace segmax {
 
 namespace {

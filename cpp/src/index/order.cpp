@@ -1,148 +1,117 @@
 // Order inside clusters: recursive bisection until the halves are blocks.
+#include "segmax/index/order.hpp"
+
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <vector>
 
 #include "segmax/base/interrupt.hpp"
-#include "segmax/index/builder.hpp"
+#include "segmax/base/types.hpp"
 
 namespace segmax {
 
 namespace {
 
-using Slot = std::uint32_t;
+constexpr int kPowerRounds = 3;
+constexpr int kRefinements = 3;
 
-constexpr int kRefinements = 4;
-
-template <class Code, class Term>
 class Bisector {
 public:
-    Bisector(const CodedDocs<Code, Term>& docs, std::span<const float> term_weight, const StopFlag& stop)
-        : docs_(docs), term_weight_(term_weight), stop_(stop), direction_(docs.num_terms, 0.0F) {}
+    Bisector(const DensePoints& points, const StopFlag& stop)
+        : points_(points), stop_(stop), mean_(points.num_dims), direction_(points.num_dims), sum_(points.num_dims) {}
 
-    void order(std::span<Slot> slots) {
-        if (slots.size() <= kBlockDocs) return;
+    void order(std::span<std::uint32_t> docs) {
+        if (docs.size() <= kBlockDocs) return;
         if (stop_.load(std::memory_order_relaxed)) throw Interrupted();
-        const std::size_t blocks = (slots.size() + kBlockDocs - 1) / kBlockDocs;
+        const std::size_t blocks = (docs.size() + kBlockDocs - 1) / kBlockDocs;
         const std::size_t half = blocks / 2 * kBlockDocs;
-        split(slots, half);
-        order(slots.first(half));
-        order(slots.subspan(half));
+        split(docs, half);
+        order(docs.first(half));
+        order(docs.subspan(half));
     }
 
 private:
     struct Placed {
         float value;
-        Slot slot;
+        std::uint32_t doc;
         bool operator<(const Placed& other) const {
-            return value != other.value ? value < other.value : slot < other.slot;
+            return value != other.value ? value < other.value : doc < other.doc;
         }
     };
 
-    /// 2-means with halves of fixed size: documents are sorted along the line between the two centroids.
-    void split(std::span<Slot> slots, std::size_t half) {
-        std::sort(slots.begin(), slots.end());
-        start_from_extremes(slots);
-        placed_.resize(slots.size());
+    /// Sorts along the main direction, then along the line between the means of the halves, a few times.
+    void split(std::span<std::uint32_t> docs, std::size_t half) {
+        std::sort(docs.begin(), docs.end());
+        find_main_direction(docs);
+        cut(docs, half);
         for (int round = 0; round < kRefinements; ++round) {
-            for (std::size_t i = 0; i < slots.size(); ++i) placed_[i] = {project(slots[i]), slots[i]};
-            std::nth_element(placed_.begin(), placed_.begin() + static_cast<std::ptrdiff_t>(half), placed_.end());
-            clear_direction();
+            std::fill(direction_.begin(), direction_.end(), 0.0F);
             const float low = -1.0F / static_cast<float>(half);
-            const float high = 1.0F / static_cast<float>(slots.size() - half);
-            for (std::size_t i = 0; i < slots.size(); ++i) {
-                slots[i] = placed_[i].slot;
-                add(slots[i], i < half ? low : high);
-            }
-        }
-        clear_direction();
-    }
-
-    /// One end is the document least like the mean, the other the one least like that.
-    void start_from_extremes(std::span<const Slot> slots) {
-        for (const Slot slot : slots) add(slot, 1.0F);
-        const Slot first = least_similar(slots);
-        clear_direction();
-        add(first, 1.0F);
-        const Slot second = least_similar(slots);
-        clear_direction();
-        add(first, -1.0F / norm(first));
-        add(second, 1.0F / norm(second));
-    }
-
-    Slot least_similar(std::span<const Slot> slots) const {
-        Slot best = slots[0];
-        float lowest = INFINITY;
-        for (const Slot slot : slots) {
-            const float similarity = project(slot) / norm(slot);
-            if (similarity < lowest) {
-                lowest = similarity;
-                best = slot;
-            }
-        }
-        return best;
-    }
-
-    template <class Visit>
-    void each_term(Slot slot, Visit visit) const {
-        const auto begin = static_cast<std::size_t>(docs_.indptr[slot]);
-        const auto end = static_cast<std::size_t>(docs_.indptr[slot + 1]);
-        for (std::size_t i = begin; i < end; ++i) {
-            visit(docs_.terms[i], static_cast<float>(docs_.codes[i]) * term_weight_[docs_.terms[i]]);
+            const float high = 1.0F / static_cast<float>(docs.size() - half);
+            for (std::size_t i = 0; i < docs.size(); ++i) add(direction_, docs[i], i < half ? low : high);
+            cut(docs, half);
         }
     }
 
-    float norm(Slot slot) const {
-        float sum = 1e-6F;
-        each_term(slot, [&](std::uint32_t, float value) { sum += value * value; });
-        return std::sqrt(sum);
+    /// Puts the documents that lie lowest along the direction into the first half, ties by number.
+    void cut(std::span<std::uint32_t> docs, std::size_t half) {
+        placed_.resize(docs.size());
+        for (std::size_t i = 0; i < docs.size(); ++i)
+            placed_[i] = {product(point(docs[i]), direction_.data()), docs[i]};
+        std::nth_element(placed_.begin(), placed_.begin() + static_cast<std::ptrdiff_t>(half), placed_.end());
+        for (std::size_t i = 0; i < docs.size(); ++i) docs[i] = placed_[i].doc;
     }
 
-    float project(Slot slot) const {
-        float sum = 0;
-        each_term(slot, [&](std::uint32_t term, float value) { sum += value * direction_[term]; });
-        return sum;
+    /// Power iteration on the covariance, from a direction that favours no document: started from two documents, it
+    /// would leave all that resemble neither in a tie.
+    void find_main_direction(std::span<const std::uint32_t> docs) {
+        std::fill(mean_.begin(), mean_.end(), 0.0F);
+        for (const std::uint32_t doc : docs) add(mean_, doc, 1.0F / static_cast<float>(docs.size()));
+        std::minstd_rand random(1);
+        for (float& value : direction_) value = static_cast<float>(random() % 2048) - 1023.5F;
+        for (int round = 0; round < kPowerRounds; ++round) {
+            const float middle = product(mean_.data(), direction_.data());
+            std::fill(sum_.begin(), sum_.end(), 0.0F);
+            for (const std::uint32_t doc : docs) add(sum_, doc, product(point(doc), direction_.data()) - middle);
+            const float length = std::sqrt(product(sum_.data(), sum_.data()));
+            if (!(length > 0)) return;  // all alike
+            for (std::size_t i = 0; i < direction_.size(); ++i) direction_[i] = sum_[i] / length;
+        }
     }
 
-    void add(Slot slot, float factor) {
-        each_term(slot, [&](std::uint32_t term, float value) {
-            if (direction_[term] == 0) touched_.push_back(term);
-            direction_[term] += factor * value;
-        });
+    const float* point(std::uint32_t doc) const { return points_.values.data() + doc * points_.num_dims; }
+
+    /// Four sums side by side: the order of additions is fixed, and the compiler can use vectors.
+    float product(const float* a, const float* b) const {
+        float sums[4] = {0, 0, 0, 0};
+        std::size_t i = 0;
+        for (; i + 4 <= points_.num_dims; i += 4) {
+            for (std::size_t lane = 0; lane < 4; ++lane) sums[lane] += a[i + lane] * b[i + lane];
+        }
+        for (; i < points_.num_dims; ++i) sums[0] += a[i] * b[i];
+        return (sums[0] + sums[1]) + (sums[2] + sums[3]);
     }
 
-    void clear_direction() {
-        for (const std::uint32_t term : touched_) direction_[term] = 0;
-        touched_.clear();
+    void add(std::vector<float>& to, std::uint32_t doc, float factor) const {
+        const float* from = point(doc);
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] += factor * from[i];
     }
 
-    const CodedDocs<Code, Term>& docs_;
-    std::span<const float> term_weight_;
+    const DensePoints& points_;
     const StopFlag& stop_;
-    std::vector<float> direction_;
-    std::vector<std::uint32_t> touched_;
+    std::vector<float> mean_, direction_, sum_;
     std::vector<Placed> placed_;
 };
 
 }  // namespace
 
-template <class Code, class Term>
-void order_by_similarity(const CodedDocs<Code, Term>& docs, std::span<const float> term_weight,
-                         std::span<const std::uint32_t> cluster_first, std::span<std::uint32_t> order,
-                         const StopFlag& stop) {
-    Bisector<Code, Term> bisector(docs, term_weight, stop);
+void order_by_similarity(const DensePoints& points, std::span<const std::uint32_t> cluster_first,
+                         std::span<std::uint32_t> order, const StopFlag& stop) {
+    Bisector bisector(points, stop);
     for (std::size_t c = 0; c + 1 < cluster_first.size(); ++c) {
         bisector.order(order.subspan(cluster_first[c], cluster_first[c + 1] - cluster_first[c]));
     }
 }
-
-#define SEGMAX_ORDER(Code, Term)                                                            \
-    template void order_by_similarity(const CodedDocs<Code, Term>&, std::span<const float>, \
-                                      std::span<const std::uint32_t>, std::span<std::uint32_t>, const StopFlag&);
-
-SEGMAX_ORDER(std::uint8_t, std::uint16_t)
-SEGMAX_ORDER(std::uint8_t, std::uint32_t)
-SEGMAX_ORDER(std::uint16_t, std::uint16_t)
-SEGMAX_ORDER(std::uint16_t, std::uint32_t)
-#undef SEGMAX_ORDER
 
 }  // namespace segmax

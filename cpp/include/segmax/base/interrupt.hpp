@@ -1,6 +1,7 @@
 // Giving up long work on request.
 #pragma once
 
+#include <atomic>
 #include <exception>
 
 namespace segmax {
@@ -9,5 +10,8 @@ namespace segmax {
 struct Interrupted : std::exception {
     const char* what() const noexcept override { return "interrupted"; }
 };
+
+/// Set by another thread to make work give up; it then throws Interrupted.
+using StopFlag = std::atomic<bool>;
 
 }  // namespace segmax

@@ -5,12 +5,12 @@
 // callers choose ranges by the memory and the threads they have.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "segmax/base/interrupt.hpp"
 #include "segmax/base/types.hpp"
 #include "segmax/index/index.hpp"
 
@@ -27,22 +27,11 @@ struct CodedDocs {
     std::uint32_t num_docs() const { return static_cast<std::uint32_t>(indptr.size() - 1); }
 };
 
-/// Set by another thread to make work give up; it then throws Interrupted.
-using StopFlag = std::atomic<bool>;
-
 /// Copies the rows of `part` whose slot is in [first_slot, first_slot + out_indptr.size() - 1) to their places.
 /// `out_indptr` holds the offsets of these slots and one more, not starting at 0 unless first_slot does.
 template <class Code, class Term>
 void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_t> slots, std::uint32_t first_slot,
                  std::span<const std::int64_t> out_indptr, std::span<Term> out_terms, std::span<Code> out_codes);
-
-/// The slots of each of these clusters in an order that puts similar documents next to each other: recursive
-/// bisection by 2-means over the sparse vectors, each term weighted by `term_weight`, down to blocks of kBlockDocs.
-/// `cluster_first` says where each cluster starts in `order` (clusters + 1 entries).
-template <class Code, class Term>
-void order_by_similarity(const CodedDocs<Code, Term>& docs, std::span<const float> term_weight,
-                         std::span<const std::uint32_t> cluster_first, std::span<std::uint32_t> order,
-                         const StopFlag& stop);
 
 /// Where clusters and their chunks lie among the positions.
 struct ChunkLayout {

@@ -1,0 +1,219 @@
+"""Building and searching generated collections of growing size: `python -m benchmarks.scale --help`.
+
+Every size is built in a fresh process that streams documents from `benchmarks.generated`, so that the collection is
+never in memory; a thread of that process watches its anonymous memory and the free space of the disk. One line of
+JSON per size; `--plot` draws all lines of a file.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+
+import segmax
+from benchmarks import wiki
+from benchmarks.generated import Generator
+from segmax.memory import anonymous_memory
+
+SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
+MEAN_TERMS = 127
+PASSES = 3
+METHODS = {"exhaustive": segmax.Exhaustive(), "asc": segmax.ASC()}
+
+
+class Watch:
+    """Peak anonymous memory of this process, and peak use of a disk, while the context lasts."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._free = self._least_free = self._free_bytes()
+        self.peak_memory = 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _free_bytes(self) -> int:
+        stat = os.statvfs(self._folder)
+        return stat.f_bfree * stat.f_frsize
+
+    @property
+    def peak_disk(self) -> int:
+        """Bytes that were taken at the worst moment."""
+        return self._free - self._least_free
+
+    def _run(self) -> None:
+        while not self._done.wait(0.05):
+            self.peak_memory = max(self.peak_memory, anonymous_memory())
+            self._least_free = min(self._least_free, self._free_bytes())
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+
+class StageTimes:
+    """Seconds per stage of a build, from its progress callback."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._now: tuple[str, float] | None = None
+
+    def __call__(self, progress: segmax.BuildProgress) -> None:
+        """Note when a stage begins."""
+        if self._now is None or self._now[0] != progress.stage:
+            self.finish()
+            self._now = (progress.stage, time.perf_counter())
+
+    def finish(self) -> None:
+        """End the stage under way."""
+        if self._now is not None:
+            name, start = self._now
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+
+def search_figures(index: segmax.Index, queries: sp.csr_matrix) -> dict[str, Any]:
+    """Mean and p99 latency of the methods at k = 10, one thread, passes in turn, and the clusters visited."""
+    figures: dict[str, Any] = {}
+    for _ in range(PASSES):
+        for name, params in METHODS.items():
+            ms = index.search_batch(queries, k=10, params=params, threads=1).stats.elapsed_ns / 1e6
+            if f"{name}_ms" not in figures or ms.mean() < figures[f"{name}_ms"]:
+                figures |= {f"{name}_ms": float(ms.mean()), f"{name}_p99_ms": float(np.percentile(ms, 99))}
+    visits = index.search_batch(queries, k=10, params=segmax.ASC(sweep=False), threads=1).stats.clusters_visited
+    return {**figures, "clusters_visited": float(visits.mean()) / index.num_clusters}
+
+
+def run_one(generator: Generator, num_docs: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Build and search one collection."""
+    target = args.folder / f"scale-{num_docs}"
+    stages = StageTimes()
+    start = time.perf_counter()
+    with Watch(args.folder) as watch:
+        index = segmax.build(
+            generator.batches(num_docs, MEAN_TERMS),
+            path=target,
+            overwrite=True,
+            memory_limit=args.memory_limit,
+            progress=stages,
+        )
+        seconds = time.perf_counter() - start
+    stages.finish()
+    figures = search_figures(index, generator.queries[: args.queries])
+    record = {
+        "docs": num_docs,
+        "postings": index.num_postings,
+        "clusters": index.num_clusters,
+        "seconds": seconds,
+        "stages": stages.seconds,
+        "peak_memory": watch.peak_memory,
+        "peak_disk": watch.peak_disk,
+        "index_bytes": index.num_bytes,
+        "memory_limit": args.memory_limit,
+        **figures,
+    }
+    index.close()
+    shutil.rmtree(target)
+    return record
+
+
+def table(records: list[dict[str, Any]]) -> str:
+    """Return the records as a markdown table."""
+    lines = [
+        "| documents | postings | build s | documents/s | peak memory GiB | peak disk GB | index GB | bytes/posting "
+        "| exhaustive ms (p99) | asc ms (p99) | clusters visited |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
+    ]
+    for r in records:
+        lines.append(
+            f"| {r['docs']:,} | {r['postings']:,} | {r['seconds']:.0f} | {r['docs'] / r['seconds']:,.0f} "
+            f"| {r['peak_memory'] / 2**30:.1f} | {r['peak_disk'] / 1e9:.1f} | {r['index_bytes'] / 1e9:.2f} "
+            f"| {r['index_bytes'] / r['postings']:.2f} | {r['exhaustive_ms']:.2f} ({r['exhaustive_p99_ms']:.2f}) "
+            f"| {r['asc_ms']:.2f} ({r['asc_p99_ms']:.2f}) | {r['clusters_visited']:.1%} |"
+        )
+    return "\n".join(lines)
+
+
+def plot(records: list[dict[str, Any]], path: Path) -> None:
+    """Draw time, memory, disk and latency against the number of documents."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(12, 7), layout="constrained")
+    axes = figure.subplots(2, 2)
+    millions = [r["docs"] / 1e6 for r in records]
+    stages = list(records[0]["stages"])
+    heights = [[r["stages"].get(stage, 0.0) for r in records] for stage in stages]
+    axes[0, 0].stackplot(millions, *heights, labels=stages, alpha=0.85)
+    axes[0, 0].set(title="build time by stage", ylabel="seconds")
+    axes[0, 1].plot(millions, [r["peak_memory"] / 2**30 for r in records], "o-", label="peak anonymous memory (GiB)")
+    axes[0, 1].axhline(16, color="grey", linestyle="--", label="16 GiB")
+    axes[0, 1].set(title="memory", ylabel="GiB")
+    axes[1, 0].plot(millions, [r["peak_disk"] / 1e9 for r in records], "o-", label="peak disk while building")
+    axes[1, 0].plot(millions, [r["index_bytes"] / 1e9 for r in records], "s-", label="index")
+    axes[1, 0].set(title="disk", ylabel="GB")
+    for name in METHODS:
+        axes[1, 1].plot(millions, [r[f"{name}_ms"] for r in records], "o-", label=f"{name}, mean")
+        axes[1, 1].plot(millions, [r[f"{name}_p99_ms"] for r in records], "o:", label=f"{name}, p99")
+    axes[1, 1].set(title="query latency, k = 10, one thread, exact", ylabel="ms")
+    for axis in axes.flat:
+        axis.set_xlabel("million documents")
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+        axis.legend()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    """Parse, run every size in its own process, print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.splitlines()[0])
+    parser.add_argument("--docs", type=int, nargs="+", default=list(SIZES), help="collection sizes")
+    parser.add_argument("--folder", type=Path, default=Path("build/scale"), help="where indexes are written")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--memory-limit", default="12GiB")
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument(
+        "--output", type=Path, default=Path("benchmarks/results/scale.jsonl"), help="JSON lines, appended"
+    )
+    parser.add_argument(
+        "--plot", type=Path, help="draw the records of --output to this PNG and print them; build nothing"
+    )
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.plot:
+        records = [json.loads(line) for line in args.output.read_text().splitlines()]
+        plot(records, args.plot)
+        print(table(records))
+        return
+    args.folder.mkdir(parents=True, exist_ok=True)
+    fitted = args.folder / "generator.npz"
+    if args.child:
+        print(json.dumps(run_one(Generator.load(fitted), args.docs[0], args)))
+        return
+    if not fitted.exists():
+        docs, queries, _ = wiki.load(args.wiki, 0)
+        Generator.fit(docs, queries=queries).save(fitted)
+    program = [sys.executable, "-m", "benchmarks.scale", *sys.argv[1:], "--child", "--docs"]
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    for num_docs in args.docs:
+        output = subprocess.run([*program, str(num_docs)], check=True, stdout=subprocess.PIPE, text=True).stdout
+        record = json.loads(output.splitlines()[-1])
+        print(table([record]), flush=True)
+        with args.output.open("a") as file:
+            file.write(json.dumps(record) + "\n")
+
+
+if __name__ == "__main__":
+    main()
