@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import segmax
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 
@@ -20,6 +22,46 @@ def random_docs(
     columns = np.concatenate([rng.permutation(num_terms)[:c] for c in counts]) if num_docs else np.empty(0, int)
     weights = rng.integers(1, largest + 1, len(rows))
     return sp.csr_matrix((weights, (rows, columns)), shape=(num_docs, num_terms))
+
+
+def topic_docs(
+    rng: np.random.Generator,
+    num_docs: int,
+    num_topics: int = 40,
+    words: int = 30,
+    mean_terms: int = 8,
+    shares: np.ndarray | None = None,
+) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Documents of several terms of one topic and two of a common vocabulary; also the topic of each.
+
+    `shares` gives the probability of every topic; by default they are alike.
+    """
+    topics = rng.choice(num_topics, num_docs, p=shares)
+    common = 50
+    own = common + topics[:, None] * words + rng.integers(0, words, (num_docs, mean_terms))
+    columns = np.concatenate([rng.integers(0, common, (num_docs, 2)), own], axis=1)
+    rows = np.repeat(np.arange(num_docs), columns.shape[1])
+    weights = rng.integers(1, 26, columns.size)  # ten times the same term still fits a byte
+    docs = sp.csr_matrix((weights, (rows, columns.reshape(-1))), shape=(num_docs, common + num_topics * words))
+    return docs, topics
+
+
+def purity(found: np.ndarray, topics: np.ndarray) -> float:
+    """Return the share of documents whose topic is the most frequent one of their cluster."""
+    table = np.zeros((int(found.max()) + 1, int(topics.max()) + 1), dtype=np.int64)
+    np.add.at(table, (found, topics), 1)
+    return float(table.max(axis=1).sum() / len(topics))
+
+
+def clusters_of(index: segmax.Index) -> np.ndarray:
+    """Return the number of every document's cluster, by row, from the tables that the index stores."""
+    arrays = index._open_arrays
+    chunk_cluster = np.repeat(np.arange(index.num_clusters), np.diff(arrays["cluster_first_chunk"]))
+    found = np.full(index.num_docs, -1, dtype=np.int64)
+    for chunk, size in enumerate(arrays["chunk_num_docs"]):
+        first = int(arrays["chunk_first_position"][chunk])
+        found[arrays["position_row"][first : first + int(size)]] = chunk_cluster[chunk]
+    return found
 
 
 @pytest.fixture

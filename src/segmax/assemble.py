@@ -54,7 +54,7 @@ def group_by_cluster(
     first = next(iter(spool))
     types = (first.indices.dtype, first.values.dtype)
     bytes_per_posting = sum(dtype.itemsize for dtype in types)
-    room = max(1, limit.available() // 2 // bytes_per_posting)
+    room = max(1, limit.available() // 3 // bytes_per_posting)  # a range is made while the one before it lives
     mapped = int(indptr[-1]) > room
     files = [ScratchFile(folder) for _ in types] if mapped else []
     terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)

@@ -16,10 +16,9 @@ SEGMENTATIONS = ("random", "independent", "kmeans")
 DOCUMENT_ORDERS = ("similarity", "row")
 
 _DOCS_PER_CLUSTER = 1024
-_COMPACT_DOCS_PER_CLUSTER = 1536
 #: A term has a row of block maxima if that costs at most so many codes per posting.
 _HEAD_RATIO = 4
-_COMPACT_HEAD_RATIO = 1
+_COMPACT_HEAD_RATIO = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,14 +28,14 @@ class BuildConfig:
     ==============  ============  =================================================================================
     option          default       meaning
     ==============  ============  =================================================================================
-    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents (1,536 if compact)
+    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents
     num_segments    8             parts of a cluster whose term maxima are kept
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
     order           "similarity"  documents inside a cluster: similar ones as neighbours, or by "row"
     pruning         ()            steps of static pruning, in order: see `segmax.pruning`
     bits            8             bits per stored weight: 8 or 16
-    compact         False         a smaller index for slower searches: fewer bounds per posting
+    compact         False         a smaller index for slower searches: block maxima for fewer terms
     seed            0             of clusters and segments; the same seed gives the same index
     ==============  ============  =================================================================================
 
@@ -74,8 +73,7 @@ class BuildConfig:
 
     def clusters_for(self, num_docs: int) -> int:
         """Return the number of clusters for a collection of this size."""
-        docs_per_cluster = _COMPACT_DOCS_PER_CLUSTER if self.compact else _DOCS_PER_CLUSTER
-        wanted = self.num_clusters or max(1, round(num_docs / docs_per_cluster))
+        wanted = self.num_clusters or max(1, round(num_docs / _DOCS_PER_CLUSTER))
         return min(wanted, num_docs)
 
     @property

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
 from segmax.points import Floats, Points, normalized, sample_rows
-from segmax.progress import Reporter
+from segmax.progress import Reporter, Stage
 
 _SAMPLE_PER_CLUSTER = 64
 _LEAST_SAMPLE_PER_CLUSTER = 16
@@ -48,11 +48,14 @@ def kmeans(
     dims = points.batch(0).shape[1]
     room = max(1, limit.available() // 4 // (dims * 4))
     per_cluster = max(_LEAST_SAMPLE_PER_CLUSTER, min(_SAMPLE_PER_CLUSTER, room // num_clusters))
-    with told.stage("cluster", restarts * iterations, "rounds") as stage:
+    num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
+    with told.stage("cluster", restarts + num_cells, "runs") as stage:
         sample = points.take(sample_rows(points.num_rows, num_clusters * per_cluster, seed))
-        assigner = _Trainer(seed, restarts, iterations, workers).train(sample, num_clusters)
+        trainer = _Trainer(seed, restarts, iterations, workers, stage)
+        assigner = (
+            trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
+        )
         del sample
-        stage.advance(restarts * iterations)
     labels = np.empty(points.num_rows, dtype=np.int64)
     with told.stage("assign", points.num_rows, "documents") as stage:
         at = 0
@@ -77,31 +80,31 @@ class _Assigner:
 
 
 class _Trainer:
-    def __init__(self, seed: int, restarts: int, iterations: int, workers: Workers) -> None:
+    def __init__(self, seed: int, restarts: int, iterations: int, workers: Workers, stage: Stage) -> None:
         self._seed = seed
         self._restarts = restarts
         self._iterations = iterations
         self._workers = workers
+        self._stage = stage
 
-    def train(self, sample: Floats, num_clusters: int) -> _Assigner:
-        if num_clusters <= _FLAT_CLUSTERS:
-            centroids = self._best_of_restarts(sample, num_clusters)
-            return _Assigner(centroids, _flat_index(centroids))
-        return self._two_levels(sample, num_clusters)
+    def flat(self, sample: Floats, num_clusters: int) -> _Assigner:
+        """Run k-means so many times and keep the best."""
 
-    def _best_of_restarts(self, sample: Floats, num_clusters: int) -> Floats:
         def run(restart: int) -> tuple[float, Floats]:
             return _spherical(sample, num_clusters, self._seed + restart * 7919, self._iterations)
 
-        results = list(self._workers.map(run, range(self._restarts)))
-        return max(results, key=lambda result: result[0])[1]
+        best: tuple[float, Floats] | None = None
+        for result in self._workers.map(run, range(self._restarts)):
+            best = result if best is None or result[0] > best[0] else best
+            self._stage.advance(1)
+        assert best is not None
+        return _Assigner(best[1], _flat_index(best[1]))
 
-    def _two_levels(self, sample: Floats, num_clusters: int) -> _Assigner:
+    def two_levels(self, sample: Floats, num_clusters: int, num_cells: int) -> _Assigner:
         """Cells first, then clusters inside each, as many as its share of the sample: the cost grows with √clusters."""
-        num_cells = round(num_clusters**0.5)
         some = sample[sample_rows(len(sample), num_cells * 256, self._seed)]
-        cells = self._best_of_restarts(some, num_cells)
-        cell_of = _Assigner(cells, _flat_index(cells)).nearest(sample)
+        coarse = self.flat(some, num_cells)
+        cell_of = coarse.nearest(sample)
         sizes = np.bincount(cell_of, minlength=num_cells)
         shares = _shares(sizes, num_clusters)
         members = np.split(np.argsort(cell_of, kind="stable"), np.cumsum(sizes)[:-1])
@@ -112,10 +115,13 @@ class _Trainer:
                 return inside
             return _spherical(inside, int(shares[cell]), self._seed + cell, self._iterations)[1]
 
-        found = list(self._workers.map(run, range(num_cells)))
+        found = []
+        for inside in self._workers.map(run, range(num_cells)):
+            found.append(inside)
+            self._stage.advance(1)
         centroids = np.concatenate(found)
         owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
-        return _Assigner(centroids, _cell_index(cells, centroids, owner))
+        return _Assigner(centroids, _cell_index(coarse.centroids, centroids, owner))
 
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:

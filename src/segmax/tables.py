@@ -147,11 +147,17 @@ def term_arrays(terms: Iterable[str] | None, num_terms: int) -> Arrays:
 
 
 def _check_unique(values: list[Any], what: str, where: str) -> None:
+    try:
+        hashes = np.fromiter(map(hash, values), dtype=np.int64, count=len(values))
+    except TypeError:
+        number, value = next((n, v) for n, v in enumerate(values) if not isinstance(v, Hashable))
+        msg = f"expected {what}s to be strings or integers, got {type(value).__name__} at {where} {number}"
+        raise InputError(msg) from None
+    hashes.sort()
+    if not (hashes[1:] == hashes[:-1]).any():
+        return  # a dictionary of millions of ids would take more memory than the ids
     seen: dict[Any, int] = {}
     for number, value in enumerate(values):
-        if not isinstance(value, Hashable):
-            msg = f"expected {what}s to be strings or integers, got {type(value).__name__} at {where} {number}"
-            raise InputError(msg)
         first = seen.setdefault(value, number)
         if first != number:
             msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"
