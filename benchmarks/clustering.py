@@ -13,17 +13,18 @@ fastest of several passes, each pass through all indexes in turn, so that a busy
 from __future__ import annotations
 
 import argparse
+import contextlib
 import heapq
 import json
 import lzma
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import scipy.sparse as sp
@@ -34,7 +35,7 @@ from benchmarks import wiki
 from benchmarks.engine import recall
 from segmax import kmeans as km
 from segmax.cluster import DIMENSIONS, ClusterJob
-from segmax.config import DOCUMENT_ORDERS, SEGMENTATIONS, Segmentation
+from segmax.config import DOCUMENT_ORDERS, SEGMENTATIONS
 from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
 from segmax.params import SearchParams
@@ -123,18 +124,13 @@ def by_sparse(
 
 
 def by_parts(docs: sp.csr_matrix, num_clusters: int, seed: int, *, flat: bool, balance: bool) -> Labels:
-    """Run the steps of the default one by one: leave out the two levels, or the balancing."""
-    points = SparsePoints(projector(docs, seed), DIMENSIONS)
-    with Workers(1) as workers, one_thread():
-        sample = points.take(sample_rows(points.num_rows, num_clusters * km._SAMPLE_PER_CLUSTER, seed))
-        trainer = km._Trainer(seed, 1, _ITERATIONS, workers)
+    """Cluster as by default, but in one level, or with sizes as k-means leaves them."""
+    with contextlib.ExitStack() as changes:
         if flat:
-            centroids = trainer._best_of_restarts(sample, num_clusters)
-            assigner = km._Assigner(centroids, km._flat_index(centroids))
-        else:
-            assigner = trainer.train(sample, num_clusters)
-        labels = np.concatenate([assigner.nearest(points.batch(number)) for number in range(points.num_batches)])
-        return km._balanced(points, labels, assigner, num_clusters) if balance else labels
+            changes.enter_context(mock.patch.object(km, "_FLAT_CLUSTERS", num_clusters))
+        if not balance:
+            changes.enter_context(mock.patch.object(km, "_balanced", lambda points, labels, *_: labels))
+        return by_sparse(docs, num_clusters, seed)
 
 
 # --- ways: random sketches -------------------------------------------------------------------------------------------
@@ -532,7 +528,7 @@ def compare_orders(task: Task) -> list[Record]:
     return records
 
 
-def measure_segmentation(task: Task, labels: Labels, segmentation: Segmentation, seed: int) -> list[Record]:
+def measure_segmentation(task: Task, labels: Labels, segmentation: str, seed: int) -> list[Record]:
     """Search one segmentation exactly and with every μ."""
     records: list[Record] = []
     with task.build(labels, order="row", segmentation=segmentation, seed=seed) as index:
@@ -631,7 +627,7 @@ def mode_and_records(args: argparse.Namespace, task: Task) -> tuple[str, list[Re
 def load_text() -> str:
     """Return the machine and how busy it is."""
     load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
-    return f"{os.cpu_count()} cores, {segmax._core.simd_level()}, {platform.processor()}, load {load}"
+    return f"{os.cpu_count()} cores, {segmax._core.simd_level()}, load {load}"
 
 
 def main() -> None:

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <functional>
 #include <stdexcept>
 
 namespace segmax {
@@ -171,16 +170,21 @@ private:
         }
     }
 
-    /// The code at each of kSeedRanks in descending order; 0 where the list is shorter.
+    /// The code at each of kSeedRanks in descending order; 0 where the list is shorter. By counting: sorting even the
+    /// first thousand would take as long as all the rest.
     void find_seed_codes() {
-        std::vector<Code> largest;
+        constexpr std::size_t kNumCodes = std::size_t{1} << (8 * sizeof(Code));
+        std::vector<std::uint32_t> counts(kNumCodes);
         for (const TermState& term : terms_) {
             const auto codes = std::span(out_.posting_code).subspan(term.first_posting, term.num_filled_postings);
-            largest.resize(std::min<std::size_t>(codes.size(), kSeedRanks[kNumSeedRanks - 1]));
-            std::partial_sort_copy(codes.begin(), codes.end(), largest.begin(), largest.end(), std::greater<>());
+            for (const Code code : codes) ++counts[code];
+            std::size_t code = codes.empty() ? 0 : *std::max_element(codes.begin(), codes.end());
+            std::uint64_t seen = counts[code];
             for (const std::uint32_t rank : kSeedRanks) {
-                out_.term_seed_code.push_back(rank <= largest.size() ? largest[rank - 1] : Code{0});
+                while (seen < rank && code > 0) seen += counts[--code];
+                out_.term_seed_code.push_back(static_cast<Code>(code));
             }
+            for (const Code used : codes) counts[used] = 0;
         }
     }
 
