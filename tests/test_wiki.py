@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import lzma
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -15,9 +16,17 @@ import segmax
 pytestmark = pytest.mark.slow
 
 
+class Wiki(NamedTuple):
+    """Documents, queries, and the clusters that were found by dense embeddings, by their number."""
+
+    docs: sp.csr_matrix
+    queries: sp.csr_matrix
+    labels: dict[int, np.ndarray]
+
+
 @pytest.fixture(scope="module")
-def wiki() -> tuple[segmax.Index, sp.csr_matrix]:
-    """The collection with its given clusters, and the queries."""
+def vectors() -> Wiki:
+    """What lies beside the project."""
     from conftest import SHARED
 
     folder = SHARED / "data" / "wiki"
@@ -28,8 +37,17 @@ def wiki() -> tuple[segmax.Index, sp.csr_matrix]:
     assert spec.loader is not None
     read = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(read)
-    labels = np.frombuffer(lzma.decompress((folder / "labels-mx-768.u16.xz").read_bytes()), np.uint16)
-    return segmax.build(read.documents(), clusters=labels), read.queries()[0]
+    labels = {
+        m: np.frombuffer(lzma.decompress((folder / f"labels-mx-{m}.u16.xz").read_bytes()), np.uint16)
+        for m in (192, 768)
+    }
+    return Wiki(read.documents(), read.queries()[0], labels)
+
+
+@pytest.fixture(scope="module")
+def wiki(vectors: Wiki) -> tuple[segmax.Index, sp.csr_matrix]:
+    """The collection with its given clusters, and the queries."""
+    return segmax.build(vectors.docs, clusters=vectors.labels[768]), vectors.queries
 
 
 @pytest.mark.parametrize("k", [10, 1000])
@@ -69,3 +87,39 @@ def test_saved_and_mapped(wiki: tuple[segmax.Index, sp.csr_matrix], tmp_path: Pa
     index.save(tmp_path / "wiki")
     with segmax.open(tmp_path / "wiki", verify=True) as mapped:
         assert (mapped.search_batch(queries[:200]).rows == index.search_batch(queries[:200]).rows).all()
+
+
+def visited(index: segmax.Index, queries: sp.csr_matrix) -> tuple[float, float]:
+    """The shares of clusters, and of documents in them, whose MaxSBound reaches the final threshold at k = 10."""
+    sizes = index.cluster_sizes()
+    thresholds = index.search_batch(queries, k=10, params=segmax.Exhaustive()).scores[:, 9]
+    shares = []
+    for query, threshold in zip(queries, thresholds, strict=True):
+        reached = index.cluster_bounds(query).max_bound >= threshold
+        shares.append((reached.mean(), sizes[reached].sum() / sizes.sum()))
+    clusters, docs = np.mean(shares, axis=0)
+    return float(clusters), float(docs)
+
+
+@pytest.mark.parametrize("num_clusters", [192, 768])
+def test_sparse_clusters_are_as_good_as_those_of_dense_embeddings(vectors: Wiki, num_clusters: int) -> None:
+    """Sparse() visits at most a tenth more clusters and documents than the supplied labels; sizes are even."""
+    queries = vectors.queries[:100]
+    config = segmax.BuildConfig(num_clusters=num_clusters, order="row")
+    given = visited(segmax.build(vectors.docs, clusters=vectors.labels[num_clusters], config=config), queries)
+    index = segmax.build(vectors.docs, config=config)
+    assert index.num_clusters == num_clusters
+    assert index.cluster_sizes().max() <= 3 * index.num_docs / num_clusters
+    clusters, docs = visited(index, queries)
+    assert clusters <= 1.1 * given[0]
+    assert docs <= 1.1 * given[1]
+
+
+def test_bytes_per_posting(vectors: Wiki) -> None:
+    """At most 6.5 by default and 5.0 if compact, and both answer alike."""
+    plain = segmax.build(vectors.docs)
+    compact = segmax.build(vectors.docs, config=segmax.BuildConfig(compact=True))
+    assert plain.num_bytes <= 6.5 * plain.num_postings
+    assert compact.num_bytes <= 5.0 * compact.num_postings
+    queries = vectors.queries[:300]
+    assert (plain.search_batch(queries).rows == compact.search_batch(queries).rows).all()

@@ -19,8 +19,9 @@ _SAMPLE_PER_CLUSTER = 64
 _LEAST_SAMPLE_PER_CLUSTER = 16
 _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
-_LARGE = 2.0  # times the target: to be split
+_LARGE = 1.5  # times the target: to be split
 _TINY = 1 / 8  # times the target: to be dissolved
+_LARGEST = 2.0  # times the target, and split all the same if dissolved clusters made it grow
 
 
 def _one_thread_here() -> None:
@@ -234,7 +235,7 @@ def _dissolve(
 def _split(points: Points, labels: NDArray[np.int64], parts: NDArray[np.int64], target: float) -> NDArray[np.int64]:
     """Cut clusters into the planned parts, more where dissolved ones made them grow, and number all from 0."""
     sizes = np.bincount(labels, minlength=len(parts))
-    needed = np.ceil(sizes / (_LARGE * 1.4 * target)).astype(np.int64)  # below 3 times the target in any case
+    needed = np.ceil(sizes / (_LARGEST * target)).astype(np.int64)
     parts = np.maximum(parts, needed)
     first = np.concatenate([[0], np.cumsum(parts)])
     result = first[labels]
