@@ -213,7 +213,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, docs: sp.csr_matrix, monkey
         segmax.build(tmp_path / "docs.npz")
 
 
-def test_an_encrypted_or_repeated_member(tmp_path: Path, docs: sp.csr_matrix) -> None:
+def test_an_encrypted_file(tmp_path: Path, docs: sp.csr_matrix) -> None:
     """A member marked as encrypted cannot be read, and says so."""
     sp.save_npz(tmp_path / "docs.npz", docs, compressed=False)
     data = bytearray((tmp_path / "docs.npz").read_bytes())
@@ -254,10 +254,9 @@ def test_bad_weights_in_files_name_the_row(tmp_path: Path) -> None:
     ("columns", "ends", "message"),
     [
         ([0, 1, 2], [0, 2, 1], "an indptr that does not ascend from 0"),
-        ([0, 1, 2], [0, 2], "an indptr that does not ascend|indptr"),
+        ([0, 1, 2], [0, 2], "an indptr that does not ascend from 0"),
         ([0, 1, 2], [1, 2, 3], "an indptr that does not ascend from 0"),
         ([0, 1, 2], [0, 2, 4], "an indptr that does not ascend from 0"),
-        ([0, 1, 2], [0, 2, 2], "an indptr that does not ascend from 0"),
         ([0, 1, 3], [0, 2, 3], "expected column numbers from 0 to 2, got 3"),
         ([0, -1, 2], [0, 2, 3], "expected column numbers from 0 to 2, got -1"),
         ([0, 1], [0, 2, 3], "an indptr that does not ascend from 0"),
@@ -297,8 +296,7 @@ def test_bad_weights_name_the_row_of_the_collection(weight: float, row: int) -> 
     docs = sp.csr_matrix(np.ones((40_000, 2)))
     docs.data[2 * row + 1] = weight
     sizes = [1_000, 0, 20_000, 19_000]
-    starts = np.cumsum([0, *sizes])
-    batches = [docs[start:stop] for start, stop in zip(starts[:-1], starts[1:], strict=True)]
+    batches = [docs[stop - size : stop] for size, stop in zip(sizes, np.cumsum(sizes), strict=True)]
     for vectors in (docs, iter(batches)):
         with pytest.raises(segmax.InputError) as error:
             segmax.build(vectors)
@@ -434,7 +432,7 @@ def test_as_many_clusters_as_documents(rng: np.random.Generator, clusters: int) 
     docs = random_docs(rng, 40, 30, 5.0)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=clusters))
     assert index.cluster_sizes().tolist() == [1] * 40
-    query = {term: 1 for term in range(30)}
+    query = dict.fromkeys(range(30), 1)
     expected = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1)).search(query, k=40)
     assert list(index.search(query, k=40)) == list(expected)
 

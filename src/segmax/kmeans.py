@@ -5,6 +5,7 @@ FAISS runs one thread in every call; our own threads run several calls, each on 
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,6 @@ _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
 _LARGE = 1.5  # times the target: to be split
 _TINY = 1 / 8  # times the target: to be dissolved
-_LARGEST = 2.0  # times the target, and split all the same if dissolved clusters made it grow
 
 
 def _one_thread_here() -> None:
@@ -183,39 +183,47 @@ def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> A
 
 
 def _balanced(points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int) -> NDArray[np.int64]:
-    """Split large clusters and dissolve tiny ones, until sizes are near the target and the number is right.
+    """Dissolve tiny clusters and split large ones, so that sizes are near the target and the number is right.
 
     A bound holds for a whole cluster: a large one is visited for few of its documents, and a tiny one costs as much to
     bound as any other.
     """
-    target = max(1.0, points.num_rows / num_clusters)
     sizes = np.bincount(labels, minlength=len(assigner.centroids))
-    parts, dissolved = _plan(sizes, target, num_clusters)
+    dissolved = _to_dissolve(sizes, num_clusters)
     labels = _dissolve(points, labels, assigner.centroids, dissolved)
-    return _split(points, labels, parts, target)
+    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters)
 
 
-def _plan(sizes: NDArray[np.int64], target: float, num_clusters: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Say into how many parts each cluster is cut, and which ones are dissolved."""
-    dissolved = sizes < target * _TINY
-    if dissolved.all():
-        dissolved[np.argmax(sizes)] = False
+def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool_]:
+    """Mark tiny clusters, and as many more of the smallest as make room for the parts that large ones fall into."""
+    target = sizes.sum() / num_clusters
+    dissolved: NDArray[np.bool_] = sizes < max(1.0, target * _TINY)
     by_size = np.argsort(sizes, kind="stable")
-    while True:
-        parts = np.where(dissolved, 0, 1)
-        ratio = np.where(dissolved, 0, sizes).astype(np.float64)
-        while parts.sum() < num_clusters or ratio.max() > _LARGE * target:
-            largest = int(np.argmax(ratio))
-            if parts[largest] >= sizes[largest]:
-                break
-            parts[largest] += 1
-            ratio[largest] = sizes[largest] / parts[largest]
-        too_many = int(parts.sum()) - num_clusters
-        whole = by_size[(parts == 1)[by_size]]
-        if too_many <= 0 or len(whole) <= 1:
-            return parts, dissolved
-        # What was split more often than clusters were tiny: the smallest others make room.
-        dissolved[whole[: min(too_many, len(whole) - 1)]] = True
+    count = int(dissolved.sum())
+    # Dissolving one more gives one part more; it pays while a cluster with all parts so far is still too large.
+    while count < len(sizes) - 1:
+        kept = np.delete(sizes, by_size[:count])
+        parts = _parts(kept, num_clusters)
+        if (kept / parts).max() <= _LARGE * target or parts.sum() < num_clusters:
+            break
+        count += max(1, int((np.ceil(kept / (_LARGE * target)) - parts).clip(0).sum()))
+    dissolved[by_size[: min(count, len(sizes) - 1)]] = True
+    return dissolved
+
+
+def _parts(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Cut clusters into so many parts in all, the largest part first, and none into more parts than documents."""
+    parts = (sizes > 0).astype(np.int64)
+    waiting = [(-int(size), number) for number, size in enumerate(sizes) if size > 1]
+    heapq.heapify(waiting)
+    for _ in range(total - int(parts.sum())):
+        if not waiting:
+            break
+        _, number = heapq.heappop(waiting)
+        parts[number] += 1
+        if parts[number] < sizes[number]:
+            heapq.heappush(waiting, (-sizes[number] / parts[number], number))
+    return parts
 
 
 def _dissolve(
@@ -232,17 +240,14 @@ def _dissolve(
     return labels
 
 
-def _split(points: Points, labels: NDArray[np.int64], parts: NDArray[np.int64], target: float) -> NDArray[np.int64]:
-    """Cut clusters into the planned parts, more where dissolved ones made them grow, and number all from 0."""
-    sizes = np.bincount(labels, minlength=len(parts))
-    needed = np.ceil(sizes / (_LARGEST * target)).astype(np.int64)
-    parts = np.maximum(parts, needed)
-    first = np.concatenate([[0], np.cumsum(parts)])
+def _split(points: Points, labels: NDArray[np.int64], sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.int64]:
+    """Cut the largest clusters so that there are as many as asked for, and number all from 0."""
+    parts = _parts(sizes, num_clusters)
+    first = np.cumsum(parts) - parts
     result = first[labels]
-    cut = np.flatnonzero(parts > 1)
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(sizes)
-    for cluster in cut:
+    for cluster in np.flatnonzero(parts > 1):
         rows = order[ends[cluster] - sizes[cluster] : ends[cluster]]
         result[rows] += _bisected(points.take(rows), int(parts[cluster]))
     return result
