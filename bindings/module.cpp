@@ -3,6 +3,9 @@
 #include <nanobind/stl/string.h>
 
 #include <string>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
@@ -17,6 +20,14 @@ NB_MODULE(_core, module) {
     module.def(
         "simd_level", [] { return std::string(segmax::simd_level_name(segmax::simd_level())); },
         "The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.");
+    module.def(
+        "release_memory",
+        [] {
+#ifdef __GLIBC__
+            malloc_trim(0);
+#endif
+        },
+        nb::call_guard<nb::gil_scoped_release>(), "Give memory that was freed back to the system.");
     module.attr("BLOCK_DOCS") = segmax::kBlockDocs;
     module.attr("NO_ROW") = segmax::kNoRow;
     segmax::bindings::register_build(module);

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -141,10 +143,10 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     return Cases(tmp_path_factory.mktemp("cases"))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize("threads", [2, 4])
 @pytest.mark.parametrize("case", CASES)
 def test_the_number_of_threads_changes_no_byte(cases: Cases, case: str, threads: int) -> None:
-    """Same documents, same seed: all files are the same for any number of threads, and when built again."""
+    """Same documents, same seed: all files are those that one thread writes."""
     assert differing(cases.build(case, cases.docs(case), threads=threads), cases.expected(case)) == []
 
 
@@ -210,8 +212,13 @@ FORMS: dict[str, Callable[[sp.csr_matrix, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("case", ["whole numbers", "pruned"])
+@pytest.mark.parametrize(
+    ("case", "form"),
+    [
+        *(("whole numbers", form) for form in FORMS),
+        *(("pruned", form) for form in ("batches of 7,777", "of_many_kinds", "several_files")),
+    ],
+)
 def test_the_form_of_the_input_changes_no_byte(cases: Cases, tmp_path: Path, case: str, form: str) -> None:
     """A matrix, batches of any size and kind, files: all files of the index are the same."""
     vectors = FORMS[form](cases.docs(case), tmp_path)
@@ -280,8 +287,17 @@ class Seen:
             self.steps[progress.stage] += 1
 
 
-@pytest.mark.parametrize("available", [1 << 15, 1 << 19])
-@pytest.mark.parametrize("case", ["labels", "whole numbers", "two levels of clusters", "pruned", "dense"])
+@pytest.mark.parametrize(
+    ("case", "available"),
+    [
+        ("labels", 1 << 15),
+        ("labels", 1 << 19),
+        ("whole numbers", 1 << 19),
+        ("two levels of clusters", 1 << 15),
+        ("pruned", 1 << 16),
+        ("dense", 1 << 15),
+    ],
+)
 def test_spilling_changes_no_byte(
     cases: Cases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str, available: int
 ) -> None:
@@ -292,7 +308,7 @@ def test_spilling_changes_no_byte(
     built = cases.build(case, cases.docs(case), scratch=tmp_path, threads=2, progress=seen.told)
     assert seen.files["segmax.spool"] > 0
     assert seen.files["segmax.assemble"] > 0
-    assert seen.steps["group"] > 2 or available > 1 << 15
+    assert seen.steps["group"] > 2
     assert seen.steps["write"] > 4
     assert list(tmp_path.iterdir()) == []
     assert differing(built, expected) == []
@@ -306,10 +322,8 @@ def test_nothing_is_spilled_without_need(cases: Cases, monkeypatch: pytest.Monke
     assert seen.steps["group"] == 2  # one range, and the end
 
 
-@pytest.mark.parametrize("limit", [memory.LEAST_LIMIT, "1GiB", None])
-def test_the_memory_limit_changes_no_byte(
-    cases: Cases, monkeypatch: pytest.MonkeyPatch, limit: int | str | None
-) -> None:
+@pytest.mark.parametrize("limit", [memory.LEAST_LIMIT, "1GiB"])
+def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.MonkeyPatch, limit: int | str) -> None:
     """The index does not depend on how much memory it may take, nor on how much is in use already."""
     case = "two levels of clusters"
     if limit == memory.LEAST_LIMIT:
@@ -330,7 +344,6 @@ def test_a_full_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An error of write(2) while documents are spilled, likewise."""
-    import errno
 
     class Full:
         def __init__(self, file: Any) -> None:
@@ -343,8 +356,8 @@ def test_a_disk_that_fills_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             return getattr(self._file, name)
 
     monkeypatch.setattr(memory.MemoryLimit, "available", lambda _: 1)
-    make = spool.tempfile.TemporaryFile
-    monkeypatch.setattr(spool.tempfile, "TemporaryFile", lambda **options: Full(make(**options)))
+    make = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **options: Full(make(**options)))
     with pytest.raises(segmax.WriteError, match="No space left on device"):
         segmax.build(random_docs(np.random.default_rng(0), 50, 9), path=tmp_path / "x")
     assert list(tmp_path.iterdir()) == []
@@ -475,8 +488,7 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
     return rng.permutation(labels)
 
 
-@pytest.mark.parametrize("order", ["similarity", "row"])
-@pytest.mark.parametrize("compact", [False, True])
+@pytest.mark.parametrize(("order", "compact"), [("similarity", False), ("row", True)])
 @pytest.mark.parametrize(
     ("num_docs", "sizes", "num_terms", "num_segments", "bits"),
     [
@@ -639,7 +651,7 @@ STAGES = ["read", "prune", "code", "cluster", "assign", "group", "order", "write
 def small_build(path: Path, scratch: Path | None, progress: Any, **options: Any) -> segmax.Index:
     """A build that goes through all stages, in several batches."""
     docs, _ = topic_docs(np.random.default_rng(3), 600, 6)
-    config = segmax.BuildConfig(num_clusters=5, pruning=segmax.MaxPostings(count=90))
+    config = segmax.BuildConfig(num_clusters=5, pruning=(segmax.MaxPostings(count=90),))
     return segmax.build(
         in_batches(docs, [200]), path=path, scratch=scratch, progress=progress, config=config, threads=2, **options
     )
@@ -710,7 +722,7 @@ def test_labels_that_do_not_fit_leave_nothing(tmp_path: Path) -> None:
     docs = random_docs(np.random.default_rng(0), 30, 9)
     for options in ({"clusters": [0]}, {"segments": [0]}, {"ids": ["a"]}, {"terms": ["a"]}):
         with pytest.raises(segmax.InputError):
-            segmax.build(docs, path=tmp_path / "index", **options)  # type: ignore[arg-type]
+            segmax.build(docs, path=tmp_path / "index", **options)
     with pytest.raises(segmax.InputError):
         segmax.build(docs, path=tmp_path / "index", clusters=segmax.Dense(np.ones((29, 4))))
     assert list(tmp_path.iterdir()) == []
@@ -775,7 +787,7 @@ def test_sigint_ends_a_program(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("stage", ["prune", "assign", "write"])
+@pytest.mark.parametrize("stage", ["prune", "write"])
 def test_sigkill_leaves_no_scratch_file(tmp_path: Path, stage: str) -> None:
     """Scratch files have no name. What is left of the index itself is no index, and in nobody's way."""
     done = run(SIGNALLED, tmp_path, "SIGKILL", stage)
@@ -855,12 +867,12 @@ def check_memory(path: Path, limit: str, num_docs: int, num_terms: int, threads:
 
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_small_limit_holds(tmp_path: Path, threads: int) -> None:
-    """The least limit, with a collection of which a third would fit."""
+    """The least limit, for any number of threads."""
     check_memory(tmp_path, "256MiB", 60_000, 120, threads)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("threads", [1, 2, 4, 8])
+@pytest.mark.parametrize("threads", [2, 8])
 @pytest.mark.parametrize(
     ("num_docs", "num_terms", "pruned"), [(400_000, 120, False), (120_000, 400, False), (400_000, 120, True)]
 )
@@ -987,29 +999,33 @@ def test_bars_end_with_an_error(capfd: pytest.CaptureFixture[str]) -> None:
 # --- pruning ---------------------------------------------------------------------------------------------------------
 
 
+CAPS = (segmax.TopTerms(count=5), segmax.MaxPostings(count=100), segmax.DocThreshold(threshold=3))
+
+
 @pytest.mark.parametrize(
-    "steps",
+    ("kind", "steps"),
     [
-        (segmax.DocThreshold(threshold=3),),
-        (segmax.MassShare(share=0.8),),
-        (segmax.TopTerms(count=4),),
-        (segmax.MaxPostings(count=100),),
-        (segmax.TopTerms(count=5), segmax.MaxPostings(count=100), segmax.DocThreshold(threshold=3)),
-        (segmax.MaxPostings(count=200), segmax.TopTerms(count=4), segmax.MaxPostings(count=50)),
-        PRUNING,
+        ("whole numbers", (segmax.DocThreshold(threshold=3),)),
+        ("floats", (segmax.MassShare(share=0.8),)),
+        ("floats", (segmax.TopTerms(count=4),)),
+        ("whole numbers", (segmax.MaxPostings(count=100),)),
+        ("whole numbers", CAPS),
+        ("floats", CAPS),
+        ("floats", (segmax.MaxPostings(count=200), segmax.TopTerms(count=4), segmax.MaxPostings(count=50))),
+        ("floats", PRUNING),
+        ("whole numbers once pruned", CAPS[::2]),
+        ("whole numbers once pruned", CAPS),
     ],
-    ids=lambda steps: "+".join(step.step for step in steps),
+    ids=lambda value: value if isinstance(value, str) else "+".join(step.step for step in value),
 )
-@pytest.mark.parametrize("kind", ["whole numbers", "floats", "whole numbers once pruned"])
 def test_pruning_is_applied(steps: tuple[Any, ...], kind: str, tmp_path: Path) -> None:
     """Building with steps is building from documents pruned by hand; only the configuration tells them apart."""
-    docs, _ = topic_docs(np.random.default_rng(4), 20_000, 20)
+    docs, _ = topic_docs(np.random.default_rng(4), 17_000, 20)
     docs = docs.astype(np.float64)
     if kind == "floats":
         docs.data *= np.random.default_rng(5).lognormal(size=docs.nnz)
     elif kind == "whole numbers once pruned":
         docs.data[docs.data < 3] -= 0.5
-        steps = (*steps, segmax.MaxPostings(count=10**6), segmax.DocThreshold(threshold=3))
     if any(isinstance(step, segmax.MaxPostings) for step in steps):
         parts = [matrix_to_csr(docs[:9_000]), matrix_to_csr(docs[9_000:])]
         by_hand = sp.vstack([as_matrix(part) for part in prune_batches(steps, lambda: parts, docs.shape[1])()])
@@ -1057,7 +1073,7 @@ def test_query_thresholds_are_applied_by_the_index(rng: np.random.Generator, tmp
 
 def test_every_document_may_be_pruned_away() -> None:
     """An index without a posting is an index; its documents are never found."""
-    config = segmax.BuildConfig(pruning=segmax.DocThreshold(threshold=100), num_clusters=3)
+    config = segmax.BuildConfig(pruning=(segmax.DocThreshold(threshold=100),), num_clusters=3)
     index = segmax.build(sp.csr_matrix(np.ones((20, 4))), config=config)
     assert (index.num_docs, index.num_postings, index.num_clusters) == (20, 0, 3)
     assert len(index.search({1: 1.0})) == 0
@@ -1086,7 +1102,9 @@ def test_compact_is_smaller_and_as_exact(rng: np.random.Generator) -> None:
 def test_results_are_those_of_the_slow_search(rng: np.random.Generator) -> None:
     """From end to end: a stream, pruned and compact, found by k-means, against a loop over the documents."""
     docs, _ = topic_docs(rng, 3_000, 20)
-    config = segmax.BuildConfig(num_clusters=11, pruning=segmax.TopTerms(count=5), compact=True, segmentation="kmeans")
+    config = segmax.BuildConfig(
+        num_clusters=11, pruning=(segmax.TopTerms(count=5),), compact=True, segmentation="kmeans"
+    )
     index = segmax.build(in_batches(docs, [999]), config=config)
     pruned = as_matrix(prune_rows(config.pruning, matrix_to_csr(docs)))
     for _ in range(5):

@@ -424,7 +424,7 @@ def test_what_they_look_like() -> None:
 # --- inside ----------------------------------------------------------------------------------------------------------
 
 
-def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """How much memory is free when k-means begins changes no label."""
     vectors = np.random.default_rng(0).normal(size=(4_000, 16)).astype(np.float32)
     found = []
@@ -433,7 +433,7 @@ def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch) -> N
         with one_thread(), Workers(2) as workers, reporter(progress=False) as told:
             points = DensePoints(vectors, None, compress=False, seed=0)
             limit = memory.MemoryLimit(None)
-            options: dict[str, Any] = {"seed": 0, "restarts": 1, "iterations": 4, "limit": limit}
+            options: dict[str, Any] = {"seed": 0, "restarts": 1, "iterations": 4, "limit": limit, "scratch": tmp_path}
             found.append(kmeans.kmeans(points, 20, workers=workers, told=told, **options))
     assert (found[0] == found[2]).all()
     assert (found[1] == found[2]).all()

@@ -205,8 +205,12 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, docs: sp.csr_matrix, monkey
     """What the system says about a file is an InputError with the name of the file."""
     sp.save_npz(tmp_path / "docs.npz", docs)
 
-    def refuse(*_: object, **__: object) -> None:
-        raise PermissionError(13, "Permission denied")
+    real = io.open
+
+    def refuse(file: Any, *arguments: Any, **options: Any) -> Any:
+        if str(file).endswith("docs.npz"):
+            raise PermissionError(13, "Permission denied")
+        return real(file, *arguments, **options)
 
     monkeypatch.setattr(io, "open", refuse)
     with pytest.raises(segmax.InputError, match=r"docs\.npz.*Permission denied"):

@@ -16,6 +16,9 @@ def simd_level() -> str:
     The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.
     """
 
+def release_memory() -> None:
+    """Give memory that was freed back to the system."""
+
 BLOCK_DOCS: int = 16
 
 NO_ROW: int = 4294967295

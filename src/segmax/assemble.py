@@ -5,6 +5,7 @@ What is too large for memory goes through scratch files and is made in ranges; t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -56,9 +57,9 @@ def group_by_cluster(
     bytes_per_posting = sum(dtype.itemsize for dtype in types)
     room = max(1, limit.available() // 3 // bytes_per_posting)  # a range is made while the one before it lives
     mapped = int(indptr[-1]) > room
-    files = [ScratchFile(folder) for _ in types] if mapped else []
     terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)
-    with reporter.stage("group", len(rows), "documents") as stage:
+    with contextlib.ExitStack() as stack, reporter.stage("group", len(rows), "documents") as stage:
+        files = [stack.enter_context(ScratchFile(folder)) for _ in types] if mapped else []
         for begin, end in _ranges(indptr, room):
             if mapped:
                 terms, codes = (np.empty(int(indptr[end] - indptr[begin]), dtype) for dtype in types)
@@ -66,14 +67,17 @@ def group_by_cluster(
             for file, array in zip(files, (terms, codes), strict=mapped):
                 file.write(array)
             stage.advance(end - begin)
-    if mapped:
-        (terms,), (codes,) = (file.mapped([(dtype, int(indptr[-1]))]) for file, dtype in zip(files, types, strict=True))
+        if mapped:
+            total = int(indptr[-1])
+            terms, codes = (file.mapped([(dtype, total)])[0] for file, dtype in zip(files, types, strict=True))
     return Grouped(Csr(indptr, terms, codes, spool.num_columns), rows, cluster_first, mapped)
 
 
 def _ranges(offsets: NDArray[Any], size: int) -> Iterator[tuple[int, int]]:
     """Cut entries, entry i from offsets[i] to offsets[i + 1], into ranges of at most `size`, or one entry."""
     begin, count = 0, len(offsets) - 1
+    if count == 0:
+        yield 0, 0  # so that what is made range by range is there, if empty
     while begin < count:
         end = int(np.searchsorted(offsets, int(offsets[begin]) + size, side="right")) - 1
         end = min(max(end, begin + 1), count)
@@ -128,12 +132,11 @@ def order_by_similarity(
 
 def _with_cuts(cluster_first: NDArray[np.uint32]) -> NDArray[np.int64]:
     """Return where clusters start, and pieces of giant ones: memory for ordering stays bounded."""
-    cuts = np.arange(0, int(cluster_first[-1]), _ORDER_MOST_DOCS)
     starts = cluster_first.astype(np.int64)
-    # Cuts counted from the start of their cluster, so that a piece is a whole number of blocks.
-    owner = np.searchsorted(starts, cuts, side="right") - 1
-    aligned = starts[owner] + (cuts - starts[owner]) // _ORDER_MOST_DOCS * _ORDER_MOST_DOCS
-    return np.unique(np.concatenate([starts, aligned]))
+    giants = np.flatnonzero(np.diff(starts) > _ORDER_MOST_DOCS)
+    # Pieces are counted from the start of their cluster, so that each is a whole number of blocks.
+    cuts = [np.arange(starts[giant], starts[giant + 1], _ORDER_MOST_DOCS) for giant in giants]
+    return np.unique(np.concatenate([starts, *cuts]))
 
 
 def write_arrays(

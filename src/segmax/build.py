@@ -24,11 +24,12 @@ from segmax.progress import ProgressOption, Reporter, reporter
 from segmax.pruning import MaxPostings, Step, prune_batches, prune_rows
 from segmax.quantize import Quantizer
 from segmax.segments import checked_segments, independent_segments, kmeans_segments, random_segments
-from segmax.spool import Spool
+from segmax.spool import Spool, narrowest
 from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_target
 from segmax.tables import id_arrays, term_arrays
 
 _MAX_DOCS = 2**32 - 2**17  # rows and padded positions are 32 bits wide
+_BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
 
 
 def build(
@@ -102,7 +103,8 @@ def build(
     folder = _scratch_folder(scratch, target)
     representation = _representation(clusters)
     source = open_source(vectors)
-    with Workers(num_threads(threads)) as workers, reporter(progress) as told:
+    num_workers = min(num_threads(threads), max(1, limit.available() // _BYTES_PER_THREAD))
+    with Workers(num_workers) as workers, reporter(progress) as told:
         builder = _Builder(config, limit, folder, workers, told)
         spool = builder.read(source)
         tables = {**id_arrays(ids, spool.num_rows), **term_arrays(terms, spool.num_columns)}
@@ -154,7 +156,8 @@ class _Builder:
         with self._told.stage("read", source.num_docs, "documents") as stage:
             for docs in source.batches:
                 if spool is None:
-                    spool = Spool(docs.num_columns, self._limit.available() // 3, self._folder)
+                    room = self._limit.available() - self._workers.threads * _BYTES_PER_THREAD
+                    spool = Spool(docs.num_columns, max(0, room) // 3, self._folder)
                 spool.append(prune_rows(steps, docs))
                 stage.advance(docs.num_rows)
                 if spool.num_rows > _MAX_DOCS:
@@ -172,7 +175,7 @@ class _Builder:
         pruned = prune_batches(steps, lambda: spool, spool.num_columns, max_values)
         with self._told.stage("prune", spool.num_rows, "documents") as stage:
             for number, docs in enumerate(pruned()):
-                spool.replace(number, docs)
+                spool.replace(number, docs._replace(values=narrowest(docs.values)))
                 stage.advance(docs.num_rows)
 
     def code(self, spool: Spool) -> None:
@@ -200,6 +203,7 @@ class _Builder:
             num_clusters=self._config.clusters_for(spool.num_rows),
             seed=self._config.seed,
             limit=self._limit,
+            scratch=self._folder,
             workers=self._workers,
             told=self._told,
         )

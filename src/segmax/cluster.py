@@ -34,6 +34,7 @@ class ClusterJob:
     num_clusters: int
     seed: int
     limit: MemoryLimit
+    scratch: Path
     workers: Workers
     told: Reporter
 
@@ -61,6 +62,7 @@ def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iter
             restarts=restarts,
             iterations=iterations,
             limit=job.limit,
+            scratch=job.scratch,
             workers=job.workers,
             told=job.told,
         )
@@ -90,8 +92,8 @@ class Sparse(Representation):
     iterations: int = 10
 
     def __post_init__(self) -> None:
-        for name in ("dimensions", "restarts", "iterations"):
-            checked_int(name, getattr(self, name), 1)
+        for name in ("dimensions", "restarts", "iterations"):  # as int, so that numpy numbers can be stored
+            object.__setattr__(self, name, checked_int(name, getattr(self, name), 1))
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
@@ -134,10 +136,10 @@ class Dense(Representation):
     ) -> None:
         self.vectors = _dense_array(vectors)
         self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1)
-        if bits not in (None, 8):
+        if bits is not None and (isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or bits != 8):
             msg = f"expected bits to be None or 8, got {bits!r}"
             raise ConfigError(msg)
-        self.bits = bits
+        self.bits = None if bits is None else 8
         self.restarts = checked_int("restarts", restarts, 1)
         self.iterations = checked_int("iterations", iterations, 1)
 
@@ -163,11 +165,15 @@ def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
     if isinstance(vectors, (str, os.PathLike)):
         try:
             array: NDArray[Any] = np.load(Path(vectors), mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, EOFError) as error:
             msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
             raise InputError(msg) from error
     else:
-        array = np.asanyarray(vectors)
+        try:
+            array = np.asanyarray(vectors)
+        except ValueError as error:
+            msg = f"expected dense vectors of one length ({error})"
+            raise InputError(msg) from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
         msg = f"expected dense vectors of shape (documents, dimensions), got {getattr(array, 'shape', type(array))}"
         raise InputError(msg)

@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 
 from segmax.errors import InputError
 from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
-from segmax.spool import PART_DOCS, slice_rows
+from segmax.spool import PART_DOCS, PART_POSTINGS, slice_rows
+
+_MAX_COLUMNS = 2**28  # tables of a few hundred bytes per column are held in memory
 
 #: What zipfile and numpy raise about damaged files.
-_UNREADABLE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, NotImplementedError)
+_UNREADABLE = (zipfile.BadZipFile, zlib.error, KeyError, ValueError, EOFError, OSError, RuntimeError)
 
 
 class Source(NamedTuple):
@@ -55,10 +57,16 @@ def _checked(batches: Iterable[Csr]) -> Iterator[Csr]:
             msg = f"expected {num_columns} columns in every batch, got {batch.num_columns} in batch {number}"
             raise InputError(msg)
         num_columns = batch.num_columns
-        for first in range(0, batch.num_rows, PART_DOCS):
-            part = slice_rows(batch, first, min(first + PART_DOCS, batch.num_rows))
-            yield canonical(part, row)
-            row += part.num_rows
+        if num_columns > _MAX_COLUMNS:
+            msg = f"expected at most {_MAX_COLUMNS:,} columns, got {num_columns:,}; number the terms that occur"
+            raise InputError(msg)
+        first = 0
+        while first < batch.num_rows:
+            fitting = int(np.searchsorted(batch.indptr, batch.indptr[first] + PART_POSTINGS, side="right")) - 1
+            last = min(max(fitting, first + 1), first + PART_DOCS, batch.num_rows)
+            yield canonical(slice_rows(batch, first, last), row)
+            row += last - first
+            first = last
     if num_columns is None or row == 0:
         msg = "expected at least one document, got an empty collection"
         raise InputError(msg)
@@ -94,7 +102,7 @@ class NpzFile:
         layout = _small_array(archive, "format.npy").item()
         self.format = layout.decode() if isinstance(layout, bytes) else str(layout)
         shape = _small_array(archive, "shape.npy")
-        if shape.shape != (2,):
+        if shape.shape != (2,) or shape.dtype.kind not in "iu":
             raise self._wrong(f"expected a matrix of two dimensions, got shape {shape.tolist()}")
         self.num_rows, self.num_columns = (int(n) for n in shape)
 
@@ -160,10 +168,14 @@ class _ArrayStream:
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._file: IO[bytes] = archive.open(name)
-        shape, self.dtype = _header(self._file)
-        if len(shape) != 1:
-            msg = f"{name} has {len(shape)} dimensions instead of one"
-            raise ValueError(msg)
+        try:
+            shape, self.dtype = _header(self._file)
+            if len(shape) != 1:
+                msg = f"{name} has {len(shape)} dimensions instead of one"
+                raise ValueError(msg)
+        except BaseException:
+            self._file.close()
+            raise
         self.length = self.left = shape[0]
 
     def read(self, count: int) -> NDArray[Any]:

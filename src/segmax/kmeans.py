@@ -6,6 +6,7 @@ FAISS runs one thread in every call; our own threads run several calls, each on 
 from __future__ import annotations
 
 import heapq
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,9 @@ from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
 from segmax.points import Floats, Points, normalized, sample_rows
 from segmax.progress import Reporter, Stage
+from segmax.spool import PART_DOCS, ScratchFile
 
 _SAMPLE_PER_CLUSTER = 64
-_LEAST_SAMPLE_PER_CLUSTER = 16
 _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
 _LARGE = 1.5  # times the target: to be split
@@ -39,6 +40,7 @@ def kmeans(
     restarts: int,
     iterations: int,
     limit: MemoryLimit,
+    scratch: Path,
     workers: Workers,
     told: Reporter,
 ) -> NDArray[np.int64]:
@@ -46,12 +48,9 @@ def kmeans(
 
     Call it inside `points.one_thread`.
     """
-    dims = points.batch(0).shape[1]
-    room = max(1, limit.available() // 4 // (dims * 4))
-    per_cluster = max(_LEAST_SAMPLE_PER_CLUSTER, min(_SAMPLE_PER_CLUSTER, room // num_clusters))
     num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
     with told.stage("cluster", restarts + num_cells, "runs") as stage:
-        sample = points.take(sample_rows(points.num_rows, num_clusters * per_cluster, seed))
+        sample = _sample(points, num_clusters * _SAMPLE_PER_CLUSTER, seed, limit, scratch)
         trainer = _Trainer(seed, restarts, iterations, workers, stage)
         assigner = (
             trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
@@ -65,6 +64,20 @@ def kmeans(
             at += len(part)
             stage.advance(len(part))
     return _balanced(points, labels, assigner, num_clusters)
+
+
+def _sample(points: Points, count: int, seed: int, limit: MemoryLimit, scratch: Path) -> Floats:
+    """Return some points to train on, in a file if memory is short: which ones must not depend on that."""
+    rows = sample_rows(points.num_rows, count, seed)
+    first = points.take(rows[:PART_DOCS])
+    dims = first.shape[1]
+    if len(rows) * dims * 4 <= limit.available() // 4:
+        return np.concatenate([first, points.take(rows[PART_DOCS:])])
+    with ScratchFile(scratch) as file:
+        file.write(first)
+        for start in range(PART_DOCS, len(rows), PART_DOCS):
+            file.write(points.take(rows[start : start + PART_DOCS]))
+        return file.mapped([(np.float32, len(rows) * dims)])[0].reshape(-1, dims)
 
 
 class _Assigner:

@@ -6,6 +6,7 @@ import os
 import re
 from pathlib import Path
 
+from segmax import _core
 from segmax.errors import ConfigError
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
@@ -65,4 +66,5 @@ class MemoryLimit:
 
     def available(self) -> int:
         """Return how many bytes may still be taken; at least a little, so that work goes on in small steps."""
+        _core.release_memory()  # or freed memory counts
         return max(self.limit - anonymous_memory(), LEAST_LIMIT // 8)

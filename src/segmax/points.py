@@ -249,18 +249,22 @@ class DensePoints:
         return np.concatenate(pieces)
 
     def _read(self, rows: Any) -> Floats:
-        points = np.asarray(self._vectors[rows], dtype=np.float32)
+        """Return some rows scaled to unit length, however large or small they are."""
+        with np.errstate(over="ignore"):
+            points = np.array(self._vectors[rows], dtype=np.float32, order="C")
         if not np.isfinite(points).all():
             at = int(np.argmin(np.isfinite(points).all(axis=1)))
             row = rows.start + at if isinstance(rows, slice) else int(rows[at])
             msg = f"expected finite dense vectors, got NaN or infinity in row {row}"
             raise InputError(msg)
+        lengths = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float64))[:, None]
+        np.divide(points, lengths, out=points, where=lengths > 0, casting="same_kind")
         return points
 
     def _reduced(self, points: Floats) -> Floats:
-        if self._projection is not None and self._mean is not None:
-            points = np.asarray((points - self._mean) @ self._projection, dtype=np.float32)
-        return normalized(np.array(points, dtype=np.float32, order="C"))
+        if self._projection is None or self._mean is None:
+            return points
+        return normalized(np.ascontiguousarray((points - self._mean) @ self._projection, dtype=np.float32))
 
     def _coded(self, points: Floats) -> Floats:
         if self._codec is None:

@@ -131,7 +131,7 @@ def reporter(progress: ProgressOption) -> Iterator[Reporter]:
     """Return whom to tell: None shows bars if standard error is a terminal, True always, False never."""
     if callable(progress):
         yield _Callback(progress)
-    elif progress not in (None, True, False):
+    elif progress is not None and not isinstance(progress, bool):
         msg = f"expected progress to be None, True, False or a function, got {progress!r}"
         raise ConfigError(msg)
     elif progress or (progress is None and sys.stderr.isatty()):

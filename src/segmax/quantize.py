@@ -18,6 +18,7 @@ from segmax.parallel import Workers
 from segmax.sparse import Csr
 
 _FEW_POSTINGS = 16
+_PIECE = 1 << 17
 
 
 class CodedPart(NamedTuple):
@@ -69,17 +70,30 @@ class Quantizer:
     def _coded(self, part: Csr) -> CodedPart:
         if self.keeps_values:
             return CodedPart(part._replace(values=part.values.astype(self._dtype, copy=False)), 0.0, 0.0)
-        weights = part.values.astype(np.float64)
-        step = self.scale[part.indices]
-        nearest = np.clip(np.rint(weights / step), 1, self._levels)
-        error = float(np.abs(weights - nearest * step).sum())
-        return CodedPart(part._replace(values=nearest.astype(self._dtype)), error, float(weights.sum()))
+        codes = np.empty(len(part.values), dtype=self._dtype)
+        error = mass = 0.0
+        for piece in _pieces(part):
+            weights = part.values[piece].astype(np.float64)
+            step = self.scale[part.indices[piece]]
+            nearest = np.clip(np.rint(weights / step), 1, self._levels)
+            codes[piece] = nearest
+            error += float(np.abs(weights - nearest * step).sum())
+            mass += float(weights.sum())
+        return CodedPart(part._replace(values=codes), error, mass)
+
+
+def _pieces(part: Csr) -> Iterator[slice]:
+    """Cut the postings of a part: arithmetic in 64 bits takes many times the memory of the part."""
+    return (slice(start, start + _PIECE) for start in range(0, len(part.values), _PIECE))
 
 
 def _statistics(part: Csr, num_terms: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the largest weight, the number of weights and the sum of their logarithms, per term."""
-    weights = part.values.astype(np.float64)
     largest = np.zeros(num_terms)
-    np.maximum.at(largest, part.indices, weights)
-    counts = np.bincount(part.indices, minlength=num_terms)
-    return largest, counts, np.bincount(part.indices, weights=np.log(weights), minlength=num_terms)
+    logs = np.zeros(num_terms)
+    for piece in _pieces(part):
+        weights = part.values[piece].astype(np.float64)
+        terms = part.indices[piece]
+        np.maximum.at(largest, terms, weights)
+        logs += np.bincount(terms, weights=np.log(weights), minlength=num_terms)
+    return largest, np.bincount(part.indices, minlength=num_terms), logs

@@ -70,8 +70,13 @@ def _widened(matrix: Any) -> Any:
 def _from_scipy(matrix: Any) -> sp.csr_matrix:
     if matrix.ndim == 1:
         matrix = matrix.reshape(1, -1)
+    if not matrix.dtype.isnative:
+        matrix = matrix.astype(matrix.dtype.newbyteorder("="))
     # Only CSR keeps repeated entries apart; every other format sums them on the way there.
-    return sp.csr_matrix(matrix if matrix.format == "csr" else _widened(matrix.tocoo()))
+    if matrix.format != "csr":
+        return sp.csr_matrix(_widened(matrix.tocoo()))
+    _check_structure(Csr(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1])), int(matrix.shape[0]))
+    return sp.csr_matrix(matrix)
 
 
 def is_matrix(value: object) -> bool:
@@ -82,7 +87,7 @@ def is_matrix(value: object) -> bool:
 def matrix_to_csr(value: object) -> Csr:
     """Return a scipy or torch matrix as a CSR triple, its values as they are."""
     if _is_torch(value):
-        matrix = _from_torch(value)
+        matrix = _from_scipy(_from_torch(value))
     elif sp.issparse(value):
         matrix = _from_scipy(value)
     else:
@@ -91,14 +96,13 @@ def matrix_to_csr(value: object) -> Csr:
     if matrix.dtype.kind not in "buif":
         msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
         raise InputError(msg)
-    csr = Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
-    _check_structure(csr)
-    return csr
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
 
 
-def _check_structure(csr: Csr) -> None:
+def _check_structure(csr: Csr, num_rows: int) -> None:
     """Refuse a matrix that points outside itself: scipy does not look at one put together by hand."""
-    ends_right = len(csr.indptr) > 0 and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices) == len(csr.values)
+    whole = len(csr.indptr) == num_rows + 1 and len(csr.indices) == len(csr.values)
+    ends_right = whole and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices)
     if not ends_right or (np.diff(csr.indptr) < 0).any():
         msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
         raise InputError(msg)
@@ -122,7 +126,9 @@ def canonical(csr: Csr, first_row: int) -> Csr:
         matrix = matrix.copy() if matrix.has_canonical_format else _widened(matrix)
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
-    return Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
+    summed = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
+    _check_weights(summed, first_row)  # sums of finite weights may be infinite
+    return summed
 
 
 def _check_weights(csr: Csr, first_row: int) -> None:

@@ -10,7 +10,7 @@ import mmap
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -19,7 +19,7 @@ from segmax.errors import WriteError
 from segmax.sparse import Csr
 
 PART_DOCS = 16384
-PART_POSTINGS = 1 << 22
+PART_POSTINGS = 1 << 20
 _WRITE_BYTES = 1 << 24
 
 
@@ -33,6 +33,12 @@ class ScratchFile:
         except OSError as error:
             raise self._error(error) from error
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
     def write(self, array: NDArray[Any]) -> None:
         """Append an array."""
         view = np.ascontiguousarray(array).view(np.uint8).data if array.size else memoryview(b"")
@@ -43,14 +49,12 @@ class ScratchFile:
             raise self._error(error) from error
 
     def mapped(self, dtypes_and_lengths: Iterable[tuple[DTypeLike, int]]) -> list[NDArray[Any]]:
-        """Close the file and return the arrays written to it, mapped."""
+        """Return the arrays written to the file, mapped; they outlive the file object."""
         wanted = list(dtypes_and_lengths)
         total = sum(np.dtype(dtype).itemsize * length for dtype, length in wanted)
         if total == 0:
-            self._file.close()
             return [np.empty(0, dtype) for dtype, _ in wanted]
         content = mmap.mmap(self._file.fileno(), total, access=mmap.ACCESS_READ)
-        self._file.close()  # the mapping keeps the content
         arrays: list[NDArray[Any]] = []
         offset = 0
         for dtype, length in wanted:
@@ -138,7 +142,8 @@ class Spool:
         self._parts.clear()
 
     def _add(self, docs: Csr) -> None:
-        self._open.append(docs)
+        # A copy: the caller may fill the same buffers again for the next batch.
+        self._open.append(Csr(docs.indptr, docs.indices.copy(), docs.values.copy(), docs.num_columns))
         self._open_rows += docs.num_rows
         self._open_postings += len(docs.indices)
 
@@ -159,11 +164,11 @@ class Spool:
             self._kept_bytes += size
             return docs
         self.spilled_bytes += size
-        file = ScratchFile(self._folder)
         arrays = (docs.indptr, docs.values, docs.indices)  # widest first: everything stays aligned
-        for array in arrays:
-            file.write(array)
-        indptr, values, terms = file.mapped((array.dtype, len(array)) for array in arrays)
+        with ScratchFile(self._folder) as file:
+            for array in arrays:
+                file.write(array)
+            indptr, values, terms = file.mapped((array.dtype, len(array)) for array in arrays)
         return Csr(indptr, terms, values, self.num_columns)
 
 
@@ -192,6 +197,8 @@ def narrowest(values: NDArray[Any]) -> NDArray[Any]:
     """Return non-negative weights in the smallest dtype that holds every one of them exactly."""
     if len(values) == 0:
         return values.astype(np.uint8)
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
     if values.dtype.kind in "ui" or bool((values == np.floor(values)).all()):
         largest = values.max()
         if largest <= 2**16 - 1:
