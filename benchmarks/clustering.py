@@ -61,6 +61,7 @@ Record = dict[str, Any]
 COUNTS = (96, 192, 275, 384, 768, 1536)
 MUS = (0.9, 0.7, 0.5)
 EXACT = segmax.ASC(sweep=False)  # a sweep would hide which clusters had to be visited
+SCRATCH = Path(tempfile.gettempdir())  # never written to: memory suffices here
 _ITERATIONS = 10
 _SIGNS_PER_TERM = 4
 _BATCH = 8192
@@ -93,7 +94,7 @@ def projector(docs: sp.csr_matrix, seed: int, *, root: bool = True, rare: bool =
     csr = as_csr(docs)
     if not root:
         csr = csr._replace(values=csr.values.astype(np.uint16) ** 2)  # the core takes the root of what it gets
-    spool = Spool(csr.num_columns, 2**62, Path(tempfile.gettempdir()))
+    spool = Spool(csr.num_columns, 2**62, SCRATCH)
     spool.append(csr)
     spool.finish()
     factor = term_rarity(docs) if rare else np.ones(csr.num_columns, np.float32)
@@ -117,6 +118,7 @@ def by_sparse(
             num_clusters=num_clusters,
             seed=seed,
             limit=MemoryLimit(None),
+            scratch=SCRATCH,
             workers=workers,
             told=told,
         )
@@ -176,6 +178,7 @@ def by_points(points: Points, num_clusters: int, seed: int) -> Labels:
             restarts=1,
             iterations=_ITERATIONS,
             limit=MemoryLimit(None),
+            scratch=SCRATCH,
             workers=workers,
             told=told,
         )
