@@ -159,12 +159,17 @@ def by_sketch(
     *,
     make_matrix: Callable[[int, int, np.random.Generator], Floats],
     num_dims: int,
+    root: bool = False,
+    rare: bool = True,
 ) -> Labels:
-    """Cluster weight × rarity times a random matrix."""
-    matrix = term_rarity(docs)[:, None] * make_matrix(docs.shape[1], num_dims, np.random.default_rng(seed))
+    """Cluster weights, or their roots, times rarity or not, times a random matrix."""
+    matrix = make_matrix(docs.shape[1], num_dims, np.random.default_rng(seed))
+    if rare:
+        matrix *= term_rarity(docs)[:, None]
     points = np.empty((docs.shape[0], num_dims), np.float32)
     for start in range(0, len(points), _BATCH):
-        points[start : start + _BATCH] = docs[start : start + _BATCH].astype(np.float32) @ matrix
+        rows = docs[start : start + _BATCH].astype(np.float32)
+        points[start : start + _BATCH] = (rows.sqrt() if root else rows) @ matrix
     return by_points(DensePoints(points, None, False, seed), num_clusters, seed)
 
 
@@ -286,14 +291,23 @@ WAYS: dict[str, Way] = {
     "one level, no balancing": Way("both changes", partial(by_parts, flat=True, balance=False)),
     "bisection": Way("the default's directions, the largest cluster cut in two again and again", by_bisection),
     "signs 128": Way(
-        f"random sketch: {_SIGNS_PER_TERM} random signs per term in 128 dimensions, of weight × rarity",
-        partial(by_sketch, make_matrix=sign_matrix, num_dims=128),
+        f"random sketch: {_SIGNS_PER_TERM} random signs per term in 128 dimensions, of the weights alone",
+        partial(by_sketch, make_matrix=sign_matrix, num_dims=128, rare=False),
     ),
+    "signs 128, rarity": Way("the same of weight × rarity", partial(by_sketch, make_matrix=sign_matrix, num_dims=128)),
     "gauss 128": Way(
-        "random sketch: 128 Gaussian numbers per term, of weight × rarity",
-        partial(by_sketch, make_matrix=gaussian_matrix, num_dims=128),
+        "random sketch: 128 Gaussian numbers per term, of the weights alone",
+        partial(by_sketch, make_matrix=gaussian_matrix, num_dims=128, rare=False),
     ),
-    "gauss 512": Way("the same with 512", partial(by_sketch, make_matrix=gaussian_matrix, num_dims=512), slow=True),
+    "gauss 128, root": Way(
+        "the same of √weight", partial(by_sketch, make_matrix=gaussian_matrix, num_dims=128, root=True, rare=False)
+    ),
+    "gauss 128, rarity": Way(
+        "the same of weight × rarity", partial(by_sketch, make_matrix=gaussian_matrix, num_dims=128)
+    ),
+    "gauss 512, rarity": Way(
+        "the same with 512", partial(by_sketch, make_matrix=gaussian_matrix, num_dims=512), slow=True
+    ),
     "top 32 terms": Way(
         "k-means on sparse vectors of the 32 heaviest terms, sizes not evened", by_top_terms, slow=True
     ),

@@ -193,7 +193,8 @@ def main() -> None:
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.plot:
-        records = [json.loads(line) for line in args.output.read_text().splitlines()]
+        latest = {r["docs"]: r for r in map(json.loads, args.output.read_text().splitlines())}
+        records = [latest[docs] for docs in sorted(latest)]
         plot(records, args.plot)
         print(table(records))
         return

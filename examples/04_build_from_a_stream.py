@@ -8,7 +8,6 @@ import numpy as np
 import scipy.sparse as sp
 
 import segmax
-from segmax.report import inspect_index
 
 
 def batches(num_batches: int) -> Iterator[sp.csr_matrix]:
@@ -40,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
     print("stages:", stages)
     sizes = index.cluster_sizes()
     print(f"clusters of {sizes.min()} to {sizes.max()} documents")
-    report = inspect_index(index, sample=20)
+    report = segmax.inspect_index(index, sample=20)
     assert report.tightness is not None
     print(f"Actual/MaxSBound on average: {report.tightness.max_bound.mean:.2f}")
     hits = index.search({3: 1.0, 7: 0.5, 1003: 0.2}, k=3)

@@ -327,7 +327,7 @@ def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.Monk
     """The index does not depend on how much memory it may take, nor on how much is in use already."""
     case = "two levels of clusters"
     if limit == memory.LEAST_LIMIT:
-        monkeypatch.setattr(memory, "anonymous_memory", lambda: 1 << 40)
+        monkeypatch.setattr(memory, "anonymous_memory", lambda: memory.LEAST_LIMIT - (8 << 20))
     assert differing(cases.build(case, cases.docs(case), memory_limit=limit), cases.expected(case)) == []
 
 
@@ -645,7 +645,7 @@ def listing(folder: Path) -> dict[str, Any]:
     return {str(p.relative_to(folder)): p.read_bytes() if p.is_file() else None for p in sorted(folder.rglob("*"))}
 
 
-STAGES = ["read", "prune", "code", "cluster", "assign", "group", "order", "write"]
+STAGES = ["read", "prune", "code", "cluster", "assign", "balance", "group", "order", "write"]
 
 
 def small_build(path: Path, scratch: Path | None, progress: Any, **options: Any) -> segmax.Index:
@@ -983,7 +983,7 @@ def test_bars(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     segmax.build(docs, path=tmp_path / "x", config=segmax.BuildConfig(num_clusters=5), progress=True)
     captured = capfd.readouterr()
     assert captured.out == ""
-    for stage in ("read", "code", "cluster", "assign", "group", "order", "write"):
+    for stage in ("read", "code", "cluster", "assign", "balance", "group", "order", "write"):
         line = next(line for line in captured.err.splitlines() if line.startswith(stage))
         assert "━" in line
     assert re.search(r"700/700 +documents \([0-9,]+/s\)", captured.err)

@@ -69,12 +69,12 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "--num-clusters 5 --segmentation independent": {"num_clusters": 5, "segmentation": "independent"},
     "--num-clusters 5 --segmentation kmeans": {"num_clusters": 5, "segmentation": "kmeans"},
     "--num-clusters 5 --order row": {"num_clusters": 5, "order": "row"},
-    "--prune doc-threshold=20": {"pruning": (DocThreshold(threshold=20),)},
-    "--prune query-threshold=0.5 --prune mass-share=0.9": {
+    "--pruning doc-threshold=20": {"pruning": (DocThreshold(threshold=20),)},
+    "--pruning query-threshold=0.5 --pruning mass-share=0.9": {
         "pruning": (QueryThreshold(threshold=0.5), MassShare(share=0.9))
     },
-    "--prune max-postings=30 --prune top-terms=4": {"pruning": (MaxPostings(count=30), TopTerms(count=4))},
-    "--prune top-terms=4 --prune max-postings=30": {"pruning": (TopTerms(count=4), MaxPostings(count=30))},
+    "--pruning max-postings=30 --pruning top-terms=4": {"pruning": (MaxPostings(count=30), TopTerms(count=4))},
+    "--pruning top-terms=4 --pruning max-postings=30": {"pruning": (TopTerms(count=4), MaxPostings(count=30))},
     "--bits 16": {"bits": 16},
     "--compact": {"compact": True},
     "--no-compact": {"compact": False},
@@ -180,8 +180,8 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--num-clusters 0", "expected num_clusters >= 1, got 0"),
         ("--segmentation odd", "expected segmentation to be 'random' or 'independent' or 'kmeans', got 'odd'"),
         ("--order odd", "expected order to be 'similarity' or 'row', got 'odd'"),
-        ("--prune top-terms=few", "--prune: expected a whole number as in top-terms=64, got 'top-terms=few'"),
-        ("--prune odd=1", "--prune: expected a pruning step (doc-threshold=…"),
+        ("--pruning top-terms=few", "--pruning: expected a whole number as in top-terms=64, got 'top-terms=few'"),
+        ("--pruning odd=1", "--pruning: expected a pruning step (doc-threshold=…"),
         ("--clusters odd", "expected clusters to be 'sparse' or 'dense' or 'labels', got 'odd'"),
         ("--clusters dense", "--clusters dense needs --dense FILE.npy"),
         ("--clusters labels", "--clusters labels needs --labels FILE.npy"),
@@ -191,7 +191,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--labels labels.npy --restarts 2", "--restarts does not apply to labels clusters, only to sparse or dense"),
         ("--labels labels.npy --num-clusters 2", "--num-clusters does not apply to labels clusters"),
         ("--dense dense.npy --dense-bits 4", "expected dense_bits to be 8, got 4"),
-        ("--dimensions 0", "expected dimensions >= 1, got 0"),
+        ("--dimensions 0", "expected dimensions between 1 and 65535, got 0"),
         ("--segments segments.npy --segmentation random", "expected one of --segments and --segmentation, got both"),
         ("--labels none.npy", "expected an .npy file of cluster labels at 'none.npy' (No such file or directory)"),
         ("--labels docs.npz", "expected an .npy file of cluster labels at 'docs.npz'"),
@@ -273,7 +273,8 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"), [("build", "segmax: interrupted, nothing was written\n"), ("inspect", "segmax: interrupted\n")]
+    ("command", "told"),
+    [("build", "segmax: interrupted, no part of an index is left\n"), ("inspect", "segmax: interrupted\n")],
 )
 def test_interruption(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, told: str
@@ -316,9 +317,9 @@ def test_a_file_gives_options(folder: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "prune = ['doc-threshold=20', 'top-terms=4']",
-        "prune = [{step = 'doc_threshold', threshold = 20}, 'top_terms=4']",
-        "[[prune]]\nstep = 'doc_threshold'\nthreshold = 20.0\n[[prune]]\nstep = 'top_terms'\ncount = 4",
+        "pruning = ['doc-threshold=20', 'top-terms=4']",
+        "pruning = [{step = 'doc_threshold', threshold = 20}, 'top_terms=4']",
+        "[[pruning]]\nstep = 'doc_threshold'\nthreshold = 20.0\n[[pruning]]\nstep = 'top_terms'\ncount = 4",
     ],
 )
 def test_steps_in_a_file(folder: Path, text: str) -> None:
@@ -338,12 +339,12 @@ def effective(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]
 def test_the_command_line_comes_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An option that is given twice is taken from the command line, a list of steps as a whole."""
     Path("build.toml").write_text(
-        "bits = 16\nseed = 4\ncompact = true\nprune = ['top-terms=4']\nmemory_limit = 1000000000"
+        "bits = 16\nseed = 4\ncompact = true\npruning = ['top-terms=4']\nmemory_limit = 1000000000"
     )
-    flags = ["--config", "build.toml", "--seed", "5", "--no-compact", "--prune", "mass-share=0.5"]
+    flags = ["--config", "build.toml", "--seed", "5", "--no-compact", "--pruning", "mass-share=0.5"]
     values = effective(capsys, *flags)
     assert (values["bits"], values["seed"], values["compact"]) == (16, 5, False)
-    assert (values["prune"], values["memory_limit"]) == (["mass-share=0.5"], 1_000_000_000)
+    assert (values["pruning"], values["memory_limit"]) == (["mass-share=0.5"], 1_000_000_000)
 
 
 @pytest.mark.parametrize(
@@ -389,10 +390,13 @@ def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.
         ("compact = 1", "'build.toml': compact: expected true or false, got 1"),
         ("ids = 3", "'build.toml': ids: expected a file name, got 3"),
         ("memory_limit = 1.5", "'build.toml': memory_limit: expected a size in bytes"),
-        ("prune = 'top-terms=4'", "'build.toml': prune: expected a list of steps"),
-        ("prune = ['odd=4']", "'build.toml': prune: expected a pruning step"),
-        ("prune = [{step = 'top_terms', number = 4}]", "'build.toml': prune: expected the option count of top_terms"),
-        ("prune = [4]", "'build.toml': prune: expected a pruning step as a mapping, got 4"),
+        ("pruning = 'top-terms=4'", "'build.toml': pruning: expected a list of steps"),
+        ("pruning = ['odd=4']", "'build.toml': pruning: expected a pruning step"),
+        (
+            "pruning = [{step = 'top_terms', number = 4}]",
+            "'build.toml': pruning: expected the option count",
+        ),
+        ("pruning = [4]", "'build.toml': pruning: expected a pruning step as a mapping, got 4"),
         ("bits = 9", "expected bits to be 8 or 16, got 9"),
         ("dense = 'dense.npy'\nlabels = 'labels.npy'", "expected one of --dense and --labels, got both"),
         ("bits =", "'build.toml' is no TOML: "),
@@ -416,7 +420,7 @@ def test_a_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[st
 FLAGS = {
     "sparse": "--num-clusters 6 --dimensions 4 --restarts 2 --iterations 3 --seed 2 --bits 16 --order row",
     "dense": "--dense dense.npy --dense-bits 8 --num-clusters 6 --num-segments 4 --segmentation kmeans --compact",
-    "labels": "--labels labels.npy --segments segments.npy --prune doc-threshold=1.5 --prune max-postings=30",
+    "labels": "--labels labels.npy --segments segments.npy --pruning doc-threshold=1.5 --pruning max-postings=30",
     "around": "--ids ids.npy --terms terms.txt --threads 2 --memory-limit 1GiB --scratch scratch --no-progress",
 }
 
@@ -439,7 +443,7 @@ def test_print_config_shows_the_defaults(folder: Path, capsys: pytest.CaptureFix
     """Defaults are printed with their values, or as comments; nothing is built."""
     values = effective(capsys, "docs.npz", "told")
     expected = {name: value for name, value in BuildConfig().to_dict().items() if value is not None}
-    expected["prune"] = expected.pop("pruning")
+    expected["pruning"] = expected.pop("pruning")
     sparse = {"clusters": "sparse", "dimensions": 64, "restarts": 1, "iterations": 10}
     assert values == {**expected, **sparse, "overwrite": False}
     assert not Path("told").exists()
@@ -472,7 +476,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
         main(["build", "--help"])
     text = " ".join(capsys.readouterr().out.split())
     names = {*BuildConfig().to_dict(), "ids", "terms", "clusters", "segments", "overwrite", "threads", "memory_limit"}
-    for name in (names | {"scratch", "progress", "prune"}) - {"pruning"}:
+    for name in (names | {"scratch", "progress", "pruning"}) - {"pruning"}:
         assert re.search(rf"--{name.replace('_', '-')}\b.*?\(default: ", text), name
 
 
@@ -482,7 +486,7 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.fixture
 def built(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """An index on disk."""
-    flags = ["--num-clusters", "6", "--prune", "top-terms=8", "--ids", "ids.txt"]
+    flags = ["--num-clusters", "6", "--pruning", "top-terms=8", "--ids", "ids.txt"]
     assert main(["build", "docs.npz", "built", *flags]) == 0
     capsys.readouterr()
     return folder / "built"

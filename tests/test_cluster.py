@@ -172,10 +172,10 @@ def test_balance_of_any_sizes(seed: int) -> None:
     labels = rng.choice(found, num_docs, p=chances / chances.sum())
     centroids = rng.normal(size=(found, 6)).astype(np.float32)
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
-    with one_thread():
+    with one_thread(), reporter(progress=False) as told, told.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
         assigner = kmeans._Assigner(centroids, kmeans._flat_index(centroids))
-        balanced = kmeans._balanced(points, labels, assigner, num_clusters)
+        balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
     sizes = np.bincount(balanced, minlength=num_clusters)
     mean = num_docs / num_clusters
     assert len(sizes) == num_clusters, (sizes.tolist(), mean)
@@ -219,9 +219,9 @@ def test_restarts_keep_the_best(collection: tuple[sp.csr_matrix, np.ndarray], mo
     chosen: list[np.ndarray] = []
     real_balanced = kmeans._balanced
 
-    def balanced(points: Any, labels: np.ndarray, assigner: Any, num_clusters: int) -> np.ndarray:
+    def balanced(points: Any, labels: np.ndarray, assigner: Any, *rest: Any) -> np.ndarray:
         chosen.append(assigner.centroids)
-        return real_balanced(points, labels, assigner, num_clusters)
+        return real_balanced(points, labels, assigner, *rest)
 
     monkeypatch.setattr(kmeans, "_balanced", balanced)
     places = set()
@@ -372,14 +372,14 @@ def test_dense_vectors_of_any_length(collection: tuple[sp.csr_matrix, np.ndarray
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dimensions": 0}, "expected dimensions >= 1, got 0"),
-        ({"dimensions": 2.5}, r"expected dimensions >= 1, got 2\.5"),
+        ({"dimensions": 0}, "expected dimensions between 1 and 65535, got 0"),
+        ({"dimensions": 2.5}, r"expected dimensions between 1 and 65535, got 2\.5"),
         ({"bits": 4}, "expected bits to be None or 8, got 4"),
         ({"bits": "8"}, "expected bits to be None or 8, got '8'"),
         ({"bits": 8.0}, r"expected bits to be None or 8, got 8\.0"),
-        ({"restarts": 0}, "expected restarts >= 1, got 0"),
-        ({"iterations": -1}, "expected iterations >= 1, got -1"),
-        ({"iterations": True}, "expected iterations >= 1, got True"),
+        ({"restarts": 0}, "expected restarts between 1 and 65535, got 0"),
+        ({"iterations": -1}, "expected iterations between 1 and 65535, got -1"),
+        ({"iterations": True}, "expected iterations between 1 and 65535, got True"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
@@ -401,8 +401,6 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
         (np.zeros(9, bool), "expected integer cluster labels, got bool"),
         ([0, 1, 2, -3, 4, 5, 6, 7, 8], "expected cluster labels >= 0, got -3 for document 3"),
         (np.full(9, 2**63, np.uint64), "expected cluster labels that fit 63 bits, got 9223372036854775808"),
-        ("sparse", "expected 9 cluster labels"),
-        (segmax.Sparse, "expected 9 cluster labels"),
     ],
 )
 def test_labels_that_cannot_be(labels: Any, message: str) -> None:
@@ -437,3 +435,40 @@ def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch, tmp_
             found.append(kmeans.kmeans(points, 20, workers=workers, told=told, **options))
     assert (found[0] == found[2]).all()
     assert (found[1] == found[2]).all()
+
+
+def test_labels_of_different_lengths() -> None:
+    """A ragged list is refused where it is given."""
+    with pytest.raises(segmax.InputError, match="expected cluster labels, one per document, got rows of different"):
+        segmax.Labels([[1], [2, 3]])
+
+
+@pytest.mark.parametrize("clusters", ["cls.npy", Path("cls.npy"), segmax.Sparse])
+def test_clusters_that_are_no_representation(clusters: Any) -> None:
+    """A path or a class is not taken for labels."""
+    with pytest.raises(segmax.ConfigError, match=r"expected clusters to be Sparse\(\), Dense\(...\), Labels\(...\)"):
+        segmax.build(sp.csr_matrix(np.eye(9)), clusters=clusters)
+
+
+def test_restarts_apply_to_both_levels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With many clusters every cell is clustered as often as asked for."""
+    runs: list[int] = []
+    real = kmeans._spherical
+    monkeypatch.setattr(kmeans, "_FLAT_CLUSTERS", 8)
+    monkeypatch.setattr(kmeans, "_spherical", lambda *args: runs.append(1) or real(*args))
+    docs, _ = topic_docs(np.random.default_rng(0), 1_000, 10)
+    for restarts in (1, 3):
+        runs.clear()
+        segmax.build(docs, clusters=segmax.Sparse(restarts=restarts), config=segmax.BuildConfig(num_clusters=25))
+        assert len(runs) == 6 * restarts  # five cells, and the cells themselves
+
+
+def test_bytes_are_what_is_kept_of_compressed_points() -> None:
+    """With 8 bits the sample that k-means is trained on takes a quarter."""
+    vectors = np.random.default_rng(0).normal(size=(500, 24)).astype(np.float32)
+    for compress, dtype in ((False, np.float32), (True, np.uint8)):
+        points = DensePoints(vectors, None, compress=compress, seed=0)
+        kept = points.encode(points.take(np.arange(500)))
+        assert kept.dtype == dtype
+        assert kept.nbytes == 500 * 24 * np.dtype(dtype).itemsize
+        assert np.abs(points.decode(kept) - points.take(np.arange(500))).max() < 0.01

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from segmax.inputs import open_source
+from segmax.memory import MemoryLimit
 from segmax.spool import PART_DOCS
 
 
@@ -83,10 +84,10 @@ def test_files_are_streamed(tmp_path: Path) -> None:
     num_docs = 2 * PART_DOCS + 5
     docs = random_docs(np.random.default_rng(0), num_docs, 20, 2.0)
     sp.save_npz(tmp_path / "docs.npz", docs)
-    source = open_source(str(tmp_path / "docs.npz"))
+    source = open_source(str(tmp_path / "docs.npz"), MemoryLimit(None))
     assert source.num_docs == num_docs
     assert [batch.num_rows for batch in source.batches] == [PART_DOCS, PART_DOCS, 5]
-    source = open_source([tmp_path / "docs.npz", tmp_path / "docs.npz"])
+    source = open_source([tmp_path / "docs.npz", tmp_path / "docs.npz"], MemoryLimit(None))
     assert source.num_docs == 2 * num_docs
     assert sum(batch.num_rows for batch in source.batches) == 2 * num_docs
 
@@ -469,3 +470,16 @@ def test_a_document_with_very_many_terms(monkeypatch: pytest.MonkeyPatch) -> Non
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=3))
     assert index.num_postings == docs.nnz
     assert index.search({69_999: 1.0}).rows.tolist()[0] == 0
+
+
+def test_what_cannot_be_spilled_must_fit(tmp_path: Path) -> None:
+    """Tables of terms and of documents, and files that are read whole, need a limit that holds them."""
+    limit = "256MiB"
+    with pytest.raises(segmax.ConfigError, match=r"at least \d+ MiB for tables of 16,777,216 terms, got 256 MiB"):
+        segmax.build(sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**24)), memory_limit=limit)
+    tiny = (sp.csr_matrix((500_000, 3)) for _ in range(8))
+    with pytest.raises(segmax.ConfigError, match="for tables of 4,000,000 documents"):
+        segmax.build(tiny, memory_limit=limit)
+    sp.save_npz(tmp_path / "docs.npz", sp.csc_matrix(np.ones((2_000, 3_000))))
+    with pytest.raises(segmax.ConfigError, match="which is CSC and read whole"):
+        segmax.build(tmp_path / "docs.npz", memory_limit=limit)

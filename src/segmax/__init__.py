@@ -19,6 +19,7 @@ from segmax.index import open_index as open
 from segmax.params import ASC, Anytime, Exhaustive, MaxScore
 from segmax.progress import BuildProgress
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
+from segmax.report import IndexReport, inspect_index
 from segmax.results import BatchHits, Explanation, Hits, SearchStats
 
 __version__ = "0.1.0"
@@ -40,6 +41,7 @@ __all__ = [
     "IndexClosedError",
     "IndexExistsError",
     "IndexNotFoundError",
+    "IndexReport",
     "InputError",
     "Labels",
     "MassShare",
@@ -53,6 +55,7 @@ __all__ = [
     "UnknownIdError",
     "WriteError",
     "build",
+    "inspect_index",
     "open",
     "verify",
 ]

@@ -29,6 +29,8 @@ from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_targ
 from segmax.tables import id_arrays, term_arrays
 
 _MAX_DOCS = 2**32 - 2**17  # rows and padded positions are 32 bits wide
+_BYTES_PER_TERM = 100  # of tables: counts, scales, offsets, and those of pieces under way
+_BYTES_PER_DOC = 72  # of tables: labels, slots, offsets
 _BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
 
 
@@ -102,17 +104,21 @@ def build(
     limit = MemoryLimit(memory_limit)
     folder = _scratch_folder(scratch, target)
     representation = _representation(clusters)
-    source = open_source(vectors)
+    source = open_source(vectors, limit)
+    if source.num_docs is not None:
+        representation.check(source.num_docs)
     num_workers = min(num_threads(threads), max(1, limit.available() // _BYTES_PER_THREAD))
     with Workers(num_workers) as workers, reporter(progress) as told:
         builder = _Builder(config, limit, folder, workers, told)
         spool = builder.read(source)
+        representation.check(spool.num_rows)
+        given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
         tables = {**id_arrays(ids, spool.num_rows), **term_arrays(terms, spool.num_columns)}
         builder.code(spool)
         names, labels = np.unique(builder.cluster(spool, representation), return_inverse=True)
         grouped = group_by_cluster(spool, labels, limit, folder, workers, told)
         spool.clear()
-        by_slot = builder.segments(segments, labels, grouped)
+        by_slot = builder.segments(given, labels, grouped)
         meta = {**builder.meta(grouped), "clusters": representation.to_dict()}
         with MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite) as writer:
             builder.write(grouped, by_slot, writer)
@@ -135,7 +141,12 @@ def _scratch_folder(scratch: str | os.PathLike[str] | None, target: Path | None)
 def _representation(clusters: Representation | ArrayLike | None) -> Representation:
     if clusters is None:
         return Sparse()
-    return clusters if isinstance(clusters, Representation) else Labels(clusters)
+    if isinstance(clusters, Representation):
+        return clusters
+    if isinstance(clusters, (str, os.PathLike, type)):
+        msg = f"expected clusters to be Sparse(), Dense(...), Labels(...) or an array of labels, got {clusters!r}"
+        raise ConfigError(msg)
+    return Labels(clusters)
 
 
 class _Builder:
@@ -156,6 +167,7 @@ class _Builder:
         with self._told.stage("read", source.num_docs, "documents") as stage:
             for docs in source.batches:
                 if spool is None:
+                    self._limit.require(docs.num_columns * _BYTES_PER_TERM, f"tables of {docs.num_columns:,} terms")
                     room = self._limit.available() - self._workers.threads * _BYTES_PER_THREAD
                     spool = Spool(docs.num_columns, max(0, room) // 3, self._folder)
                 spool.append(prune_rows(steps, docs))
@@ -165,6 +177,7 @@ class _Builder:
                     raise InputError(msg)
         assert spool is not None  # an empty source raises
         spool.finish()
+        self._limit.require(spool.num_rows * _BYTES_PER_DOC, f"tables of {spool.num_rows:,} documents")
         if first_cap is not None:
             self._prune_parts(spool, self._config.pruning[first_cap:])
         return spool
@@ -208,14 +221,15 @@ class _Builder:
             told=self._told,
         )
         labels = representation.labels(job)
-        self._projection = projector.projection(DIMENSIONS)
+        if self._config.order == "similarity" or self._config.segmentation == "kmeans":
+            self._projection = projector.projection(DIMENSIONS)
         return labels
 
-    def segments(self, given: ArrayLike | None, labels: NDArray[Any], grouped: Grouped) -> NDArray[np.uint32]:
+    def segments(self, given: NDArray[np.uint32] | None, labels: NDArray[Any], grouped: Grouped) -> NDArray[np.uint32]:
         """Return a segment label per slot."""
         config = self._config
         if given is not None:
-            return checked_segments(given, len(labels), config.num_segments)[grouped.rows]
+            return given[grouped.rows]
         if config.segmentation == "independent":
             return independent_segments(len(labels), config.num_segments, config.seed)[grouped.rows]
         if config.segmentation == "kmeans":
@@ -226,6 +240,7 @@ class _Builder:
                 config.num_segments,
                 config.seed,
                 self._workers,
+                self._told,
             )
         return random_segments(labels, config.num_segments, config.seed)[grouped.rows]
 

@@ -23,7 +23,7 @@ from rich.console import Console
 import segmax
 from segmax.checks import checked_choice
 from segmax.cluster import Dense, Labels, Representation, Sparse
-from segmax.config import DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
+from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
 from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.index import num_threads
 from segmax.inputs import NpzFile
@@ -78,7 +78,7 @@ class _Option:
 _GROUPS: Mapping[str, tuple[_Option, ...]] = {
     "clusters and segments": (
         _Option("num_clusters", _WHOLE, "N", "how many clusters k-means makes",
-                "one per 384 documents; with --compact, per 1,024"),
+                f"one per {DOCS_PER_CLUSTER:,} documents"),
         _Option("num_segments", _WHOLE, "N", "parts of a cluster whose term maxima are kept"),
         _Option("segmentation", _WORD, "|".join(SEGMENTATIONS), "how documents are put into segments"),
         _Option("segments", _FILE, "FILE.npy", "a segment label per document", "as segmentation says"),
@@ -95,7 +95,7 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _Option("iterations", _WHOLE, "N", "rounds of k-means"),
     ),
     "what is stored": (
-        _Option("prune", _STEPS, "STEP", "drop postings first: doc-threshold=W, mass-share=P, top-terms=N or "
+        _Option("pruning", _STEPS, "STEP", "drop postings first: doc-threshold=W, mass-share=P, top-terms=N or "
                 "max-postings=N; query-threshold=W is for queries. Repeat for several steps, applied in order"),
         _Option("bits", _WHOLE, "8|16", "bits per stored weight"),
         _Option("compact", _SWITCH, "", "a smaller index for slower searches"),
@@ -124,7 +124,6 @@ _SPECIAL = frozenset().union(*_APPLY.values())
 def _defaults(kind: str) -> Options:
     """Return what the library does where nothing is said, by option."""
     config = BuildConfig().to_dict()
-    config["prune"] = config.pop("pruning")
     return {**config, "clusters": kind, **_cluster_defaults(kind), "overwrite": False}
 
 
@@ -292,7 +291,7 @@ def _paths(paths: list[str]) -> tuple[list[str], str]:
 
 def _config(options: Options) -> BuildConfig:
     values = {name: options[name] for name in BuildConfig().to_dict() if name in options}
-    return BuildConfig(**values, pruning=tuple(options.get("prune", ())))
+    return BuildConfig(**values)
 
 
 def _cluster_options(options: Options) -> Options:
@@ -356,7 +355,7 @@ def _summary(index: segmax.Index, output: str, seconds: float) -> str:
 def _to_toml(options: Options, config: BuildConfig) -> str:
     """Return the effective options as a configuration file; what is not set stands there as a comment."""
     kind = _kind_of(options)
-    values = {**_defaults(kind), **options, "prune": [step_text(step) for step in config.pruning]}
+    values = {**_defaults(kind), **options, "pruning": [step_text(step) for step in config.pruning]}
     lines = []
     for group, members in _GROUPS.items():
         lines += ["", f"# {group}"]
@@ -425,7 +424,7 @@ _BUILD_EXAMPLES = """\
 examples:
   segmax build docs-0.npz docs-1.npz docs.segmax --ids ids.txt --terms vocab.txt
   segmax build docs.npz docs.segmax --dense embeddings.npy --num-clusters 4096 \\
-      --prune mass-share=0.9 --prune max-postings=100000 --memory-limit 8GiB
+      --pruning mass-share=0.9 --pruning max-postings=100000 --memory-limit 8GiB
   segmax build --bits 16 --print-config > build.toml
   segmax build docs.npz docs.segmax --config build.toml
 """
@@ -462,8 +461,8 @@ def _build_parser() -> argparse.ArgumentParser:
     files.add_argument(
         "--config",
         metavar="FILE.toml",
-        help="read options from a file: the same names, as in num_clusters = 512 or prune = ['top-terms=64']; those on "
-        "the command line come first. File names in it are relative to the working directory",
+        help="read options from a file: the same names, as in num_clusters = 512 or pruning = ['top-terms=64']; those "
+        "on the command line come first. File names in it are relative to the working directory",
     )
     files.add_argument(
         "--print-config", action="store_true", help="print the options in effect as such a file, and stop"
@@ -554,7 +553,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"segmax: error: {_spoken(error)}\n")
         return _ERROR_CODE
     except KeyboardInterrupt:
-        told = "interrupted, nothing was written" if arguments[:1] == ["build"] else "interrupted"
+        told = "interrupted, no part of an index is left" if arguments[:1] == ["build"] else "interrupted"
         sys.stderr.write(f"segmax: {told}\n")
         return _INTERRUPTED_CODE
     return 0

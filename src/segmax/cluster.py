@@ -23,6 +23,7 @@ from segmax.progress import Reporter
 
 #: Directions that sparse vectors are projected on, for clusters, for segments and for the order inside clusters.
 DIMENSIONS = 64
+_MOST = 65535
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,10 @@ class Representation(ABC):
     @abstractmethod
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
+
+    @abstractmethod
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if this cannot be of so many documents."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -93,7 +98,10 @@ class Sparse(Representation):
 
     def __post_init__(self) -> None:
         for name in ("dimensions", "restarts", "iterations"):  # as int, so that numpy numbers can be stored
-            object.__setattr__(self, name, checked_int(name, getattr(self, name), 1))
+            object.__setattr__(self, name, checked_int(name, getattr(self, name), 1, _MOST))
+
+    def check(self, num_docs: int) -> None:
+        """Every document has a sparse vector."""
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
@@ -115,7 +123,7 @@ class Dense(Representation):
     dimensions
         Reduce to so many by principal component analysis, learned from a sample; None: keep all.
     bits
-        8 keeps a byte per dimension (FAISS's scalar quantizer, learned from a sample); None: floats.
+        8 keeps a byte per dimension of what k-means is trained on (FAISS's scalar quantizer); None: floats.
     restarts, iterations
         As for `Sparse`.
 
@@ -135,19 +143,22 @@ class Dense(Representation):
         iterations: int = 10,
     ) -> None:
         self.vectors = _dense_array(vectors)
-        self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1)
+        self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1, _MOST)
         if bits is not None and (isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or bits != 8):
             msg = f"expected bits to be None or 8, got {bits!r}"
             raise ConfigError(msg)
         self.bits = None if bits is None else 8
-        self.restarts = checked_int("restarts", restarts, 1)
-        self.iterations = checked_int("iterations", iterations, 1)
+        self.restarts = checked_int("restarts", restarts, 1, _MOST)
+        self.iterations = checked_int("iterations", iterations, 1, _MOST)
+
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if there is not one vector per document."""
+        if len(self.vectors) != num_docs:
+            msg = f"expected {num_docs} dense vectors, one per document, got {len(self.vectors)}"
+            raise InputError(msg)
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
-        if len(self.vectors) != job.num_docs:
-            msg = f"expected {job.num_docs} dense vectors, one per document, got {len(self.vectors)}"
-            raise InputError(msg)
         points = partial(DensePoints, self.vectors, self.dimensions, self.bits == 8, job.seed)
         return _run(points, job, self.restarts, self.iterations)
 
@@ -193,7 +204,15 @@ class Labels(Representation):
     """
 
     def __init__(self, labels: ArrayLike) -> None:
-        self._labels = np.asarray(labels)
+        try:
+            self._labels = np.asarray(labels)
+        except ValueError as error:
+            msg = f"expected cluster labels, one per document, got rows of different lengths ({error})"
+            raise InputError(msg) from error
+
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if there is not one label per document."""
+        checked_labels(self._labels, num_docs, "cluster")
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""

@@ -15,7 +15,8 @@ DocumentOrder = Literal["similarity", "row"]
 SEGMENTATIONS = ("random", "independent", "kmeans")
 DOCUMENT_ORDERS = ("similarity", "row")
 
-_DOCS_PER_CLUSTER = 1024
+#: The default size of clusters; docs/building.md has the measurement behind it.
+DOCS_PER_CLUSTER = 1024
 #: A term has a row of block maxima if that costs at most so many codes per posting.
 _HEAD_RATIO = 4
 _COMPACT_HEAD_RATIO = 2
@@ -28,7 +29,7 @@ class BuildConfig:
     ==============  ============  =================================================================================
     option          default       meaning
     ==============  ============  =================================================================================
-    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents
+    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents (`Labels` bring theirs)
     num_segments    8             parts of a cluster whose term maxima are kept
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
@@ -73,7 +74,7 @@ class BuildConfig:
 
     def clusters_for(self, num_docs: int) -> int:
         """Return the number of clusters for a collection of this size."""
-        wanted = self.num_clusters or max(1, round(num_docs / _DOCS_PER_CLUSTER))
+        wanted = self.num_clusters or max(1, round(num_docs / DOCS_PER_CLUSTER))
         return min(wanted, num_docs)
 
     @property

@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from segmax.errors import InputError
+from segmax.errors import InputError, SegmaxError
+from segmax.memory import MemoryLimit
 from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
 from segmax.spool import PART_DOCS, PART_POSTINGS, slice_rows
 
@@ -30,12 +31,12 @@ class Source(NamedTuple):
     num_docs: int | None  # None where only the end of the stream tells
 
 
-def open_source(vectors: object) -> Source:
+def open_source(vectors: object, limit: MemoryLimit) -> Source:
     """Return the documents as a stream of canonical rows: ascending terms, positive weights."""
     if isinstance(vectors, (str, os.PathLike)):
-        return _files([vectors])
+        return _files([vectors], limit)
     if isinstance(vectors, (list, tuple)) and vectors and all(isinstance(v, (str, os.PathLike)) for v in vectors):
-        return _files(list(vectors))
+        return _files(list(vectors), limit)
     if is_matrix(vectors):
         docs = matrix_to_csr(vectors)
         return Source(_checked([docs]), docs.num_rows)
@@ -75,9 +76,9 @@ def _checked(batches: Iterable[Csr]) -> Iterator[Csr]:
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
-def _files(paths: list[Any]) -> Source:
+def _files(paths: list[Any], limit: MemoryLimit) -> Source:
     files = [NpzFile(Path(path)) for path in paths]
-    return Source(_checked(batch for file in files for batch in file.batches()), sum(f.num_rows for f in files))
+    return Source(_checked(batch for file in files for batch in file.batches(limit)), sum(f.num_rows for f in files))
 
 
 class NpzFile:
@@ -106,17 +107,24 @@ class NpzFile:
             raise self._wrong(f"expected a matrix of two dimensions, got shape {shape.tolist()}")
         self.num_rows, self.num_columns = (int(n) for n in shape)
 
-    def batches(self) -> Iterator[Csr]:
+    def batches(self, limit: MemoryLimit) -> Iterator[Csr]:
         """Yield the rows in slices."""
         try:
             if self.format == "csr":
                 yield from self._streamed()
-            else:  # rows of other formats lie scattered
-                yield matrix_to_csr(sp.load_npz(self.path))
-        except InputError:
+            else:
+                yield self._whole(limit)
+        except SegmaxError:
             raise
         except _UNREADABLE as error:
             raise self._wrong(f"could not be read ({error})") from error
+
+    def _whole(self, limit: MemoryLimit) -> Csr:
+        """Read a matrix in another format: its rows lie scattered, so it cannot be read in slices."""
+        with zipfile.ZipFile(self.path) as archive:
+            size = sum(entry.file_size for entry in archive.infolist())
+        limit.require(4 * size, f"'{self.path}', which is {self.format.upper()} and read whole (CSR is read in slices)")
+        return matrix_to_csr(sp.load_npz(self.path))
 
     def _streamed(self) -> Iterator[Csr]:
         with (

@@ -6,6 +6,7 @@ FAISS runs one thread in every call; our own threads run several calls, each on 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,13 @@ from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
 from segmax.points import Floats, Points, normalized, sample_rows
 from segmax.progress import Reporter, Stage
-from segmax.spool import PART_DOCS, ScratchFile
+from segmax.spool import ScratchFile
 
 _SAMPLE_PER_CLUSTER = 64
 _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
+_BATCH = 4096  # points in memory at a time, where there may be many
+_RESTART_STEP = 7919
 _LARGE = 1.5  # times the target: to be split
 _TINY = 1 / 8  # times the target: to be dissolved
 
@@ -50,7 +53,7 @@ def kmeans(
     """
     num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
     with told.stage("cluster", restarts + num_cells, "runs") as stage:
-        sample = _sample(points, num_clusters * _SAMPLE_PER_CLUSTER, seed, limit, scratch)
+        sample = _Sample(points, num_clusters * _SAMPLE_PER_CLUSTER, seed, limit, scratch)
         trainer = _Trainer(seed, restarts, iterations, workers, stage)
         assigner = (
             trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
@@ -63,21 +66,38 @@ def kmeans(
             labels[at : at + len(part)] = part
             at += len(part)
             stage.advance(len(part))
-    return _balanced(points, labels, assigner, num_clusters)
+    with told.stage("balance", points.num_rows, "documents") as stage:
+        return _balanced(points, labels, assigner, num_clusters, stage)
 
 
-def _sample(points: Points, count: int, seed: int, limit: MemoryLimit, scratch: Path) -> Floats:
-    """Return some points to train on, in a file if memory is short: which ones must not depend on that."""
-    rows = sample_rows(points.num_rows, count, seed)
-    first = points.take(rows[:PART_DOCS])
-    dims = first.shape[1]
-    if len(rows) * dims * 4 <= limit.available() // 4:
-        return np.concatenate([first, points.take(rows[PART_DOCS:])])
-    with ScratchFile(scratch) as file:
-        file.write(first)
-        for start in range(PART_DOCS, len(rows), PART_DOCS):
-            file.write(points.take(rows[start : start + PART_DOCS]))
-        return file.mapped([(np.float32, len(rows) * dims)])[0].reshape(-1, dims)
+class _Sample:
+    """Some points to train on, in a file if memory is short: which ones must not depend on that."""
+
+    def __init__(self, points: Points, count: int, seed: int, limit: MemoryLimit, scratch: Path) -> None:
+        rows = sample_rows(points.num_rows, count, seed)
+        pieces = (points.encode(points.take(rows[start : start + _BATCH])) for start in range(0, len(rows), _BATCH))
+        first = next(pieces)
+        self._decode = points.decode
+        if first.nbytes / len(first) * len(rows) <= limit.available() / 4:
+            self._kept = np.concatenate([first, *pieces])
+            return
+        with ScratchFile(scratch) as file:
+            file.write(first)
+            for piece in pieces:
+                file.write(piece)
+            width = first.shape[1]
+            self._kept = file.mapped([(first.dtype, len(rows) * width)])[0].reshape(-1, width)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, numbers: NDArray[np.int64]) -> Floats:
+        """Return some of the points."""
+        return self._decode(self._kept[numbers])
+
+    def batches(self) -> Iterator[Floats]:
+        """Yield all points, a few at a time."""
+        return (self._decode(self._kept[start : start + _BATCH]) for start in range(0, len(self), _BATCH))
 
 
 class _Assigner:
@@ -101,33 +121,40 @@ class _Trainer:
         self._workers = workers
         self._stage = stage
 
-    def flat(self, sample: Floats, num_clusters: int) -> _Assigner:
+    def flat(self, sample: _Sample, num_clusters: int) -> _Assigner:
+        """Run k-means on all of a small sample."""
+        centroids = self._best(sample.take(np.arange(len(sample))), num_clusters)
+        return _Assigner(centroids, _flat_index(centroids))
+
+    def _best(self, points: Floats, num_clusters: int) -> Floats:
         """Run k-means so many times and keep the best."""
 
         def run(restart: int) -> tuple[float, Floats]:
-            return _spherical(sample, num_clusters, self._seed + restart * 7919, self._iterations)
+            return _spherical(points, num_clusters, self._seed + restart * _RESTART_STEP, self._iterations)
 
         best: tuple[float, Floats] | None = None
         for result in self._workers.map(run, range(self._restarts)):
             best = result if best is None or result[0] > best[0] else best
             self._stage.advance(1)
         assert best is not None
-        return _Assigner(best[1], _flat_index(best[1]))
+        return best[1]
 
-    def two_levels(self, sample: Floats, num_clusters: int, num_cells: int) -> _Assigner:
+    def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> _Assigner:
         """Cells first, then clusters inside each, as many as its share of the sample: the cost grows with √clusters."""
-        some = sample[sample_rows(len(sample), num_cells * 256, self._seed)]
-        coarse = self.flat(some, num_cells)
-        cell_of = coarse.nearest(sample)
+        cells = self._best(sample.take(sample_rows(len(sample), num_cells * 256, self._seed)), num_cells)
+        coarse = _Assigner(cells, _flat_index(cells))
+        cell_of = np.concatenate([coarse.nearest(points) for points in sample.batches()])
         sizes = np.bincount(cell_of, minlength=num_cells)
         shares = _shares(sizes, num_clusters)
         members = np.split(np.argsort(cell_of, kind="stable"), np.cumsum(sizes)[:-1])
 
         def run(cell: int) -> Floats:
-            inside = sample[members[cell]]
+            inside = sample.take(members[cell])
             if shares[cell] >= len(inside):
                 return inside
-            return _spherical(inside, int(shares[cell]), self._seed + cell, self._iterations)[1]
+            seeds = (self._seed + cell + restart * _RESTART_STEP for restart in range(self._restarts))
+            results = [_spherical(inside, int(shares[cell]), seed, self._iterations) for seed in seeds]
+            return max(results, key=lambda result: result[0])[1]
 
         found = []
         for inside in self._workers.map(run, range(num_cells)):
@@ -135,7 +162,7 @@ class _Trainer:
             self._stage.advance(1)
         centroids = np.concatenate(found)
         owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
-        return _Assigner(centroids, _cell_index(coarse.centroids, centroids, owner))
+        return _Assigner(centroids, _cell_index(cells, centroids, owner))
 
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
@@ -195,7 +222,9 @@ def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> A
 # --- even sizes ------------------------------------------------------------------------------------------------------
 
 
-def _balanced(points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int) -> NDArray[np.int64]:
+def _balanced(
+    points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int, stage: Stage
+) -> NDArray[np.int64]:
     """Dissolve tiny clusters and split large ones, so that sizes are near the target and the number is right.
 
     A bound holds for a whole cluster: a large one is visited for few of its documents, and a tiny one costs as much to
@@ -204,7 +233,7 @@ def _balanced(points: Points, labels: NDArray[np.int64], assigner: _Assigner, nu
     sizes = np.bincount(labels, minlength=len(assigner.centroids))
     dissolved = _to_dissolve(sizes, num_clusters)
     labels = _dissolve(points, labels, assigner.centroids, dissolved)
-    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters)
+    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters, stage)
 
 
 def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool_]:
@@ -248,51 +277,58 @@ def _dissolve(
         return labels
     kept = np.flatnonzero(~dissolved)
     labels = labels.copy()
-    nearest = _Assigner(centroids[kept], _flat_index(centroids[kept])).nearest(points.take(rows))
-    labels[rows] = kept[nearest]
+    assigner = _Assigner(centroids[kept], _flat_index(centroids[kept]))
+    for start in range(0, len(rows), _BATCH):
+        some = rows[start : start + _BATCH]
+        labels[some] = kept[assigner.nearest(points.take(some))]
     return labels
 
 
-def _split(points: Points, labels: NDArray[np.int64], sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.int64]:
+def _split(
+    points: Points, labels: NDArray[np.int64], sizes: NDArray[np.int64], num_clusters: int, stage: Stage
+) -> NDArray[np.int64]:
     """Cut the largest clusters so that there are as many as asked for, and number all from 0."""
     parts = _parts(sizes, num_clusters)
     first = np.cumsum(parts) - parts
     result = first[labels]
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(sizes)
+    stage.advance(int(sizes[parts == 1].sum()))
     for cluster in np.flatnonzero(parts > 1):
         rows = order[ends[cluster] - sizes[cluster] : ends[cluster]]
-        result[rows] += _bisected(points.take(rows), int(parts[cluster]))
+        result[rows] += _bisected(points, rows, int(parts[cluster]))
+        stage.advance(len(rows))
     return result
 
 
-def _bisected(points: Floats, parts: int) -> NDArray[np.int64]:
-    """Cut points into parts of like size, by halves along the line between two means."""
-    labels = np.zeros(len(points), dtype=np.int64)
-    if parts <= 1 or len(points) <= 1:
+def _bisected(points: Points, rows: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Cut rows into parts of like size, by halves along the line between two means."""
+    labels = np.zeros(len(rows), dtype=np.int64)
+    if parts <= 1 or len(rows) <= 1:
         return labels
     left = parts // 2
-    count = round(len(points) * left / parts)
-    low = np.argpartition(_along(points), count)[:count] if 0 < count < len(points) else np.arange(count)
-    inside = np.zeros(len(points), dtype=np.bool_)
-    inside[low] = True
-    labels[inside] = _bisected(points[inside], left)
-    labels[~inside] = left + _bisected(points[~inside], parts - left)
+    direction = _direction(points.take(rows[:: -(-len(rows) // _BATCH)]))
+    place = np.concatenate(
+        [points.take(rows[start : start + _BATCH]) @ direction for start in range(0, len(rows), _BATCH)]
+    )
+    order = np.argsort(place, kind="stable")  # ties by row
+    low, high = np.split(order, [round(len(rows) * left / parts)])
+    low.sort()
+    high.sort()
+    labels[low] = _bisected(points, rows[low], left)
+    labels[high] = left + _bisected(points, rows[high], parts - left)
     return labels
 
 
-def _along(points: Floats) -> NDArray[Any]:
-    """Return the place of every point on a line from one group to the other; ties by row."""
+def _direction(points: Floats) -> Floats:
+    """Return the line from the mean of one half to that of the other."""
     mean = points.mean(axis=0, dtype=np.float64).astype(np.float32)
     far = points[np.argmin(points @ mean)]
-    direction = points[np.argmin(points @ far)] - far
+    direction: Floats = points[np.argmin(points @ far)] - far
     for _ in range(8):
         place = points @ direction
         high = place > np.median(place)
         if not high.any() or high.all():
             break
         direction = normalized((points[high].mean(axis=0) - points[~high].mean(axis=0))[None])[0]
-    order = np.argsort(points @ direction, kind="stable")
-    place = np.empty(len(points), dtype=np.int64)
-    place[order] = np.arange(len(points))
-    return place
+    return direction

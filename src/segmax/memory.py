@@ -6,13 +6,15 @@ import os
 import re
 from pathlib import Path
 
+import numpy as np
+
 from segmax import _core
 from segmax.errors import ConfigError
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
-#: What a build needs whatever the size of the collection: the libraries, a batch in several forms, small tables.
+#: What a build needs besides tables of documents and terms: the libraries, and batches in several forms.
 LEAST_LIMIT = 256 * 2**20
 
 
@@ -27,8 +29,8 @@ def parse_bytes(value: int | str) -> int:
     match = _SIZE.fullmatch(value) if isinstance(value, str) else None
     if match is not None:
         return int(float(match[1]) * _UNITS[match[2].lower()])
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
+        return int(value)
     msg = f"expected a size in bytes, as a number or like '8GiB', got {value!r}"
     raise ConfigError(msg)
 
@@ -62,6 +64,14 @@ class MemoryLimit:
         self.limit = parse_bytes(limit)
         if self.limit < LEAST_LIMIT:
             msg = f"expected memory_limit of at least {LEAST_LIMIT // 2**20} MiB, got {limit!r}"
+            raise ConfigError(msg)
+
+    def require(self, size: int, what: str) -> None:
+        """Raise ConfigError if so many bytes, which nothing can spill, are not available."""
+        needed = anonymous_memory() + size
+        if needed > self.limit:
+            least = -(-needed // 2**20)
+            msg = f"expected a memory_limit of at least {least} MiB for {what}, got {self.limit // 2**20} MiB"
             raise ConfigError(msg)
 
     def available(self) -> int:

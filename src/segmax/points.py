@@ -23,6 +23,7 @@ Floats = NDArray[np.float32]
 
 _SAMPLE_DOCS = 8192  # what directions are learned from
 _POWER_ROUNDS = 2
+_BATCH_FLOATS = 1 << 20
 _LEAST_FREQUENCY = 2  # in the sample: a term seen once tells nothing about others
 
 
@@ -40,6 +41,12 @@ class Points(Protocol):
 
     def take(self, rows: NDArray[np.int64]) -> Floats:
         """Return the vectors of some rows, given in ascending order."""
+
+    def encode(self, points: Floats) -> NDArray[Any]:
+        """Return vectors in the form in which many of them are kept."""
+
+    def decode(self, kept: NDArray[Any]) -> Floats:
+        """Return vectors that were kept."""
 
 
 @contextlib.contextmanager
@@ -193,6 +200,14 @@ class SparsePoints:
             pieces.append(self._projection.apply(take_rows(self._spool, rows[first : first + PART_DOCS])))
         return np.concatenate(pieces)
 
+    def encode(self, points: Floats) -> NDArray[Any]:
+        """Return vectors in the form in which many of them are kept: as they are."""
+        return points
+
+    def decode(self, kept: NDArray[Any]) -> Floats:
+        """Return vectors that were kept."""
+        return kept
+
 
 def term_frequencies(spool: Spool, workers: Workers) -> NDArray[np.int64]:
     """Return how many documents each term is in."""
@@ -219,7 +234,9 @@ class DensePoints:
         self._projection: Floats | None = None
         self._mean: Floats | None = None
         self._codec: Any = None
-        rows = sample_rows(self.num_rows, _SAMPLE_DOCS, seed)
+        # Batches of a fixed number of floats, whatever the number of dimensions.
+        self._batch_rows: int = max(64, _BATCH_FLOATS // vectors.shape[1])
+        rows = sample_rows(self.num_rows, max(1024, min(_SAMPLE_DOCS, 4 * _BATCH_FLOATS // vectors.shape[1])), seed)
         if num_dims is not None and num_dims < vectors.shape[1]:
             self._learn_reduction(self._read(rows), num_dims)
         if compress:
@@ -228,25 +245,35 @@ class DensePoints:
     def _learn_reduction(self, sample: Floats, num_dims: int) -> None:
         """Principal component analysis."""
         self._mean = sample.mean(axis=0, dtype=np.float64).astype(np.float32)
-        centred = sample - self._mean
-        _, vectors = np.linalg.eigh(centred.T @ centred)
+        sample -= self._mean
+        _, vectors = np.linalg.eigh(sample.T @ sample)
         self._projection = np.ascontiguousarray(vectors[:, ::-1][:, :num_dims], dtype=np.float32)
 
     @property
     def num_batches(self) -> int:
         """How many batches there are."""
-        return -(-self.num_rows // PART_DOCS)
+        return -(-self.num_rows // self._batch_rows)
 
     def batch(self, number: int) -> Floats:
         """Return the vectors of one batch."""
-        return self._coded(self._reduced(self._read(slice(number * PART_DOCS, (number + 1) * PART_DOCS))))
+        rows = slice(number * self._batch_rows, (number + 1) * self._batch_rows)
+        return self.decode(self.encode(self._reduced(self._read(rows))))
 
     def take(self, rows: NDArray[np.int64]) -> Floats:
         """Return the vectors of some rows, given in ascending order."""
         pieces = []
-        for first in range(0, max(1, len(rows)), PART_DOCS):
-            pieces.append(self._coded(self._reduced(self._read(rows[first : first + PART_DOCS]))))
+        for first in range(0, max(1, len(rows)), self._batch_rows):
+            points = self._reduced(self._read(rows[first : first + self._batch_rows]))
+            pieces.append(self.decode(self.encode(points)))
         return np.concatenate(pieces)
+
+    def encode(self, points: Floats) -> NDArray[Any]:
+        """Return vectors in the form in which many of them are kept: a byte per dimension, if asked for."""
+        return points if self._codec is None else np.asarray(self._codec.compute_codes(points))
+
+    def decode(self, kept: NDArray[Any]) -> Floats:
+        """Return vectors that were kept."""
+        return kept if self._codec is None else np.asarray(self._codec.decode(np.ascontiguousarray(kept)))
 
     def _read(self, rows: Any) -> Floats:
         """Return some rows scaled to unit length, however large or small they are."""
@@ -265,12 +292,6 @@ class DensePoints:
         if self._projection is None or self._mean is None:
             return points
         return normalized(np.ascontiguousarray((points - self._mean) @ self._projection, dtype=np.float32))
-
-    def _coded(self, points: Floats) -> Floats:
-        if self._codec is None:
-            return points
-        decoded: Floats = self._codec.decode(self._codec.compute_codes(points))
-        return decoded
 
 
 def _byte_codec(sample: Floats) -> Any:

@@ -25,8 +25,8 @@ class CodedPart(NamedTuple):
     """Rows with codes in the place of weights, and what was lost."""
 
     docs: Csr
-    error: float  # sum of |weight - code * scale|
-    mass: float  # sum of weights
+    error: float  # sum of |weight - code * scale|, in units of the largest weight
+    mass: float  # sum of weights, in the same units
 
 
 class Quantizer:
@@ -36,6 +36,7 @@ class Quantizer:
         self._dtype = np.uint8 if bits == 8 else np.uint16
         self._levels = 2**bits - 1
         self.scale = np.ones(num_terms, dtype=np.float64)
+        self._unit = 1.0
         self.keeps_values = all(self._fits(part.values) for part in parts)
         if not self.keeps_values:
             self._find_scales(parts, workers)
@@ -58,6 +59,7 @@ class Quantizer:
         with np.errstate(over="ignore"):
             typical = np.exp(logs / np.maximum(counts, 1))
             limits = np.where(counts < _FEW_POSTINGS, np.inf, typical * (self._levels / 4))
+        self._unit = 1.0 / max(1.0, float(largest.max(initial=0.0)))  # sums of huge weights would overflow
         largest = np.minimum(largest, limits)
         used = largest > 0
         # A scale so small that it is no normal number would make the division inexact.
@@ -77,8 +79,8 @@ class Quantizer:
             step = self.scale[part.indices[piece]]
             nearest = np.clip(np.rint(weights / step), 1, self._levels)
             codes[piece] = nearest
-            error += float(np.abs(weights - nearest * step).sum())
-            mass += float(weights.sum())
+            error += float((np.abs(weights - nearest * step) * self._unit).sum())
+            mass += float((weights * self._unit).sum())
         return CodedPart(part._replace(values=codes), error, mass)
 
 

@@ -12,6 +12,7 @@ from segmax.errors import InputError
 from segmax.kmeans import kmeans_small
 from segmax.parallel import Workers
 from segmax.points import Projection, one_thread
+from segmax.progress import Reporter
 from segmax.sparse import Csr
 from segmax.spool import slice_rows
 
@@ -56,6 +57,7 @@ def kmeans_segments(
     num_segments: int,
     seed: int,
     workers: Workers,
+    told: Reporter,
 ) -> NDArray[np.uint32]:
     """Split every cluster into groups of similar documents: the paper's comparison, without its guarantee for μ < 1.
 
@@ -64,13 +66,15 @@ def kmeans_segments(
     segments = np.empty(docs.num_rows, dtype=np.uint32)
     with one_thread():
 
-        def split(cluster: int) -> None:
+        def split(cluster: int) -> int:
             first, last = int(cluster_first[cluster]), int(cluster_first[cluster + 1])
             points = projection.apply(slice_rows(docs, first, last))
             segments[first:last] = kmeans_small(points, num_segments, seed + cluster, _ITERATIONS)
+            return last - first
 
-        for _ in workers.map(split, range(len(cluster_first) - 1)):
-            pass
+        with told.stage("segment", docs.num_rows, "documents") as stage:
+            for count in workers.map(split, range(len(cluster_first) - 1)):
+                stage.advance(count)
     return segments
 
 

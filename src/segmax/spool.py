@@ -86,7 +86,6 @@ class Spool:
         self.num_columns = num_columns
         self.num_rows = 0
         self.num_postings = 0
-        self.spilled_bytes = 0
         self._memory = memory
         self._folder = folder
         self._kept_bytes = 0
@@ -163,7 +162,6 @@ class Spool:
         if self._kept_bytes + size <= self._memory:
             self._kept_bytes += size
             return docs
-        self.spilled_bytes += size
         arrays = (docs.indptr, docs.values, docs.indices)  # widest first: everything stays aligned
         with ScratchFile(self._folder) as file:
             for array in arrays:

@@ -12,7 +12,9 @@ import json
 import mmap
 import os
 import re
+import signal
 import struct
+import threading
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -155,6 +157,10 @@ class IndexWriter:
 
     def _clean_up(self) -> None:
         """Remove what the current meta.json does not name, and a directory that was made in vain."""
+        with _no_interrupts():
+            self._remove_leftovers()
+
+    def _remove_leftovers(self) -> None:
         for file in self._files.values():
             file.close()
         with contextlib.suppress(OSError):
@@ -177,6 +183,19 @@ class IndexWriter:
                 "make room or choose another path"
             )
             raise WriteError(msg) from error
+
+
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Hold Ctrl-C back for a moment: who presses it twice must not find half an index."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler if handler is not None else signal.SIG_DFL)
 
 
 class MemoryWriter:
