@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from segmax.spool import ScratchFile
 _SAMPLE_PER_CLUSTER = 64
 _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
+_SPLIT_FLOATS = 1 << 22  # of clusters that are split together
 _BATCH = 4096  # points in memory at a time, where there may be many
 _RESTART_STEP = 7919
 _LARGE = 1.5  # times the target: to be split
@@ -233,7 +234,8 @@ def _balanced(
     sizes = np.bincount(labels, minlength=len(assigner.centroids))
     dissolved = _to_dissolve(sizes, num_clusters)
     labels = _dissolve(points, labels, assigner.centroids, dissolved)
-    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters, stage)
+    most_rows = max(1, _SPLIT_FLOATS // assigner.centroids.shape[1])
+    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters, most_rows, stage)
 
 
 def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool_]:
@@ -285,7 +287,12 @@ def _dissolve(
 
 
 def _split(
-    points: Points, labels: NDArray[np.int64], sizes: NDArray[np.int64], num_clusters: int, stage: Stage
+    points: Points,
+    labels: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    num_clusters: int,
+    most_rows: int,
+    stage: Stage,
 ) -> NDArray[np.int64]:
     """Cut the largest clusters so that there are as many as asked for, and number all from 0."""
     parts = _parts(sizes, num_clusters)
@@ -294,14 +301,48 @@ def _split(
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(sizes)
     stage.advance(int(sizes[parts == 1].sum()))
-    for cluster in np.flatnonzero(parts > 1):
-        rows = order[ends[cluster] - sizes[cluster] : ends[cluster]]
-        result[rows] += _bisected(points, rows, int(parts[cluster]))
-        stage.advance(len(rows))
+    for group in _groups(np.flatnonzero(parts > 1), sizes, most_rows):
+        members = [order[ends[cluster] - sizes[cluster] : ends[cluster]] for cluster in group]
+        source = points if len(group) == 1 else _Taken(points, np.sort(np.concatenate(members)))
+        for cluster, rows in zip(group, members, strict=True):
+            result[rows] += _bisected(source, rows, int(parts[cluster]))
+            stage.advance(len(rows))
     return result
 
 
-def _bisected(points: Points, rows: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+def _groups(clusters: NDArray[np.int64], sizes: NDArray[np.int64], most_rows: int) -> Iterator[list[int]]:
+    """Cut clusters into groups of at most so many rows, or one cluster."""
+    group: list[int] = []
+    rows = 0
+    for cluster in clusters.tolist():
+        if group and rows + sizes[cluster] > most_rows:
+            yield group
+            group, rows = [], 0
+        group.append(cluster)
+        rows += int(sizes[cluster])
+    if group:
+        yield group
+
+
+class _Rows(Protocol):
+    """Somebody who has the points of rows."""
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the points of some rows, given in ascending order."""
+
+
+class _Taken:
+    """Points of several clusters, taken at once: looking for rows costs as much for many as for few."""
+
+    def __init__(self, points: Points, rows: NDArray[np.int64]) -> None:
+        self._rows = rows
+        self._points = points.take(rows)
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        return self._points[np.searchsorted(self._rows, rows)]
+
+
+def _bisected(points: _Rows, rows: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
     """Cut rows into parts of like size, by halves along the line between two means."""
     labels = np.zeros(len(rows), dtype=np.int64)
     if parts <= 1 or len(rows) <= 1:
