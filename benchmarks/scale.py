@@ -107,6 +107,7 @@ def run_one(generator: Generator, num_docs: int, args: argparse.Namespace) -> di
             generator.batches(num_docs, MEAN_TERMS),
             path=target,
             overwrite=True,
+            config=segmax.BuildConfig(num_clusters=args.cluster_size and round(num_docs / args.cluster_size)),
             memory_limit=args.memory_limit,
             progress=stages,
         )
@@ -183,6 +184,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=Path("build/scale"), help="where indexes are written")
     parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
     parser.add_argument("--memory-limit", default="12GiB")
+    parser.add_argument("--cluster-size", type=int, help="documents per cluster; default: as segmax.build has it")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument(
         "--output", type=Path, default=Path("benchmarks/results/scale.jsonl"), help="JSON lines, appended"
