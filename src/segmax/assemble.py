@@ -6,7 +6,6 @@ What is too large for memory goes through scratch files and is made in ranges; t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.memory import MemoryLimit, total_memory
-from segmax.parallel import Workers
+from segmax.parallel import Workers, ranges
 from segmax.points import Projection
 from segmax.progress import Reporter
 from segmax.sparse import Csr
@@ -60,7 +59,7 @@ def group_by_cluster(
     terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)
     with contextlib.ExitStack() as stack, reporter.stage("group", len(rows), "documents") as stage:
         files = [stack.enter_context(ScratchFile(folder)) for _ in types] if mapped else []
-        for begin, end in _ranges(indptr, room):
+        for begin, end in ranges(indptr, room):
             if mapped:
                 terms, codes = (np.empty(int(indptr[end] - indptr[begin]), dtype) for dtype in types)
             _gather(spool, slot_of_row, indptr, begin, end, terms, codes, workers)
@@ -71,18 +70,6 @@ def group_by_cluster(
             total = int(indptr[-1])
             terms, codes = (file.mapped([(dtype, total)])[0] for file, dtype in zip(files, types, strict=True))
     return Grouped(Csr(indptr, terms, codes, spool.num_columns), rows, cluster_first, mapped)
-
-
-def _ranges(offsets: NDArray[Any], size: int) -> Iterator[tuple[int, int]]:
-    """Cut entries, entry i from offsets[i] to offsets[i + 1], into ranges of at most `size`, or one entry."""
-    begin, count = 0, len(offsets) - 1
-    if count == 0:
-        yield 0, 0  # so that what is made range by range is there, if empty
-    while begin < count:
-        end = int(np.searchsorted(offsets, int(offsets[begin]) + size, side="right")) - 1
-        end = min(max(end, begin + 1), count)
-        yield begin, end
-        begin = end
 
 
 def _gather(
@@ -125,7 +112,7 @@ def order_by_similarity(
         return len(part)
 
     with reporter.stage("order", len(order), "documents") as stage:
-        for count in workers.map(work, _ranges(firsts, _ORDER_DOCS)):
+        for count in workers.map(work, ranges(firsts, _ORDER_DOCS)):
             stage.advance(count)
     return order
 
@@ -188,9 +175,10 @@ def write_arrays(
         return int(term_first_posting[terms[1]] - term_first_posting[terms[0]]), arrays
 
     offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
-    ranges = _ranges(offsets, _range_bytes(grouped, limit, workers.threads))
+    # A collection without terms has one range, of none, so that every component is there.
+    pieces = list(ranges(offsets, _range_bytes(grouped, limit, workers.threads))) or [(0, 0)]
     with reporter.stage("write", len(docs.indices), "postings") as stage:
-        for count, arrays in workers.map(fill, ranges):
+        for count, arrays in workers.map(fill, pieces):
             for name, array in arrays.items():
                 writer.append(name, array)
             stage.advance(count)
@@ -208,7 +196,7 @@ def _counts(
         arrays = (docs.indptr, docs.indices, docs.values, docs.num_columns)
         return _core.count_terms(*arrays, grouped.cluster_first, cluster_first_chunk, *clusters, workers.stop)
 
-    for some_postings, some_pairs in workers.map(count, _ranges(grouped.cluster_first, _COUNT_DOCS)):
+    for some_postings, some_pairs in workers.map(count, ranges(grouped.cluster_first, _COUNT_DOCS)):
         postings += some_postings
         pairs += some_pairs
     return postings, pairs

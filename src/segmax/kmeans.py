@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.memory import MemoryLimit
-from segmax.parallel import Workers
+from segmax.parallel import Workers, ranges
 from segmax.points import Floats, Points, normalized, sample_rows
 from segmax.progress import Reporter, Stage
 from segmax.spool import ScratchFile
@@ -301,27 +301,15 @@ def _split(
     order = np.argsort(labels, kind="stable")
     ends = np.cumsum(sizes)
     stage.advance(int(sizes[parts == 1].sum()))
-    for group in _groups(np.flatnonzero(parts > 1), sizes, most_rows):
+    large = np.flatnonzero(parts > 1)
+    for begin, end in ranges(np.concatenate([[0], np.cumsum(sizes[large])]), most_rows):
+        group = large[begin:end]
         members = [order[ends[cluster] - sizes[cluster] : ends[cluster]] for cluster in group]
         source = points if len(group) == 1 else _Taken(points, np.sort(np.concatenate(members)))
         for cluster, rows in zip(group, members, strict=True):
             result[rows] += _bisected(source, rows, int(parts[cluster]))
             stage.advance(len(rows))
     return result
-
-
-def _groups(clusters: NDArray[np.int64], sizes: NDArray[np.int64], most_rows: int) -> Iterator[list[int]]:
-    """Cut clusters into groups of at most so many rows, or one cluster."""
-    group: list[int] = []
-    rows = 0
-    for cluster in clusters.tolist():
-        if group and rows + sizes[cluster] > most_rows:
-            yield group
-            group, rows = [], 0
-        group.append(cluster)
-        rows += int(sizes[cluster])
-    if group:
-        yield group
 
 
 class _Rows(Protocol):

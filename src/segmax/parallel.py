@@ -6,12 +6,31 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from segmax import _core
 
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+def ranges(offsets: NDArray[Any], size: int) -> Iterator[tuple[int, int]]:
+    """Cut entries, entry i from offsets[i] to offsets[i + 1], into ranges of at most `size`, or one entry.
+
+    Examples
+    --------
+    >>> list(ranges(np.array([0, 2, 3, 9, 10]), 3))
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    begin, count = 0, len(offsets) - 1
+    while begin < count:
+        end = int(np.searchsorted(offsets, int(offsets[begin]) + size, side="right")) - 1
+        end = min(max(end, begin + 1), count)
+        yield begin, end
+        begin = end
 
 
 class Workers:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from segmax.checks import checked_int, checked_number
 from segmax.errors import ConfigError, InputError
+from segmax.parallel import ranges
 from segmax.sparse import Csr
 
 #: Gives the whole collection in row order, anew at every call.
@@ -41,12 +43,12 @@ class Step:
         return {"step": self.step, **dataclasses.asdict(self)}
 
 
-class RowStep(Step):
+class RowStep(Step, ABC):
     """A step that looks at one document at a time."""
 
+    @abstractmethod
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
         """Tell of every posting whether it stays."""
-        raise NotImplementedError
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -425,7 +427,9 @@ def posting_cutoffs(batches: Batches, num_terms: int, count: int, max_values: in
     frequency, dtype = _frequencies(batches, num_terms)
     weights = np.zeros(num_terms, dtype=dtype)
     ties = np.zeros(num_terms, dtype=np.int64)
-    for group in _groups(np.flatnonzero(frequency > count), frequency, max_values):
+    long = np.flatnonzero(frequency > count)
+    for first, last in ranges(np.concatenate([[0], np.cumsum(frequency[long])]), max_values):
+        group = long[first:last]
         bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(frequency[group])])
         values = _gathered(batches, num_terms, group, bounds, dtype)
         for i, term in enumerate(group):
@@ -447,17 +451,6 @@ def _frequencies(batches: Batches, num_terms: int) -> tuple[NDArray[np.int64], n
         frequency += np.bincount(docs.indices, minlength=num_terms)
         dtypes.add(docs.values.dtype)
     return frequency, np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
-
-
-def _groups(terms: NDArray[np.int64], frequency: NDArray[np.int64], max_values: int) -> Iterator[NDArray[np.int64]]:
-    """Split terms into runs of at most max_values postings, or of one term."""
-    total = np.cumsum(frequency[terms])
-    first = 0
-    while first < len(terms):
-        done = total[first] - frequency[terms[first]]
-        end = max(first + 1, int(np.searchsorted(total, done + max_values, side="right")))
-        yield terms[first:end]
-        first = end
 
 
 def _gathered(

@@ -85,7 +85,6 @@ class Spool:
     def __init__(self, num_columns: int, memory: int, folder: Path) -> None:
         self.num_columns = num_columns
         self.num_rows = 0
-        self.num_postings = 0
         self._memory = memory
         self._folder = folder
         self._kept_bytes = 0
@@ -100,6 +99,11 @@ class Spool:
 
     def __iter__(self) -> Iterator[Csr]:
         return iter(self._parts)
+
+    @property
+    def num_postings(self) -> int:
+        """How many postings all closed parts have."""
+        return sum(len(part.indices) for part in self)
 
     def first_row(self, part: int) -> int:
         """Return the row that a part starts with."""
@@ -127,9 +131,7 @@ class Spool:
 
     def replace(self, part: int, docs: Csr) -> None:
         """Put other content in the place of a part with as many rows."""
-        old = self._parts[part]
-        self._kept_bytes -= _bytes_in_memory(old)
-        self.num_postings += len(docs.indices) - len(old.indices)
+        self._kept_bytes -= _bytes_in_memory(self._parts[part])
         self._parts[part] = self._stored(docs)
 
     def lengths(self) -> NDArray[np.int64]:
@@ -151,7 +153,6 @@ class Spool:
         terms = docs.indices.astype(np.uint16 if self.num_columns <= 2**16 else np.uint32, copy=False)
         docs = docs._replace(indices=terms, values=narrowest(docs.values))
         self.num_rows += docs.num_rows
-        self.num_postings += len(docs.indices)
         self._first_rows.append(self.num_rows)
         self._parts.append(self._stored(docs))
         self._open, self._open_rows, self._open_postings = [], 0, 0
