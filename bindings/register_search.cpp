@@ -249,6 +249,8 @@ void register_search(nb::module_& module) {
         .def_rw("budget_ms", &SearchParams::budget_ms)
         .def_rw("risk", &SearchParams::risk)
         .def_rw("max_clusters", &SearchParams::max_clusters)
+        .def_rw("max_terms", &SearchParams::max_terms)
+        .def_rw("bound_dropped", &SearchParams::bound_dropped)
         .def_rw("order", &SearchParams::order)
         .def_rw("documents", &SearchParams::documents)
         .def_rw("lazy", &SearchParams::lazy)

@@ -33,6 +33,7 @@ class SearchStats:
     docs_scored: int
     postings_read: int
     unknown_terms: int
+    dropped_terms: int
     budget_hit: bool
     swept: bool
     elapsed_ns: int
@@ -121,6 +122,7 @@ class BatchStats:
     docs_scored: NDArray[np.uint64]
     postings_read: NDArray[np.uint64]
     unknown_terms: NDArray[np.uint64]
+    dropped_terms: NDArray[np.uint64]
     budget_hit: NDArray[np.uint64]
     swept: NDArray[np.uint64]
     elapsed_ns: NDArray[np.uint64]

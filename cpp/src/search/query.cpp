@@ -45,16 +45,9 @@ std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::spa
     return merged;
 }
 
-std::uint32_t largest_code(const Index& index, std::uint32_t term) {
-    const auto& seeds = index.arrays().term_seed_code;
-    const std::size_t at = std::size_t{term} * kNumSeedRanks;
-    return index.arrays().code_bytes == 1 ? index.codes<std::uint8_t>(seeds)[at]
-                                          : index.codes<std::uint16_t>(seeds)[at];
-}
-
 std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& terms) {
     std::uint64_t sum = 0;
-    for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * largest_code(index, t.term);
+    for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * index.largest_code(t.term);
     return sum;
 }
 

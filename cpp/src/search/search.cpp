@@ -73,10 +73,25 @@ auto with_types(const Index& index, const PreparedQuery& query, Run run) {
     return query.needs_64_bits() ? run(std::uint16_t{}, std::uint64_t{}) : run(std::uint16_t{}, std::uint32_t{});
 }
 
+/// The query with its heaviest terms alone: those that can add most to a score.
+PreparedQuery heaviest_terms(const Index& index, const PreparedQuery& query, std::size_t count) {
+    const auto most = [&](const QueryTerm& t) { return std::uint64_t{t.weight} * index.largest_code(t.term); };
+    PreparedQuery kept = query;
+    std::stable_sort(kept.terms.begin(), kept.terms.end(),
+                     [&](const QueryTerm& a, const QueryTerm& b) { return most(a) > most(b); });
+    kept.terms.resize(count);
+    std::sort(kept.terms.begin(), kept.terms.end(), [](auto& a, auto& b) { return a.term < b.term; });
+    return kept;
+}
+
 }  // namespace
 
-SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params) {
+SearchResult search(const Index& index, const PreparedQuery& given, std::size_t k, const SearchParams& params) {
     SearchResult result;
+    const bool shorten = params.max_terms > 0 && given.terms.size() > params.max_terms;
+    const PreparedQuery query =
+        shorten && !params.bound_dropped ? heaviest_terms(index, given, params.max_terms) : given;
+    result.stats.dropped_terms = shorten ? given.terms.size() - params.max_terms : 0;
     with_types(index, query,
                [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });
     return result;

@@ -90,6 +90,13 @@ public:
         return reinterpret_cast<const Code*>(bytes.data());
     }
 
+    /// The largest code of a term.
+    std::uint32_t largest_code(std::uint32_t term) const {
+        const std::size_t at = std::size_t{term} * kNumSeedRanks;
+        return arrays_.code_bytes == 1 ? codes<std::uint8_t>(arrays_.term_seed_code)[at]
+                                       : codes<std::uint16_t>(arrays_.term_seed_code)[at];
+    }
+
     /// Bytes per entry of segment_sum: two while a sum of segment maxima fits them.
     static constexpr std::uint32_t sum_bytes(std::uint32_t num_segments, std::uint32_t code_bytes) {
         return code_bytes == 1 && num_segments <= 257 ? 2 : 4;

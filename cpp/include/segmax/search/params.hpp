@@ -25,6 +25,9 @@ struct SearchParams {
     double budget_ms = 0;  ///< 0: none
     double risk = 1.0;
     std::uint32_t max_clusters = 0;  ///< 0: no limit
+    std::uint32_t max_terms = 0;     ///< only the heaviest terms of a query; 0: all
+    /// What the dropped terms might add counts in every bound, and documents that pass get it: nothing is lost.
+    bool bound_dropped = false;
     ClusterOrder order = ClusterOrder::max_bound;
     DocumentMethod documents = DocumentMethod::blocks;
     bool lazy = true;  ///< false: all bounds before the first visit; the slow twin of the lazy queue
@@ -50,8 +53,9 @@ struct SearchStats {
     std::uint64_t docs_scored = 0;
     std::uint64_t postings_read = 0;
     std::uint64_t unknown_terms = 0;
-    std::uint64_t budget_hit = 0;  ///< 1 where the time budget or max_clusters ended the search
-    std::uint64_t swept = 0;       ///< 1 where the rest was searched exhaustively, being the faster way
+    std::uint64_t dropped_terms = 0;  ///< lighter than the max_terms heaviest
+    std::uint64_t budget_hit = 0;     ///< 1 where the time budget or max_clusters ended the search
+    std::uint64_t swept = 0;          ///< 1 where the rest was searched exhaustively, being the faster way
     std::uint64_t elapsed_ns = 0;
 };
 
