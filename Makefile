@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extra lint types cpp-test sanitize bench stubs format clean
+.PHONY: demo test test-slow test-extra lint types cpp-test sanitize bench race stubs format clean
 
 demo: $(VENV)/.installed
 	$(PY) -m segmax.demo
@@ -71,6 +71,11 @@ format: $(VENV)/.dependencies
 
 bench: $(VENV)/.installed
 	$(PY) -m benchmarks.engine
+
+# segmax beside its rivals; RACE takes options of python -m benchmarks.race.
+race: $(VENV)/.installed
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py rivals)
+	$(PY) -m benchmarks.race $(RACE)
 
 clean:
 	rm -rf $(VENV) build

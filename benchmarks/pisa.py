@@ -5,22 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 import scipy.sparse as sp
 from pyterrier_pisa import PisaIndex
 
-
-def documents(docs: sp.csr_matrix) -> Iterator[dict[str, Any]]:
-    """Yield what the indexer takes: {'docno': ..., 'toks': {term: weight}}."""
-    for row in range(docs.shape[0]):
-        part = slice(docs.indptr[row], docs.indptr[row + 1])
-        toks = {str(t): int(w) for t, w in zip(docs.indices[part], docs.data[part], strict=True)}
-        yield {"docno": str(row), "toks": toks}
+from benchmarks.rivals import documents
 
 
 def main() -> None:

@@ -55,33 +55,28 @@ void order(const Array<float>& points, std::size_t num_dims, const Array<std::ui
 template <class T>
 using Returned = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 using Counts = nb::typed<nb::tuple, Returned<std::uint64_t>, Returned<std::uint64_t>>;
-using Chunks = nb::typed<nb::tuple, Returned<std::uint32_t>, Returned<std::uint32_t>, Returned<std::uint32_t>>;
 
-Chunks chunks(const Array<std::uint32_t>& cluster_first) {
-    ChunkLayout layout = lay_out_chunks(view(cluster_first));
-    return nb::make_tuple(owned(std::move(layout.cluster_first_chunk)), owned(std::move(layout.chunk_first_position)),
-                          owned(std::move(layout.chunk_num_docs)));
+nb::object layout(const Array<std::uint32_t>& cluster_first) {
+    return owned(lay_out_clusters(view(cluster_first)));
 }
 
 template <class Code, class Term>
 Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
-             std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first,
-             const Array<std::uint32_t>& cluster_first_chunk, std::uint32_t first, std::uint32_t last,
-             const Stop& stop) {
+             std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first, std::uint32_t first,
+             std::uint32_t last, const Stop& stop) {
     const auto docs = coded_docs(indptr, terms, codes, num_terms);
     std::vector<std::uint64_t> postings(num_terms, 0);
     std::vector<std::uint64_t> pairs(num_terms, 0);
-    run_released([&] {
-        count_terms(docs, view(cluster_first), view(cluster_first_chunk), first, last, std::span(postings),
-                    std::span(pairs), stop.flag);
-    });
+    run_released(
+        [&] { count_terms(docs, view(cluster_first), first, last, std::span(postings), std::span(pairs), stop.flag); });
     return nb::make_tuple(owned(std::move(postings)), owned(std::move(pairs)));
 }
 
-Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_chunks,
-            std::uint32_t num_blocks, std::uint32_t num_segments, std::uint32_t head_ratio, std::uint32_t code_bytes) {
+Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_clusters,
+            std::uint32_t num_positions, std::uint32_t num_segments, std::uint32_t head_ratio,
+            std::uint32_t code_bytes) {
     TermPlan made =
-        plan_terms(view(postings), view(pairs), num_chunks, num_blocks, num_segments, head_ratio, code_bytes);
+        plan_terms(view(postings), view(pairs), num_clusters, num_positions, num_segments, head_ratio, code_bytes);
     return nb::make_tuple(owned(std::move(made.term_first_pair)), owned(std::move(made.term_bytes)));
 }
 
@@ -90,9 +85,7 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
                                               const Array<Code>& codes, const Array<std::uint32_t>& cluster_first,
                                               const Array<std::uint32_t>& order, const Array<std::uint32_t>& segments,
                                               std::uint32_t num_segments, std::uint32_t head_ratio,
-                                              const Array<std::uint32_t>& cluster_first_chunk,
-                                              const Array<std::uint32_t>& chunk_first_position,
-                                              const Array<std::uint32_t>& chunk_num_docs,
+                                              const Array<std::uint32_t>& cluster_first_position,
                                               const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs,
                                               std::uint32_t first_term, std::uint32_t last_term, const Stop& stop) {
     FillJob<Code, Term> job;
@@ -102,23 +95,29 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
     job.segments = view(segments);
     job.num_segments = num_segments;
     job.head_ratio = head_ratio;
-    job.cluster_first_chunk = view(cluster_first_chunk);
-    job.chunk_first_position = view(chunk_first_position);
-    job.chunk_num_docs = view(chunk_num_docs);
+    job.cluster_first_position = view(cluster_first_position);
     job.postings = view(postings);
     job.pairs = view(pairs);
     TermArrays<Code> built;
     run_released([&] { built = fill_terms(job, first_term, last_term, stop.flag); });
     nb::dict out;
+    out["term_num_bytes"] = owned(std::move(built.term_num_bytes));
+    out["term_num_entries"] = owned(std::move(built.term_num_entries));
     out["term_seed_code"] = owned(std::move(built.term_seed_code));
-    out["narrow_chunk"] = owned(std::move(built.narrow_chunk));
-    out["run_start"] = owned(std::move(built.run_start));
+    out["narrow_cluster"] = owned(std::move(built.narrow_cluster));
     out["cluster_max"] = owned(std::move(built.cluster_max));
     out["segment_max"] = owned(std::move(built.segment_max));
     out["segment_sum"] = owned(std::move(built.segment_sum));
+    out["level"] = owned(std::move(built.level));
     out["block_max"] = owned(std::move(built.block_max));
-    out["posting_id"] = owned(std::move(built.posting_id));
-    out["posting_code"] = owned(std::move(built.posting_code));
+    out["span_max"] = owned(std::move(built.span_max));
+    out["run_start"] = owned(std::move(built.run_start));
+    out["run_bytes"] = owned(std::move(built.run_bytes));
+    out["entry_block"] = owned(std::move(built.entry_block));
+    out["entry_max"] = owned(std::move(built.entry_max));
+    out["entry_mask"] = owned(std::move(built.entry_mask));
+    out["group_start"] = owned(std::move(built.group_start));
+    out["entry_code"] = owned(std::move(built.entry_code));
     return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
 }
 
@@ -147,12 +146,14 @@ void register_build(nb::module_& module) {
         .def(nb::init<>())
         .def("set", [](Stop& self) { self.flag = true; });
     nb::exception<Interrupted>(module, "CoreInterrupted", PyExc_RuntimeError);
-    module.def("lay_out_chunks", &chunks, "cluster_first"_a,
-               "cluster_first_chunk, chunk_first_position and chunk_num_docs for clusters of these sizes.");
+    module.def("lay_out_clusters", &layout,
+               nb::sig("def lay_out_clusters(cluster_first: numpy.typing.NDArray[numpy.uint32]) -> "
+                       "numpy.typing.NDArray[numpy.uint32]"),
+               "cluster_first"_a, "cluster_first_position for clusters of these sizes.");
     module.def("order_by_similarity", &order, "points"_a, "num_dims"_a, "cluster_first"_a, "order"_a.noconvert(),
                "stop"_a, "Reorder documents in place so that similar ones of a cluster are neighbours.");
-    module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_chunks"_a, "num_blocks"_a, "num_segments"_a,
-               "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes of each term's arrays.");
+    module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_clusters"_a, "num_positions"_a, "num_segments"_a,
+               "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes that making each term's arrays takes.");
     const auto define = [&]<class Code, class Term>(Code, Term) {
         module.def("gather_rows", &gather<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "slots"_a, "first_slot"_a, "out_indptr"_a, "out_terms"_a.noconvert(), "out_codes"_a.noconvert(),
@@ -163,12 +164,12 @@ void register_build(nb::module_& module) {
         module.def("project_back", &project<Code, Term, true>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "row_of_term"_a, "matrix"_a, "num_dims"_a, "num_rows"_a, "The transpose of project_rows.");
         module.def("count_terms", &count<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
-                   "num_terms"_a, "cluster_first"_a, "cluster_first_chunk"_a, "first"_a, "last"_a, "stop"_a,
+                   "num_terms"_a, "cluster_first"_a, "first"_a, "last"_a, "stop"_a,
                    "Postings and pairs of every term in a range of clusters.");
         module.def("fill_terms", &fill<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "cluster_first"_a, "order"_a, "segments"_a, "num_segments"_a, "head_ratio"_a,
-                   "cluster_first_chunk"_a, "chunk_first_position"_a, "chunk_num_docs"_a, "postings"_a, "pairs"_a,
-                   "first_term"_a, "last_term"_a, "stop"_a, "The arrays of a range of terms, by name.");
+                   "cluster_first_position"_a, "postings"_a, "pairs"_a, "first_term"_a, "last_term"_a, "stop"_a,
+                   "The arrays of a range of terms, by name.");
     };
     define(std::uint8_t{}, std::uint16_t{});
     define(std::uint8_t{}, std::uint32_t{});

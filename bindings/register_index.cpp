@@ -31,22 +31,29 @@ void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, 
     a.num_segments = num_segments;
     a.code_bytes = code_bytes;
     a.head_ratio = head_ratio;
-    a.cluster_first_chunk = typed<std::uint32_t>(arrays, "cluster_first_chunk");
-    a.chunk_first_position = typed<std::uint32_t>(arrays, "chunk_first_position");
-    a.chunk_num_docs = typed<std::uint32_t>(arrays, "chunk_num_docs");
+    a.cluster_first_position = typed<std::uint32_t>(arrays, "cluster_first_position");
+    a.cluster_num_docs = typed<std::uint32_t>(arrays, "cluster_num_docs");
     a.position_row = typed<std::uint32_t>(arrays, "position_row");
     a.term_first_pair = typed<std::uint64_t>(arrays, "term_first_pair");
     a.term_first_posting = typed<std::uint64_t>(arrays, "term_first_posting");
+    a.term_first_byte = typed<std::uint64_t>(arrays, "term_first_byte");
+    a.term_first_entry = typed<std::uint64_t>(arrays, "term_first_entry");
     a.term_scale = typed<double>(arrays, "term_scale");
     a.term_seed_code = typed<std::byte>(arrays, "term_seed_code");
-    a.narrow_chunk = typed<std::uint32_t>(arrays, "narrow_chunk");
-    a.run_start = typed<std::uint32_t>(arrays, "run_start");
+    a.narrow_cluster = typed<std::uint32_t>(arrays, "narrow_cluster");
     a.cluster_max = typed<std::byte>(arrays, "cluster_max");
     a.segment_max = typed<std::byte>(arrays, "segment_max");
     a.segment_sum = typed<std::byte>(arrays, "segment_sum");
-    a.block_max = typed<std::byte>(arrays, "block_max");
-    a.posting_id = typed<std::uint16_t>(arrays, "posting_id");
-    a.posting_code = typed<std::byte>(arrays, "posting_code");
+    a.level = typed<std::byte>(arrays, "level");
+    a.block_max = typed<std::uint8_t>(arrays, "block_max");
+    a.span_max = typed<std::uint8_t>(arrays, "span_max");
+    a.run_start = typed<std::uint32_t>(arrays, "run_start");
+    a.run_bytes = typed<std::uint8_t>(arrays, "run_bytes");
+    a.entry_block = typed<std::uint32_t>(arrays, "entry_block");
+    a.entry_max = typed<std::byte>(arrays, "entry_max");
+    a.entry_mask = typed<std::uint8_t>(arrays, "entry_mask");
+    a.group_start = typed<std::uint32_t>(arrays, "group_start");
+    a.entry_code = typed<std::byte>(arrays, "entry_code");
     new (self) PyIndex(a, std::move(arrays));
 }
 
@@ -70,16 +77,12 @@ nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
 }
 
 std::uint32_t cluster_of(const PyIndex& self, std::uint32_t row) {
-    const Position position = self.positions().at(row);
-    return self.get().cluster_of_chunk(self.get().chunk_of(position));
+    return self.get().cluster_of(self.positions().at(row));
 }
 
 nb::object cluster_sizes(const PyIndex& self) {
-    std::vector<std::uint32_t> sizes(self.get().num_clusters(), 0);
-    for (std::uint32_t c = 0; c < self.get().num_chunks(); ++c) {
-        sizes[self.get().cluster_of_chunk(c)] += self.get().chunk_num_docs(c);
-    }
-    return owned(std::move(sizes));
+    const auto sizes = self.get().arrays().cluster_num_docs;
+    return owned(std::vector<std::uint32_t>(sizes.begin(), sizes.end()));
 }
 
 }  // namespace
@@ -95,7 +98,6 @@ void register_index(nb::module_& module) {
         .def_prop_ro("num_terms", [](const PyIndex& self) { return self.get().num_terms(); })
         .def_prop_ro("num_segments", [](const PyIndex& self) { return self.get().num_segments(); })
         .def_prop_ro("num_clusters", [](const PyIndex& self) { return self.get().num_clusters(); })
-        .def_prop_ro("num_chunks", [](const PyIndex& self) { return self.get().num_chunks(); })
         .def_prop_ro("num_blocks", [](const PyIndex& self) { return self.get().num_blocks(); })
         .def("vectors", &vectors,
              nb::sig("def vectors(self, rows: numpy.typing.NDArray[numpy.int64]) -> "

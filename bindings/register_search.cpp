@@ -234,7 +234,8 @@ void register_search(nb::module_& module) {
         .value("exhaustive", Method::exhaustive)
         .value("maxscore", Method::maxscore)
         .value("anytime", Method::anytime)
-        .value("asc", Method::asc);
+        .value("asc", Method::asc)
+        .value("best_first", Method::best_first);
     nb::enum_<ClusterOrder>(module, "ClusterOrder")
         .value("max_bound", ClusterOrder::max_bound)
         .value("bound_sum", ClusterOrder::bound_sum);
@@ -249,6 +250,7 @@ void register_search(nb::module_& module) {
         .def_rw("budget_ms", &SearchParams::budget_ms)
         .def_rw("risk", &SearchParams::risk)
         .def_rw("max_clusters", &SearchParams::max_clusters)
+        .def_rw("max_blocks", &SearchParams::max_blocks)
         .def_rw("max_terms", &SearchParams::max_terms)
         .def_rw("bound_dropped", &SearchParams::bound_dropped)
         .def_rw("order", &SearchParams::order)

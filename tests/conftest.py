@@ -56,11 +56,10 @@ def purity(found: np.ndarray, topics: np.ndarray) -> float:
 def clusters_of(index: segmax.Index) -> np.ndarray:
     """Return the number of every document's cluster, by row, from the tables that the index stores."""
     arrays = index._open_arrays
-    chunk_cluster = np.repeat(np.arange(index.num_clusters), np.diff(arrays["cluster_first_chunk"]))
     found = np.full(index.num_docs, -1, dtype=np.int64)
-    for chunk, size in enumerate(arrays["chunk_num_docs"]):
-        first = int(arrays["chunk_first_position"][chunk])
-        found[arrays["position_row"][first : first + int(size)]] = chunk_cluster[chunk]
+    for cluster, size in enumerate(arrays["cluster_num_docs"]):
+        first = int(arrays["cluster_first_position"][cluster])
+        found[arrays["position_row"][first : first + int(size)]] = cluster
     return found
 
 

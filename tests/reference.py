@@ -8,6 +8,8 @@ import scipy.sparse as sp
 import segmax
 from segmax.params import SearchParams
 
+_NO_LIMIT = 2**31
+
 #: Every way to search that promises the results of exhaustive search.
 SAFE_METHODS: dict[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
@@ -20,9 +22,16 @@ SAFE_METHODS: dict[str, SearchParams] = {
         for seed in (True, False)
         for sweep in (True, False)
     },
-    "asc by bound_sum": segmax.ASC(order="bound_sum", sweep=False),
-    "asc by bound_sum, eager": segmax.ASC(order="bound_sum", lazy=False, sweep=False),
-    "asc, eager": segmax.ASC(lazy=False, sweep=False),
+    # An exact search takes the fastest way; a limit, even one that is never reached, makes it visit cluster by cluster.
+    **{
+        f"{kind.__name__}, {documents}, one by one": kind(documents=documents, max_clusters=_NO_LIMIT)
+        for kind in (segmax.Anytime, segmax.ASC)
+        for documents in ("blocks", "maxscore")
+    },
+    "asc by bound_sum": segmax.ASC(order="bound_sum", max_clusters=_NO_LIMIT),
+    "asc by bound_sum, eager": segmax.ASC(order="bound_sum", lazy=False, max_clusters=_NO_LIMIT),
+    "asc, eager": segmax.ASC(lazy=False, max_clusters=_NO_LIMIT),
+    "asc by bound_sum, maxscore, seeded": segmax.ASC(order="bound_sum", documents="maxscore"),
 }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
 import errno
+import itertools
 import json
 import os
 import re
@@ -379,42 +381,32 @@ class Twin:
         self.labels = sorted(set(clusters.tolist()))
         self.members = {label: np.flatnonzero(clusters == label).tolist() for label in self.labels}
 
-    def chunks(self) -> tuple[list[int], list[int], list[int]]:
-        """First chunk of every cluster, first position and number of documents of every chunk."""
-        first_chunk, first_position, sizes = [0], [], []
-        position = 0
-        for label in self.labels:
-            left = len(self.members[label])
-            while left:
-                size = min(left, 4096, 65536 - position % 65536)
-                first_position.append(position)
-                sizes.append(size)
-                position += -(-size // 16) * 16
-                left -= size
-            first_chunk.append(len(sizes))
-        return first_chunk, [*first_position, position], sizes
-
     def check(self, arrays: dict[str, np.ndarray]) -> None:
         """Compare everything that is stored."""
-        first_chunk, first_position, sizes = self.chunks()
+        sizes = [len(self.members[label]) for label in self.labels]
+        first_position = [0, *itertools.accumulate(-(-size // 8) * 8 for size in sizes)]
         assert arrays["cluster_label"].tolist() == self.labels
-        assert arrays["cluster_first_chunk"].tolist() == first_chunk
-        assert arrays["chunk_first_position"].tolist() == first_position
-        assert arrays["chunk_num_docs"].tolist() == sizes
-        rows = self._check_rows(arrays["position_row"].tolist(), first_chunk, first_position, sizes)
-        self._check_terms(arrays, rows, first_chunk, first_position)
+        assert arrays["cluster_first_position"].tolist() == first_position
+        assert arrays["cluster_num_docs"].tolist() == sizes
+        rows = self._check_rows(arrays["position_row"].tolist(), first_position)
+        wanted = self._arrays(rows, first_position, arrays["entry_code"].dtype)
+        for name, values in wanted.items():
+            assert arrays[name].tobytes() == values.tobytes(), name
+        rest = {"term_scale", "id_number", "id_offset", "id_text", "term_offset", "term_text"}
+        assert set(arrays) - rest - set(wanted) == {
+            "cluster_label",
+            "cluster_first_position",
+            "cluster_num_docs",
+            "position_row",
+        }
 
-    def _check_rows(
-        self, position_row: list[int], first_chunk: list[int], first_position: list[int], sizes: list[int]
-    ) -> dict[int, int]:
+    def _check_rows(self, position_row: list[int], first_position: list[int]) -> dict[int, int]:
         """Every document has one position, in its cluster; all other positions are holes."""
         rows: dict[int, int] = {}
         for number, label in enumerate(self.labels):
-            found = []
-            for chunk in range(first_chunk[number], first_chunk[number + 1]):
-                for position in range(first_position[chunk], first_position[chunk] + sizes[chunk]):
-                    rows[position] = position_row[position]
-                    found.append(position_row[position])
+            first = first_position[number]
+            found = position_row[first : first + len(self.members[label])]
+            rows.update(enumerate(found, first))
             assert sorted(found) == self.members[label]
         assert sorted(rows.values()) == list(range(self._docs.shape[0]))
         holes = [row for position, row in enumerate(position_row) if position not in rows]
@@ -422,63 +414,136 @@ class Twin:
         assert len(position_row) == first_position[-1]
         return rows
 
-    def _check_terms(
-        self, arrays: dict[str, np.ndarray], rows: dict[int, int], first_chunk: list[int], first_position: list[int]
-    ) -> None:
-        docs, n = self._docs, self._num_segments
+    def _arrays(self, rows: dict[int, int], first_position: list[int], code: np.dtype) -> dict[str, np.ndarray]:
+        """All that follows from where the documents lie."""
+        docs = self._docs
         lists: dict[int, list[tuple[int, int, int]]] = defaultdict(list)  # by term: position, code, segment
         for position in sorted(rows):
             row = rows[position]
             for i in range(docs.indptr[row], docs.indptr[row + 1]):
                 lists[int(docs.indices[i])].append((position, int(docs.data[i]), int(self._segments[row])))
-        num_chunks, num_blocks = first_chunk[-1], first_position[-1] // 16
-        chunk_of_block = np.searchsorted(first_position, np.arange(num_blocks) * 16, side="right") - 1
-        cluster_of_chunk = np.repeat(np.arange(len(self.labels)), np.diff(first_chunk)).tolist()
-        wanted: dict[str, list[Any]] = defaultdict(list)
-        first_pair, first_posting = [0], [0]
+        narrow_sums = code.itemsize == 1 and self._num_segments <= 257
+        dtypes: dict[str, Any] = {
+            **dict.fromkeys(("term_first_pair", "term_first_posting", "term_first_byte", "term_first_entry"), "<u8"),
+            **dict.fromkeys(("narrow_cluster", "run_start", "entry_block", "group_start"), "<u4"),
+            **dict.fromkeys(("block_max", "span_max", "run_bytes", "entry_mask"), "u1"),
+            **dict.fromkeys(("term_seed_code", "cluster_max", "segment_max"), code),
+            **dict.fromkeys(("level", "entry_max", "entry_code"), code),
+            "segment_sum": "<u2" if narrow_sums else "<u4",
+        }
+        wanted: dict[str, list[int]] = {name: [] for name in dtypes}
+        for name in wanted:
+            if name.startswith("term_first"):
+                wanted[name].append(0)
         for term in range(docs.shape[1]):
             postings = lists[term]
-            if not postings:
-                wanted["term_seed_code"] += [0] * 4
-                first_pair.append(first_pair[-1])
-                first_posting.append(first_posting[-1])
-                continue
-            maxima: dict[int, list[int]] = {}  # by cluster: of its segments
-            runs: dict[int, int] = defaultdict(int)  # by chunk: its postings
-            blocks = [0] * num_blocks
-            for position, code, segment in postings:
-                chunk = int(chunk_of_block[position // 16])
-                inside = maxima.setdefault(cluster_of_chunk[chunk], [0] * n)
-                inside[segment] = max(inside[segment], code)
-                blocks[position // 16] = max(blocks[position // 16], code)
-                runs[chunk] += 1
-            chunks = [chunk for chunk in range(num_chunks) if cluster_of_chunk[chunk] in maxima]
-            wide = len(chunks) * 2 >= num_chunks
-            if not wide:
-                wanted["narrow_chunk"] += chunks
-            pairs = list(range(num_chunks)) if wide else chunks
-            start = 0
-            for chunk in pairs:
-                inside = maxima.get(cluster_of_chunk[chunk], [0] * n)
-                wanted["run_start"].append(start)
-                wanted["cluster_max"].append(max(inside))
-                wanted["segment_max"] += inside
-                wanted["segment_sum"].append(sum(inside))
-                start += runs[chunk]
-            if len(postings) * self._head_ratio >= num_blocks:
-                wanted["block_max"] += blocks
-            wanted["posting_id"] += [position % 65536 for position, _, _ in postings]
-            wanted["posting_code"] += [code for _, code, _ in postings]
             codes = sorted((code for _, code, _ in postings), reverse=True)
             wanted["term_seed_code"] += [codes[rank - 1] if rank <= len(codes) else 0 for rank in (1, 10, 100, 1000)]
-            first_pair.append(first_pair[-1] + len(pairs))
-            first_posting.append(first_posting[-1] + len(postings))
-        assert arrays["term_first_pair"].tolist() == first_pair
-        assert arrays["term_first_posting"].tolist() == first_posting
-        narrow_sums = arrays["posting_code"].dtype.itemsize == 1 and n <= 257
-        sums = arrays["segment_sum"].view(np.uint16 if narrow_sums else np.uint32)
-        for name, values in wanted.items():
-            assert (sums if name == "segment_sum" else arrays[name]).tolist() == values, name
+            self._add_pairs(wanted, postings, first_position)
+            wanted["term_first_posting"].append(wanted["term_first_posting"][-1] + len(postings))
+            listed = [(position, code) for position, code, _ in postings]
+            if listed and len(listed) * 32 * self._head_ratio >= first_position[-1] // 16:
+                self._add_row(wanted, listed, first_position[-1])
+            if listed and len(listed) * self._head_ratio >= first_position[-1] // 16:
+                self._add_head(wanted, listed, first_position[-1], code)
+            else:
+                self._add_tail(wanted, listed)
+            wanted["term_first_byte"].append(len(wanted["run_bytes"]))
+            wanted["term_first_entry"].append(len(wanted["entry_block"]))
+        return {name: np.array(values, dtypes[name]) for name, values in wanted.items()}
+
+    def _add_pairs(
+        self, wanted: dict[str, list[int]], postings: list[tuple[int, int, int]], first_position: list[int]
+    ) -> None:
+        maxima: dict[int, list[int]] = {}  # by cluster: of its segments
+        for position, code, segment in postings:
+            inside = maxima.setdefault(bisect.bisect(first_position, position) - 1, [0] * self._num_segments)
+            inside[segment] = max(inside[segment], code)
+        wide = bool(maxima) and len(maxima) * 2 >= len(self.labels)
+        clusters = range(len(self.labels)) if wide else sorted(maxima)
+        for cluster in clusters:
+            inside = maxima.get(cluster, [0] * self._num_segments)
+            wanted["cluster_max"].append(max(inside))
+            wanted["segment_max"] += inside
+            wanted["segment_sum"].append(sum(inside))
+        if not wide:
+            wanted["narrow_cluster"] += clusters
+        wanted["term_first_pair"].append(wanted["term_first_pair"][-1] + len(clusters))
+
+    def _add_head(
+        self, wanted: dict[str, list[int]], postings: list[tuple[int, int]], num_positions: int, code: np.dtype
+    ) -> None:
+        spans = -(-num_positions // 1024) * 4
+        blocks = [0] * (spans * 32)
+        runs: list[list[tuple[int, int]]] = [[] for _ in range(spans)]
+        for position, value in postings:
+            blocks[position // 8] = max(blocks[position // 8], value)
+            runs[position // 256].append((position % 256, value))
+        levels = best_levels(blocks)
+        first_byte = len(wanted["run_bytes"])
+        for span, run in enumerate(runs):
+            inside = [bisect.bisect_left(levels, largest) for largest in blocks[span * 32 : span * 32 + 32]]
+            wanted["block_max"] += [inside[i] | inside[i + 16] << 4 for i in range(16)]
+            wanted["run_start"].append(len(wanted["run_bytes"]) - first_byte)
+            if len(run) <= 32:
+                wanted["run_bytes"] += [place for place, _ in run]
+            else:
+                wanted["run_bytes"] += sum(1 << place for place, _ in run).to_bytes(32, "little")
+            wanted["run_bytes"] += np.array([value for _, value in run], code).tobytes()
+        wanted["run_start"].append(len(wanted["run_bytes"]) - first_byte)
+
+    @staticmethod
+    def _add_row(wanted: dict[str, list[int]], postings: list[tuple[int, int]], num_positions: int) -> None:
+        spans = -(-num_positions // 1024) * 4
+        blocks = [0] * (spans * 32)
+        for position, value in postings:
+            blocks[position // 8] = max(blocks[position // 8], value)
+        levels = best_levels(blocks)
+        wanted["level"] += levels
+        row = [bisect.bisect_left(levels, max(blocks[span * 32 : span * 32 + 32])) for span in range(spans)]
+        row += [0] * (-spans % 128)
+        for start in range(0, len(row), 32):
+            wanted["span_max"] += [row[start + i] | row[start + i + 16] << 4 for i in range(16)]
+
+    @staticmethod
+    def _add_tail(wanted: dict[str, list[int]], postings: list[tuple[int, int]]) -> None:
+        num_codes = 0
+        for number, (block, group) in enumerate(itertools.groupby(postings, lambda posting: posting[0] // 8)):
+            inside = list(group)
+            if number % 32 == 0:
+                wanted["group_start"].append(num_codes)
+            num_codes += len(inside)
+            wanted["entry_block"].append(block)
+            wanted["entry_max"].append(max(code for _, code in inside))
+            wanted["entry_mask"].append(sum(1 << position % 8 for position, _ in inside))
+            wanted["entry_code"] += [code for _, code in inside]
+
+
+def best_levels(maxima: list[int]) -> list[int]:
+    """Sixteen levels that maxima are rounded up to at the least cost; of equal choices, the lower levels."""
+    width = -(-max(maxima) // 255)
+    counts = Counter(-(-maximum // width) for maximum in maxima if maximum)
+    tops: dict[int, int] = defaultdict(int)
+    for maximum in maxima:
+        tops[-(-maximum // width)] = max(tops[-(-maximum // width)], maximum)
+    values = np.array([0, *(tops[step] for step in sorted(counts))])
+    if len(values) <= 16:
+        return [*values.tolist(), *[max(maxima)] * (16 - len(values))]
+    weights = np.array([0, *(counts[step] for step in sorted(counts))])
+    number, total = np.cumsum(weights), np.cumsum(weights * values)
+    costs = (number[None, :] - number[:, None]) * values[None, :] - (total[None, :] - total[:, None])
+    never = np.iinfo(np.int64).max // 4
+    costs[np.tril_indices(len(values))] = never
+    least = np.where(values == 0, 0, never)
+    choices = []
+    for _ in range(15):
+        sums = least[:, None] + costs
+        choices.append(sums.argmin(axis=0))
+        least = np.minimum(sums.min(axis=0), never)
+    chosen = [len(values) - 1]
+    for choice in reversed(choices):
+        chosen.append(int(choice[chosen[-1]]))
+    return values[chosen[::-1]].tolist()
 
 
 def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) -> np.ndarray:
@@ -495,8 +560,8 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 8, id="small"),
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 16, id="16 bits"),
         pytest.param(300, [299], 20, 300, 8, id="sums of four bytes"),
-        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="several chunks"),
-        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16, id="several chunks, many columns, 16 bits"),
+        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="large clusters"),
+        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16, id="large clusters, many columns, 16 bits"),
     ],
 )
 def test_arrays_are_those_of_the_twin(
@@ -519,8 +584,8 @@ def test_arrays_are_those_of_the_twin(
     assert index.num_postings == docs.nnz
 
 
-def test_arrays_beyond_one_window() -> None:
-    """Positions above 65,536: a chunk ends where the window does, and lists go on behind it."""
+def test_arrays_of_many_tiles() -> None:
+    """Positions above 65,536, clusters that end inside of spans and tiles, runs of every length."""
     rng = np.random.default_rng(2)
     num_docs = 70_000
     docs = random_docs(rng, num_docs, 12, 1.0, 9)
@@ -532,7 +597,7 @@ def test_arrays_beyond_one_window() -> None:
 
 @pytest.mark.parametrize("case", ["whole numbers", "two levels of clusters", "dense"])
 def test_found_clusters_hold_every_document_once(cases: Cases, case: str) -> None:
-    """Also where k-means decides: position_row is a permutation of the rows, with holes at ends of chunks."""
+    """Also where k-means decides: position_row is a permutation of the rows, with holes at ends of clusters."""
     cases.expected(case)
     _, config, clusters = CASES[case]
     made = clusters() if clusters is not None else None
@@ -599,8 +664,7 @@ def test_order_inside_clusters(rng: np.random.Generator) -> None:
     )
     assert (clusters_of(by_row) == clusters_of(by_similarity)).all()
     for cluster in range(6):
-        first, end = (int(by_row._open_arrays["cluster_first_chunk"][cluster + i]) for i in (0, 1))
-        where = slice(*(int(by_row._open_arrays["chunk_first_position"][chunk]) for chunk in (first, end)))
+        where = slice(*by_row._open_arrays["cluster_first_position"][cluster : cluster + 2].tolist())
         rows, others = (index._open_arrays["position_row"][where] for index in (by_row, by_similarity))
         rows, others = rows[rows != _core.NO_ROW], others[others != _core.NO_ROW]
         assert (np.diff(rows.astype(np.int64)) > 0).all()
@@ -940,8 +1004,9 @@ def test_progress_callback(cases: Cases, threads: int, stream: bool) -> None:
     vectors = in_batches(docs, [3_000]) if stream else docs
     config = segmax.BuildConfig(pruning=PRUNING, num_clusters=600)
     index = segmax.build(vectors, config=config, threads=threads, progress=told.append)
-    assert list(dict.fromkeys(p.stage for p in told)) == STAGES
-    for stage in STAGES:
+    stages = [*STAGES, "calibrate"]  # the last only where there are enough documents
+    assert list(dict.fromkeys(p.stage for p in told)) == stages
+    for stage in stages:
         seen = [p for p in told if p.stage == stage]
         places = [i for i, p in enumerate(told) if p.stage == stage]
         assert places == list(range(places[0], places[-1] + 1))  # no stage begins before another ends

@@ -458,7 +458,7 @@ def test_printed_text_survives(folder: Path, capsys: pytest.CaptureFixture[str])
 # --- help ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], ["build"], ["inspect"]])
+@pytest.mark.parametrize("command", [[], ["build"], ["inspect"], ["search"], ["tune"]])
 def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command has a purpose and two examples, and its help fits a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -558,3 +558,69 @@ def test_a_missing_matplotlib_is_told(
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert failure(capsys, "inspect", "built", "--plot", "it.png").endswith("pip install 'segmax[plot]'")
+
+
+# --- search and tune -------------------------------------------------------------------------------------------------
+
+
+def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per result: query, rank, id, score; as the library finds them, by default exactly."""
+    queries = sp.load_npz("queries.npz")
+    for flags, options in (
+        ([], {}),
+        (["--target-recall", "1"], {}),
+        (["--method", "exhaustive", "--threads", "1"], {"params": segmax.Exhaustive()}),
+        (["--mu", "0.7", "--eta", "0.9"], {"params": segmax.ASC(mu=0.7, eta=0.9)}),
+        (["--max-terms", "2"], {"params": segmax.ASC(max_terms=2)}),
+        (["--max-terms", "2", "--dropped", "bounded"], {}),
+        (["--query-mass", "0.5", "--method", "anytime"], {"params": segmax.Anytime(query_mass=0.5)}),
+        (["--max-clusters", "1"], {"params": segmax.ASC(max_clusters=1)}),
+    ):
+        assert main(["search", "built", "queries.npz", "-k", "3", *flags]) == 0
+        printed = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        with segmax.open("built") as index:
+            found = index.search_batch(queries, k=3, **options)
+            expected = [
+                [str(number), str(rank), str(hit.doc_id), f"{hit.score:.6g}"]
+                for number, hits in enumerate(found)
+                for rank, hit in enumerate(hits, start=1)
+            ]
+        assert printed == expected, flags
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ("-k few", "-k: expected a whole number, got 'few'"),
+        ("-k 0", "expected k >= 1, got 0"),
+        ("--mu much", "--mu: expected a number, got 'much'"),
+        ("--mu 2", "expected 0 < mu <= 1, got 2.0"),
+        ("--method odd", "--method: expected 'asc' or 'anytime' or 'maxscore' or 'exhaustive', got 'odd'"),
+        ("--method anytime --eta 0.9", "--eta applies to asc, not to anytime"),
+        ("--method maxscore --mu 0.9", "--mu applies to asc and anytime, not to maxscore"),
+        ("--method maxscore --max-terms 3", "max_terms applies to Anytime and ASC, not to MaxScore"),
+        ("--mu 0.9 --target-recall 0.9", "expected params or target_recall, got both"),
+        ("--target-recall 3", "expected 0 < target_recall <= 1, got 3.0"),
+    ],
+)
+def test_search_refuses(built: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str) -> None:
+    """Every mistake is one line that says what was expected."""
+    assert message in failure(capsys, "search", "built", "queries.npz", *flags.split())
+
+
+def test_tune_stores_what_it_measured(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The sentence it prints is that of the index, which has it from then on; `inspect` shows it."""
+    assert main(["inspect", "built", "--sample", "0"]) == 0
+    assert "Calibration: none" in capsys.readouterr().out
+    assert main(["tune", "built", "queries.npz", "-k", "4", "--target-recall", "0.9"]) == 0
+    with segmax.open("built") as index:
+        assert capsys.readouterr().out == f"{index.expectation(4, 0.9)}\n"
+        measured = index.calibration.to_list()
+    assert [m["k"] for m in measured] == [4]
+    assert main(["inspect", "built", "--sample", "0"]) == 0
+    assert "0.99 at k = 4" in capsys.readouterr().out
+    assert main(["inspect", "built", "--sample", "0", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["calibration"] == measured
+    assert main(["tune", "built", "queries.npz", "-k", "4", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == measured[0]
+    assert "there is no file 'none.npz'" in failure(capsys, "tune", "built", "none.npz")

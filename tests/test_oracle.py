@@ -98,6 +98,28 @@ def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: i
     assert first_and_last.tolist() == docs.data[[0, 139_999, 140_000, 149_999]].tolist()
 
 
+def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generator) -> None:
+    """With more than 524,288 positions the best clusters are scored first; the results stay exact."""
+    num_docs = 560_000
+    labels = rng.integers(0, 700, num_docs)
+    common = rng.integers(0, 4, num_docs)
+    own = 4 + labels % 50
+    docs = sp.csr_matrix(
+        (rng.integers(1, 256, 2 * num_docs), np.stack([common, own], axis=1).ravel(), np.arange(num_docs + 1) * 2),
+        shape=(num_docs, 54),
+    )
+    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(order="row"))
+    assert len(index._open_arrays["position_row"]) > 512 * 1024
+    for query in ({0: 1}, {4: 3, 9: 2}, {0: 7, 1: 3, 20: 5, 40: 5}, dict.fromkeys(range(54), 2)):
+        scores = docs @ np.array([query.get(term, 0) for term in range(54)])
+        order = np.lexsort((np.arange(num_docs), -scores))
+        for k in (1, 10, 1000):
+            for params in (segmax.ASC(sweep=False), segmax.ASC(sweep=False, seed=False), segmax.Anytime()):
+                hits = index.search(query, k=k, params=params)
+                assert hits.rows.tolist() == order[:k].tolist()
+                assert hits.scores.tolist() == scores[order[:k]].tolist()
+
+
 @pytest.mark.parametrize("k", [10, 100])
 def test_exactly_k_documents_that_all_score_the_seed(k: int) -> None:
     """A threshold seed equal to the final θ prunes none of the k documents that reach it."""

@@ -24,12 +24,13 @@ LAYERS = [
     {"errors", "_core"},
     {"checks", "memory", "parallel", "progress", "results", "sparse", "tables", "storage"},
     {"params", "pruning", "quantize", "spool"},
-    {"config", "explain", "inputs", "points"},
+    {"calibration", "config", "explain", "inputs", "points", "shortening"},
+    {"pseudo"},
     {"assemble", "index", "kmeans"},
     {"cluster", "segments"},
     {"build", "report"},
     {"__init__"},
-    {"plots"},
+    {"cli_search", "plots"},
     {"cli"},
     {"demo", "demo.vaswani", "demo.__main__"},
 ]
@@ -159,6 +160,8 @@ def test_default_values() -> None:
     assert (config.num_clusters, config.num_segments, config.bits, config.seed) == (None, 8, 8, 0)
     asc = segmax.ASC()
     assert (asc.mu, asc.eta, asc.budget_ms, asc.risk, asc.max_clusters) == (1.0, 1.0, None, 1.0, None)
+    assert (asc.max_terms, asc.query_mass, asc.dropped) == (None, 1.0, "ignored")
+    assert config.calibrate
     assert (asc.order, asc.documents, asc.lazy, asc.seed, asc.sweep) == ("max_bound", "blocks", True, True, True)
     assert segmax.Anytime().mu == 1.0
 

@@ -29,6 +29,7 @@ template <class Code>
 struct Collection {
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 1;
+    std::uint32_t head_ratio = 8;
     std::vector<std::int64_t> indptr{0};
     std::vector<std::uint32_t> terms;
     std::vector<Code> codes;
@@ -98,6 +99,7 @@ struct Shape {
     std::uint32_t segments = 4;
     std::uint32_t terms_per_doc = 8;
     std::uint32_t largest_code = 255;
+    std::uint32_t head_ratio = 8;
     unsigned seed = 1;
 };
 
@@ -108,6 +110,7 @@ Collection<Code> random_collection(const Shape& shape) {
     Collection<Code> made;
     made.num_terms = shape.terms;
     made.num_segments = shape.segments;
+    made.head_ratio = shape.head_ratio;
     std::vector<std::uint32_t> terms;
     for (std::uint32_t d = 0; d < shape.docs; ++d) {
         const auto cluster = static_cast<std::uint32_t>(draw(random, 0, shape.clusters - 1));
@@ -168,16 +171,54 @@ private:
 /// The arrays of a new index, owned. The names are those of IndexArrays.
 template <class Code>
 struct BuiltArrays {
-    PaddedVector<std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs, position_row;
-    PaddedVector<std::uint64_t> term_first_pair, term_first_posting;
+    PaddedVector<std::uint32_t> cluster_first_position, cluster_num_docs, position_row;
+    PaddedVector<std::uint64_t> term_first_pair, term_first_posting, term_first_byte, term_first_entry;
     PaddedVector<Code> term_seed_code;
-    PaddedVector<std::uint32_t> narrow_chunk, run_start;
+    PaddedVector<std::uint32_t> narrow_cluster;
     PaddedVector<Code> cluster_max, segment_max;
     PaddedVector<std::uint8_t> segment_sum;
-    PaddedVector<Code> block_max;
-    PaddedVector<std::uint16_t> posting_id;
-    PaddedVector<Code> posting_code;
+    PaddedVector<Code> level;
+    PaddedVector<std::uint8_t> span_max, block_max;
+    PaddedVector<std::uint32_t> run_start;
+    PaddedVector<std::uint8_t> run_bytes;
+    PaddedVector<std::uint32_t> entry_block;
+    PaddedVector<Code> entry_max;
+    PaddedVector<std::uint8_t> entry_mask;
+    PaddedVector<std::uint32_t> group_start;
+    PaddedVector<Code> entry_code;
 };
+
+/// Calls visit with the name, the built array and the view of each array that is made a range of terms at a time.
+template <class Built, class Visit>
+void each_term_array(Built& built, IndexArrays& view, Visit visit) {
+    visit("term_seed_code", built.term_seed_code, view.term_seed_code);
+    visit("narrow_cluster", built.narrow_cluster, view.narrow_cluster);
+    visit("cluster_max", built.cluster_max, view.cluster_max);
+    visit("segment_max", built.segment_max, view.segment_max);
+    visit("segment_sum", built.segment_sum, view.segment_sum);
+    visit("level", built.level, view.level);
+    visit("span_max", built.span_max, view.span_max);
+    visit("block_max", built.block_max, view.block_max);
+    visit("run_start", built.run_start, view.run_start);
+    visit("run_bytes", built.run_bytes, view.run_bytes);
+    visit("entry_block", built.entry_block, view.entry_block);
+    visit("entry_max", built.entry_max, view.entry_max);
+    visit("entry_mask", built.entry_mask, view.entry_mask);
+    visit("group_start", built.group_start, view.group_start);
+    visit("entry_code", built.entry_code, view.entry_code);
+}
+
+/// The same for those that are there before.
+template <class Built, class Visit>
+void each_fixed_array(Built& built, IndexArrays& view, Visit visit) {
+    visit("cluster_first_position", built.cluster_first_position, view.cluster_first_position);
+    visit("cluster_num_docs", built.cluster_num_docs, view.cluster_num_docs);
+    visit("position_row", built.position_row, view.position_row);
+    visit("term_first_pair", built.term_first_pair, view.term_first_pair);
+    visit("term_first_posting", built.term_first_posting, view.term_first_posting);
+    visit("term_first_byte", built.term_first_byte, view.term_first_byte);
+    visit("term_first_entry", built.term_first_entry, view.term_first_entry);
+}
 
 /// The arrays of an index and what else must outlive it. Arrays may be changed as long as none is resized.
 template <class Code>
@@ -186,6 +227,7 @@ struct Parts {
     std::vector<double> scale;
     std::uint32_t num_docs = 0;
     std::uint32_t num_segments = 1;
+    std::uint32_t head_ratio = 8;
     std::uint64_t planned_bytes = 0;
 
     IndexArrays view() const {
@@ -194,22 +236,13 @@ struct Parts {
         a.num_terms = static_cast<std::uint32_t>(scale.size());
         a.num_segments = num_segments;
         a.code_bytes = sizeof(Code);
-        a.cluster_first_chunk = built.cluster_first_chunk.view();
-        a.chunk_first_position = built.chunk_first_position.view();
-        a.chunk_num_docs = built.chunk_num_docs.view();
-        a.position_row = built.position_row.view();
-        a.term_first_pair = built.term_first_pair.view();
-        a.term_first_posting = built.term_first_posting.view();
+        a.head_ratio = head_ratio;
         a.term_scale = scale;
-        a.term_seed_code = std::as_bytes(built.term_seed_code.view());
-        a.narrow_chunk = built.narrow_chunk.view();
-        a.run_start = built.run_start.view();
-        a.cluster_max = std::as_bytes(built.cluster_max.view());
-        a.segment_max = std::as_bytes(built.segment_max.view());
-        a.segment_sum = std::as_bytes(built.segment_sum.view());
-        a.block_max = std::as_bytes(built.block_max.view());
-        a.posting_id = built.posting_id.view();
-        a.posting_code = std::as_bytes(built.posting_code.view());
+        const auto set = []<class T, class To>(const char*, const PaddedVector<T>& array, std::span<const To>& to) {
+            to = {reinterpret_cast<const To*>(array.view().data()), array.view().size_bytes() / sizeof(To)};
+        };
+        each_fixed_array(built, a, set);
+        each_term_array(built, a, set);
         return a;
     }
 };
@@ -231,6 +264,75 @@ void append(std::vector<T>& to, const std::vector<T>& from) {
     to.insert(to.end(), from.begin(), from.end());
 }
 
+inline std::vector<std::uint64_t> offsets_of(const std::vector<std::uint64_t>& counts) {
+    std::vector<std::uint64_t> offsets{0};
+    for (const std::uint64_t count : counts) offsets.push_back(offsets.back() + count);
+    return offsets;
+}
+
+/// The documents in another order, for code that wants clusters to lie together.
+template <class Code>
+Collection<Code> reordered(const Collection<Code>& docs, const std::vector<Row>& rows) {
+    Collection<Code> made;
+    made.num_terms = docs.num_terms;
+    made.num_segments = docs.num_segments;
+    for (const Row row : rows) {
+        docs.each_entry(row, [&](std::uint32_t term, Code code) { made.add_entry(term, code); });
+        made.end_document(docs.clusters[row], docs.segments[row]);
+    }
+    return made;
+}
+
+/// Fills in as many ranges of terms as asked for and joins them.
+template <class Code>
+TermArrays<Code> fill_in_ranges(const FillJob<Code, std::uint32_t>& job, std::uint32_t num_ranges) {
+    const std::uint32_t num_terms = job.docs.num_terms;
+    TermArrays<Code> all;
+    for (std::uint32_t r = 0; r < num_ranges; ++r) {
+        const TermArrays<Code> some =
+            fill_terms(job, num_terms * r / num_ranges, num_terms * (r + 1) / num_ranges, StopFlag{false});
+        append(all.term_num_bytes, some.term_num_bytes);
+        append(all.term_num_entries, some.term_num_entries);
+        append(all.term_seed_code, some.term_seed_code);
+        append(all.narrow_cluster, some.narrow_cluster);
+        append(all.cluster_max, some.cluster_max);
+        append(all.segment_max, some.segment_max);
+        append(all.segment_sum, some.segment_sum);
+        append(all.level, some.level);
+        append(all.span_max, some.span_max);
+        append(all.block_max, some.block_max);
+        append(all.run_start, some.run_start);
+        append(all.run_bytes, some.run_bytes);
+        append(all.entry_block, some.entry_block);
+        append(all.entry_max, some.entry_max);
+        append(all.entry_mask, some.entry_mask);
+        append(all.group_start, some.group_start);
+        append(all.entry_code, some.entry_code);
+    }
+    return all;
+}
+
+template <class Code>
+void keep(TermArrays<Code> all, BuiltArrays<Code>& built) {
+    built.term_first_byte = PaddedVector(offsets_of(all.term_num_bytes));
+    built.term_first_entry = PaddedVector(offsets_of(all.term_num_entries));
+    built.term_seed_code = PaddedVector(std::move(all.term_seed_code));
+    built.narrow_cluster = PaddedVector(std::move(all.narrow_cluster));
+    built.cluster_max = PaddedVector(std::move(all.cluster_max));
+    built.segment_max = PaddedVector(std::move(all.segment_max));
+    built.segment_sum = PaddedVector(std::move(all.segment_sum));
+    built.level = PaddedVector(std::move(all.level));
+    built.span_max = PaddedVector(std::move(all.span_max));
+    built.block_max = PaddedVector(std::move(all.block_max));
+    built.run_start = PaddedVector(std::move(all.run_start));
+    built.run_bytes = PaddedVector(std::move(all.run_bytes));
+    built.entry_block = PaddedVector(std::move(all.entry_block));
+    built.entry_max = PaddedVector(std::move(all.entry_max));
+    built.entry_mask = PaddedVector(std::move(all.entry_mask));
+    built.group_start = PaddedVector(std::move(all.group_start));
+    built.entry_code = PaddedVector(std::move(all.entry_code));
+}
+
 /// Builds in as many ranges of terms and clusters as asked for: the result must not depend on it.
 template <class Code>
 Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 3) {
@@ -238,81 +340,39 @@ Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 
     Groups groups = group_rows(docs.clusters);
     const std::vector<float> points = dense_points(docs);
     order_by_similarity({points, docs.num_terms}, groups.first, std::span(groups.rows), stop);
-    const ChunkLayout layout = lay_out_chunks(groups.first);
-    std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
-    // Here rows are not grouped in memory, so clusters are counted over a grouped copy.
-    Collection<Code> grouped;
-    grouped.num_terms = docs.num_terms;
-    for (const Row row : groups.rows) {
-        docs.each_entry(row, [&](std::uint32_t term, Code code) { grouped.add_entry(term, code); });
-        grouped.end_document(docs.clusters[row], docs.segments[row]);
-    }
+    const std::vector<std::uint32_t> first_position = lay_out_clusters(groups.first);
     const auto num_clusters = static_cast<std::uint32_t>(groups.first.size() - 1);
+    const Collection<Code> grouped = reordered(docs, groups.rows);
+    std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
     for (std::uint32_t r = 0; r < num_ranges; ++r) {
-        count_terms(grouped.docs(), groups.first, layout.cluster_first_chunk, num_clusters * r / num_ranges,
-                    num_clusters * (r + 1) / num_ranges, std::span(postings), std::span(pairs), stop);
+        count_terms(grouped.docs(), groups.first, num_clusters * r / num_ranges, num_clusters * (r + 1) / num_ranges,
+                    std::span(postings), std::span(pairs), stop);
     }
-    const std::uint32_t num_blocks = layout.chunk_first_position.back() / kBlockDocs;
-    const TermPlan plan = plan_terms(postings, pairs, static_cast<std::uint32_t>(layout.chunk_num_docs.size()),
-                                     num_blocks, docs.num_segments, 4, sizeof(Code));
+    const TermPlan plan = plan_terms(postings, pairs, num_clusters, first_position.back(), docs.num_segments,
+                                     docs.head_ratio, sizeof(Code));
     std::vector<std::uint32_t> slots(groups.rows.size());
     std::iota(slots.begin(), slots.end(), 0U);
-    const auto grouped_docs = grouped.docs();
-    const FillJob<Code, std::uint32_t> job{grouped_docs,
-                                           groups.first,
-                                           slots,
-                                           grouped.segments,
-                                           docs.num_segments,
-                                           4,
-                                           layout.cluster_first_chunk,
-                                           layout.chunk_first_position,
-                                           layout.chunk_num_docs,
-                                           postings,
-                                           pairs};
-    TermArrays<Code> all;
-    for (std::uint32_t r = 0; r < num_ranges; ++r) {
-        const TermArrays<Code> some =
-            fill_terms(job, docs.num_terms * r / num_ranges, docs.num_terms * (r + 1) / num_ranges, stop);
-        append(all.term_seed_code, some.term_seed_code);
-        append(all.narrow_chunk, some.narrow_chunk);
-        append(all.run_start, some.run_start);
-        append(all.cluster_max, some.cluster_max);
-        append(all.segment_max, some.segment_max);
-        append(all.segment_sum, some.segment_sum);
-        append(all.block_max, some.block_max);
-        append(all.posting_id, some.posting_id);
-        append(all.posting_code, some.posting_code);
+    const FillJob<Code, std::uint32_t> job{grouped.docs(),    groups.first,    first_position, slots, grouped.segments,
+                                           docs.num_segments, docs.head_ratio, postings,       pairs};
+    std::vector<std::uint32_t> num_docs(num_clusters);
+    std::vector<Row> position_row(first_position.back(), kNoRow);
+    for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
+        num_docs[cluster] = groups.first[cluster + 1] - groups.first[cluster];
+        std::copy_n(groups.rows.begin() + groups.first[cluster], num_docs[cluster],
+                    position_row.begin() + first_position[cluster]);
     }
-    std::vector<Row> position_row(layout.chunk_first_position.back(), kNoRow);
-    std::size_t at = 0;
-    for (std::size_t chunk = 0; chunk < layout.chunk_num_docs.size(); ++chunk) {
-        for (std::uint32_t i = 0; i < layout.chunk_num_docs[chunk]; ++i) {
-            position_row[layout.chunk_first_position[chunk] + i] = groups.rows[at++];
-        }
-    }
-    std::vector<std::uint64_t> first_posting{0};
-    for (const std::uint64_t count : postings) first_posting.push_back(first_posting.back() + count);
     Parts<Code> parts;
-    auto& built = parts.built;
-    built.cluster_first_chunk = PaddedVector(layout.cluster_first_chunk);
-    built.chunk_first_position = PaddedVector(layout.chunk_first_position);
-    built.chunk_num_docs = PaddedVector(layout.chunk_num_docs);
-    built.position_row = PaddedVector(position_row);
-    built.term_first_pair = PaddedVector(plan.term_first_pair);
-    built.term_first_posting = PaddedVector(first_posting);
-    built.term_seed_code = PaddedVector(all.term_seed_code);
-    built.narrow_chunk = PaddedVector(all.narrow_chunk);
-    built.run_start = PaddedVector(all.run_start);
-    built.cluster_max = PaddedVector(all.cluster_max);
-    built.segment_max = PaddedVector(all.segment_max);
-    built.segment_sum = PaddedVector(all.segment_sum);
-    built.block_max = PaddedVector(all.block_max);
-    built.posting_id = PaddedVector(all.posting_id);
-    built.posting_code = PaddedVector(all.posting_code);
+    keep(fill_in_ranges(job, num_ranges), parts.built);
+    parts.built.cluster_first_position = PaddedVector(first_position);
+    parts.built.cluster_num_docs = PaddedVector(num_docs);
+    parts.built.position_row = PaddedVector(position_row);
+    parts.built.term_first_pair = PaddedVector(plan.term_first_pair);
+    parts.built.term_first_posting = PaddedVector(offsets_of(postings));
     parts.scale.assign(docs.num_terms, 1.0);
     parts.planned_bytes = std::accumulate(plan.term_bytes.begin(), plan.term_bytes.end(), std::uint64_t{0});
     parts.num_docs = docs.num_docs();
     parts.num_segments = docs.num_segments;
+    parts.head_ratio = docs.head_ratio;
     return parts;
 }
 

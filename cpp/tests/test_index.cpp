@@ -14,6 +14,7 @@
 #include "segmax/base/errors.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/documents.hpp"
+#include "segmax/index/levels.hpp"
 #include "segmax/index/project.hpp"
 #include "segmax/search/search.hpp"
 
@@ -22,10 +23,16 @@ namespace {
 using namespace segmax;
 using namespace segmax::test;
 
-/// Many chunks and terms of every kind: wide and narrow, head and not.
+/// Many clusters and terms of every kind: wide and narrow, head and tail.
 template <class Code>
 Collection<Code> mixed_collection() {
-    return random_collection<Code>({.docs = 700, .terms = 150, .clusters = 30, .segments = 5, .terms_per_doc = 5});
+    return random_collection<Code>({.docs = 1500,
+                                    .terms = 150,
+                                    .clusters = 30,
+                                    .segments = 5,
+                                    .terms_per_doc = 6,
+                                    .largest_code = std::numeric_limits<Code>::max(),
+                                    .head_ratio = 1});
 }
 
 template <class T>
@@ -41,27 +48,25 @@ std::span<const T> longer(std::span<const T> array, std::size_t by) {
 using Change = std::function<void(IndexArrays&)>;
 
 /// The same change to the length of every array, by one element each.
-template <class Resize>
-std::vector<std::pair<const char*, Change>> each_array(Resize resize) {
-    return {
-        {"cluster_first_chunk", [=](auto& a) { a.cluster_first_chunk = resize(a.cluster_first_chunk, 1); }},
-        {"chunk_first_position", [=](auto& a) { a.chunk_first_position = resize(a.chunk_first_position, 1); }},
-        {"chunk_num_docs", [=](auto& a) { a.chunk_num_docs = resize(a.chunk_num_docs, 1); }},
-        {"position_row", [=](auto& a) { a.position_row = resize(a.position_row, 1); }},
-        {"term_first_pair", [=](auto& a) { a.term_first_pair = resize(a.term_first_pair, 1); }},
-        {"term_first_posting", [=](auto& a) { a.term_first_posting = resize(a.term_first_posting, 1); }},
-        {"term_scale", [=](auto& a) { a.term_scale = resize(a.term_scale, 1); }},
-        {"term_seed_code", [=](auto& a) { a.term_seed_code = resize(a.term_seed_code, a.code_bytes); }},
-        {"narrow_chunk", [=](auto& a) { a.narrow_chunk = resize(a.narrow_chunk, 1); }},
-        {"run_start", [=](auto& a) { a.run_start = resize(a.run_start, 1); }},
-        {"cluster_max", [=](auto& a) { a.cluster_max = resize(a.cluster_max, a.code_bytes); }},
-        {"segment_max", [=](auto& a) { a.segment_max = resize(a.segment_max, a.code_bytes); }},
-        {"segment_sum",
-         [=](auto& a) { a.segment_sum = resize(a.segment_sum, Index::sum_bytes(a.num_segments, a.code_bytes)); }},
-        {"block_max", [=](auto& a) { a.block_max = resize(a.block_max, a.code_bytes); }},
-        {"posting_id", [=](auto& a) { a.posting_id = resize(a.posting_id, 1); }},
-        {"posting_code", [=](auto& a) { a.posting_code = resize(a.posting_code, a.code_bytes); }},
+template <class Code, class Resize>
+std::vector<std::pair<const char*, Change>> each_array(const Parts<Code>& parts, Resize resize) {
+    std::vector<std::pair<const char*, Change>> changes;
+    IndexArrays view = parts.view();
+    const auto add = [&]<class T, class To>(const char* name, const PaddedVector<T>&, std::span<const To>& array) {
+        const auto at = reinterpret_cast<std::byte*>(&array) - reinterpret_cast<std::byte*>(&view);
+        const std::size_t step = sizeof(T) / sizeof(To);
+        changes.emplace_back(name, [=](IndexArrays& arrays) {
+            auto& target = *reinterpret_cast<std::span<const To>*>(reinterpret_cast<std::byte*>(&arrays) + at);
+            target = resize(target, step);
+        });
     };
+    each_fixed_array(parts.built, view, add);
+    each_term_array(parts.built, view, add);
+    // Its elements are wider than the bytes they are kept as.
+    const std::uint32_t sum_bytes = Index::sum_bytes(view.num_segments, view.code_bytes);
+    changes.emplace_back("segment_sum", [=](IndexArrays& a) { a.segment_sum = resize(a.segment_sum, sum_bytes); });
+    changes.emplace_back("term_scale", [=](IndexArrays& a) { a.term_scale = resize(a.term_scale, 1); });
+    return changes;
 }
 
 /// Checks that an index with changed contents is rejected.
@@ -92,35 +97,38 @@ Collection<std::uint8_t> large_collection(const std::vector<std::uint32_t>& size
     return made;
 }
 
-/// Checks the chunks, and that every document lies at exactly one position, in its own cluster.
+/// Checks that clusters start at blocks, and that every document lies at exactly one position, in its own cluster.
 template <class Code>
 void check_layout(const Indexed<Code>& made) {
     const Index& index = made.index;
     std::vector<std::uint32_t> times_found(made.docs.num_docs(), 0);
+    Position next = 0;
     for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
+        const Position first = index.first_position(cluster);
+        const std::uint32_t docs = index.cluster_num_docs(cluster);
+        CHECK_EQ(first, next);
+        CHECK(docs >= 1);
+        CHECK_EQ(first % kBlockDocs, 0U);
+        CHECK_EQ(index.end_position(cluster), first + (docs + 7) / 8 * 8);
+        next = index.end_position(cluster);
         Row smallest = kNoRow;
         std::uint32_t label = kNoRow;
-        for (std::uint32_t chunk = index.first_chunk(cluster); chunk < index.end_chunk(cluster); ++chunk) {
-            const Position first = index.chunk_position(chunk);
-            const std::uint32_t docs = index.chunk_num_docs(chunk);
-            CHECK(docs >= 1 && docs <= kMaxChunkDocs);
-            CHECK_EQ(first % kBlockDocs, 0U);
-            CHECK_EQ(first / kWindowDocs, (first + docs - 1) / kWindowDocs);
-            CHECK_EQ(index.cluster_of_chunk(chunk), cluster);
-            for (Position p = first; p < index.chunk_position(chunk + 1); ++p) {
-                const Row row = index.row_at(p);
-                CHECK_EQ(row == kNoRow, p >= first + docs);
-                CHECK_EQ(index.chunk_of(p), chunk);
-                if (row >= made.docs.num_docs()) continue;
-                ++times_found[row];
-                smallest = std::min(smallest, row);
-                if (label == kNoRow) label = made.docs.clusters[row];
-                CHECK_EQ(made.docs.clusters[row], label);
-                CHECK(index.block_min_row(p / kBlockDocs) <= row);
-            }
+        for (Position p = first; p < next; ++p) {
+            const Row row = index.row_at(p);
+            CHECK_EQ(row == kNoRow, p >= first + docs);
+            CHECK_EQ(index.cluster_of(p), cluster);
+            if (row >= made.docs.num_docs()) continue;
+            ++times_found[row];
+            smallest = std::min(smallest, row);
+            if (label == kNoRow) label = made.docs.clusters[row];
+            CHECK_EQ(made.docs.clusters[row], label);
         }
         CHECK_EQ(index.cluster_min_row(cluster), smallest);
     }
+    CHECK_EQ(index.num_positions(), next);
+    CHECK_EQ(index.num_blocks(), next / 8);
+    CHECK_EQ(index.num_tiles(), (next + 1023) / 1024);
+    CHECK_EQ(index.num_spans(), (next + 1023) / 1024 * 4);
     CHECK(std::all_of(times_found.begin(), times_found.end(), [](auto times) { return times == 1; }));
     const std::vector<Position> positions = positions_of_rows(index);
     CHECK_EQ(positions.size(), made.docs.num_docs());
@@ -203,18 +211,107 @@ void check_stored_sums(const Indexed<Code>& made) {
     }
 }
 
-/// The largest code of every term in every block, from the documents.
 template <class Code>
-std::vector<Code> direct_block_max(const Indexed<Code>& made, std::uint32_t term,
-                                   const std::vector<Position>& positions) {
-    std::vector<Code> best(made.index.num_blocks(), 0);
-    for (Row row = 0; row < made.docs.num_docs(); ++row) {
-        made.docs.each_entry(row, [&](std::uint32_t t, Code code) {
-            Code& block = best[positions[row] / kBlockDocs];
-            if (t == term) block = std::max(block, code);
-        });
+struct PlainPosting {
+    Position position;
+    Code code;
+};
+
+/// The postings of every term from the documents, by position.
+template <class Code>
+std::vector<std::vector<PlainPosting<Code>>> direct_postings(const Indexed<Code>& made) {
+    std::vector<std::vector<PlainPosting<Code>>> postings(made.docs.num_terms);
+    for (Position position = 0; position < made.index.num_positions(); ++position) {
+        const Row row = made.index.row_at(position);
+        if (row == kNoRow) continue;
+        made.docs.each_entry(row, [&](std::uint32_t term, Code code) { postings[term].push_back({position, code}); });
     }
-    return best;
+    return postings;
+}
+
+template <class Code>
+void append_bytes(std::vector<std::uint8_t>& bytes, Code value) {
+    for (std::size_t i = 0; i < sizeof(Code); ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+/// The largest code of every block.
+template <class Code>
+std::vector<Code> block_maxima(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans) {
+    std::vector<Code> maxima(std::size_t{num_spans} * 32, 0);
+    for (const auto& [position, code] : postings) maxima[position / 8] = std::max(maxima[position / 8], code);
+    return maxima;
+}
+
+/// The levels of a term, and its row over all spans: half bytes, 32 spans in 16 bytes, the row in whole 64 bytes.
+template <class Code>
+void write_row_slowly(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans, TermArrays<Code>& out) {
+    const std::vector<Code> maxima = block_maxima(postings, num_spans);
+    const auto levels = choose_levels<Code>(maxima);
+    append(out.level, std::vector<Code>(levels.begin(), levels.end()));
+    std::vector<std::uint8_t> row((num_spans + 127) / 128 * 64, 0);
+    for (std::size_t span = 0; span < num_spans; ++span) {
+        const Code largest = *std::max_element(maxima.begin() + static_cast<std::ptrdiff_t>(span) * 32,
+                                               maxima.begin() + static_cast<std::ptrdiff_t>(span + 1) * 32);
+        std::uint32_t level = 0;
+        while (levels[level] < largest) ++level;
+        std::uint8_t& byte = row[span / 32 * 16 + span % 16];
+        byte = static_cast<std::uint8_t>(byte + (span % 32 < 16 ? level : 16 * level));
+    }
+    append(out.span_max, row);
+}
+
+/// What follows from the postings of a head term, written down one block and one span after the other.
+template <class Code>
+void write_head_slowly(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans,
+                       TermArrays<Code>& out) {
+    const std::size_t start = out.run_bytes.size();
+    const std::vector<Code> maxima = block_maxima(postings, num_spans);
+    const auto levels = choose_levels<Code>(maxima);
+    for (std::size_t span = 0; span < num_spans; ++span) {
+        out.run_start.push_back(static_cast<std::uint32_t>(out.run_bytes.size() - start));
+        const auto level_of = [&](std::size_t block) {
+            std::uint32_t level = 0;
+            while (levels[level] < maxima[span * 32 + block]) ++level;
+            return level;
+        };
+        for (std::size_t byte = 0; byte < 16; ++byte) {
+            out.block_max.push_back(static_cast<std::uint8_t>(level_of(byte) + 16 * level_of(byte + 16)));
+        }
+        std::vector<PlainPosting<Code>> run;
+        for (const auto& posting : postings) {
+            if (posting.position / 256 == span) run.push_back({posting.position % 256, posting.code});
+        }
+        std::vector<std::uint8_t> bitmap(32, 0);
+        for (const auto& [place, code] : run) {
+            bitmap[place / 8] = static_cast<std::uint8_t>(bitmap[place / 8] + (1U << (place % 8)));
+            if (run.size() <= 32) out.run_bytes.push_back(static_cast<std::uint8_t>(place));
+        }
+        if (run.size() > 32) append(out.run_bytes, bitmap);
+        for (const auto& posting : run) append_bytes(out.run_bytes, posting.code);
+    }
+    out.run_start.push_back(static_cast<std::uint32_t>(out.run_bytes.size() - start));
+}
+
+template <class Code>
+void write_tail_slowly(const std::vector<PlainPosting<Code>>& postings, TermArrays<Code>& out) {
+    std::map<std::uint32_t, std::vector<PlainPosting<Code>>> blocks;
+    for (const auto& posting : postings) blocks[posting.position / 8].push_back(posting);
+    std::uint32_t entry = 0;
+    std::uint32_t code_count = 0;
+    for (const auto& [block, some] : blocks) {
+        if (entry++ % 32 == 0) out.group_start.push_back(code_count);
+        code_count += static_cast<std::uint32_t>(some.size());
+        Code largest = 0;
+        std::uint32_t mask = 0;
+        for (const auto& [position, code] : some) {
+            largest = std::max(largest, code);
+            mask += 1U << (position % 8);
+            out.entry_code.push_back(code);
+        }
+        out.entry_block.push_back(block);
+        out.entry_max.push_back(largest);
+        out.entry_mask.push_back(static_cast<std::uint8_t>(mask));
+    }
 }
 
 }  // namespace
@@ -225,24 +322,27 @@ TEST(index_rejects_wrong_lengths) {
         NOTE("code bytes " << sizeof(code));
         const Parts<decltype(code)> parts = make_parts(mixed_collection<decltype(code)>());
         const IndexArrays whole = parts.view();
-        CHECK(!whole.narrow_chunk.empty());
+        CHECK(!whole.narrow_cluster.empty());
         CHECK(!whole.block_max.empty());
-        CHECK_EQ(Index(whole).num_docs(), 700U);
-        for (const auto& [name, change] : each_array([](auto array, std::size_t by) { return shorter(array, by); })) {
+        CHECK(whole.group_start.size() > 1);
+        CHECK_EQ(Index(whole).num_docs(), 1500U);
+        for (const auto& [name, change] :
+             each_array(parts, [](auto array, std::size_t by) { return shorter(array, by); })) {
             NOTE(name << " shorter");
             IndexArrays arrays = whole;
             change(arrays);
             CHECK_THROWS(Index(arrays), FormatError);
         }
         std::vector<double> scales(parts.scale.size() + 1, 1.0);
-        for (const auto& [name, change] : each_array([](auto array, std::size_t by) { return longer(array, by); })) {
+        for (const auto& [name, change] :
+             each_array(parts, [](auto array, std::size_t by) { return longer(array, by); })) {
             NOTE(name << " longer");
             IndexArrays arrays = whole;
             arrays.term_scale = std::span<const double>(scales).first(parts.scale.size());
             change(arrays);
             CHECK_THROWS(Index(arrays), FormatError);
         }
-        for (const auto& [name, change] : each_array([](auto array, std::size_t) { return array.first(0); })) {
+        for (const auto& [name, change] : each_array(parts, [](auto array, std::size_t) { return array.first(0); })) {
             NOTE(name << " empty");
             IndexArrays arrays = whole;
             change(arrays);
@@ -264,6 +364,9 @@ TEST(index_rejects_wrong_counts) {
         {"wider codes", [](auto& a) { a.code_bytes = 2; }},
         {"no codes", [](auto& a) { a.code_bytes = 0; }},
         {"odd codes", [](auto& a) { a.code_bytes = 3; }},
+        {"more head terms", [](auto& a) { a.head_ratio = 8; }},
+        {"no head_ratio", [](auto& a) { a.head_ratio = 0; }},
+        {"a head_ratio too large", [](auto& a) { a.head_ratio = kMaxHeadRatio + 1; }},
         {"endless segments", [](auto& a) { a.num_segments = 0xFFFFFFFFU; }},
     };
     for (const auto& [name, change] : changes) {
@@ -280,19 +383,18 @@ TEST(index_rejects_wrong_contents) {
     const auto rejects = [&](const char* what, const std::function<void(Parts<std::uint8_t>&)>& change) {
         check_rejected<std::uint8_t>(whole, what, change);
     };
-    rejects("cluster_first_chunk starts late", [](auto& p) { p.built.cluster_first_chunk[0] = 1; });
-    rejects("cluster_first_chunk descends", [](auto& p) { p.built.cluster_first_chunk[2] = 100000; });
-    rejects("a cluster without chunks",
-            [](auto& p) { p.built.cluster_first_chunk[2] = p.built.cluster_first_chunk[1]; });
-    rejects("chunk_first_position starts late", [](auto& p) { p.built.chunk_first_position[0] = 16; });
-    rejects("chunk_first_position descends",
-            [](auto& p) { std::swap(p.built.chunk_first_position[2], p.built.chunk_first_position[3]); });
-    rejects("a chunk off the blocks", [](auto& p) { ++p.built.chunk_first_position[2]; });
-    rejects("a chunk moved by a block", [](auto& p) { p.built.chunk_first_position[2] += kBlockDocs; });
-    rejects("a chunk without documents", [](auto& p) { p.built.chunk_num_docs[1] = 0; });
-    rejects("a chunk with a document more", [](auto& p) { ++p.built.chunk_num_docs[1]; });
-    rejects("a chunk with a document less", [](auto& p) { --p.built.chunk_num_docs[1]; });
-    rejects("a huge chunk", [](auto& p) { p.built.chunk_num_docs[1] = 0xFFFFFFFFU; });
+    rejects("cluster_first_position starts late", [](auto& p) { p.built.cluster_first_position[0] = kBlockDocs; });
+    rejects("cluster_first_position descends",
+            [](auto& p) { std::swap(p.built.cluster_first_position[2], p.built.cluster_first_position[3]); });
+    rejects("cluster_first_position jumps", [](auto& p) { p.built.cluster_first_position[2] = 100000; });
+    rejects("a cluster without places",
+            [](auto& p) { p.built.cluster_first_position[2] = p.built.cluster_first_position[1]; });
+    rejects("a cluster off the blocks", [](auto& p) { ++p.built.cluster_first_position[2]; });
+    rejects("a cluster moved by a block", [](auto& p) { p.built.cluster_first_position[2] += kBlockDocs; });
+    rejects("a cluster without documents", [](auto& p) { p.built.cluster_num_docs[1] = 0; });
+    rejects("a cluster with a document more", [](auto& p) { ++p.built.cluster_num_docs[1]; });
+    rejects("a cluster with a document less", [](auto& p) { --p.built.cluster_num_docs[1]; });
+    rejects("a huge cluster", [](auto& p) { p.built.cluster_num_docs[1] = 0xFFFFFFFFU; });
     rejects("a row twice", [](auto& p) { p.built.position_row[1] = p.built.position_row[0]; });
     rejects("a row beyond the last", [](auto& p) { p.built.position_row[1] = p.num_docs; });
     rejects("a hole among documents", [](auto& p) { p.built.position_row[0] = kNoRow; });
@@ -303,8 +405,24 @@ TEST(index_rejects_wrong_contents) {
     rejects("term_first_pair descends", [](auto& p) { p.built.term_first_pair[1] = ~std::uint64_t{0}; });
     rejects("term_first_posting starts late", [](auto& p) { p.built.term_first_posting[0] = 1; });
     rejects("term_first_posting descends", [](auto& p) { p.built.term_first_posting[1] = ~std::uint64_t{0}; });
-    rejects("more pairs than chunks", [](auto& p) { p.built.term_first_pair[1] += 1; });
+    rejects("more pairs than clusters", [](auto& p) { p.built.term_first_pair[1] += 1; });
     rejects("more postings than documents", [](auto& p) { p.built.term_first_posting[1] = p.num_docs + 1; });
+    rejects("term_first_byte starts late", [](auto& p) { p.built.term_first_byte[0] = 1; });
+    rejects("term_first_byte descends", [](auto& p) { p.built.term_first_byte[1] = ~std::uint64_t{0}; });
+    rejects("term_first_entry starts late", [](auto& p) { p.built.term_first_entry[0] = 1; });
+    rejects("term_first_entry descends", [](auto& p) { p.built.term_first_entry[1] = ~std::uint64_t{0}; });
+    const Index index(whole.view());
+    const std::uint32_t last = whole.view().num_terms - 1;
+    CHECK(index.is_head(0) && !index.is_head(last) && index.num_entries(last) > 1);
+    rejects("entries of a head term", [](auto& p) { p.built.term_first_entry[1] = 1; });
+    rejects("runs of a tail term", [&](auto& p) { --p.built.term_first_byte[last]; });
+    rejects("more bytes than a head term's postings take",
+            [&](auto& p) { std::fill_n(&p.built.term_first_byte[1], last, 2 * index.num_postings(0) + 1); });
+    rejects("fewer entries than postings fit",
+            [&](auto& p) { p.built.term_first_entry[last] = p.built.term_first_entry[last + 1]; });
+    rejects("more entries than postings", [&](auto& p) {
+        p.built.term_first_entry[last + 1] = p.built.term_first_entry[last] + index.num_postings(last) + 1;
+    });
     rejects("postings without pairs", [](auto& p) { p.built.term_first_pair[1] = 0; });
     rejects("pairs without postings", [](auto& p) { p.built.term_first_posting[1] = 0; });
     for (const double scale : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
@@ -335,11 +453,10 @@ TEST(index_layout_of_small_clusters) {
         Indexed<std::uint8_t>(random_collection<std::uint8_t>({.docs = 1, .clusters = 1, .terms_per_doc = 30})));
 }
 
-// Clusters larger than a chunk or a window are cut into chunks that never cross a window, and searches over them are
-// right in every method.
+// Clusters larger than a tile, a window or a piece of MaxScore are laid out like small ones, and searches over them are
+// right in every method, whether all blocks are bounded or those of the best clusters.
 TEST(index_layout_of_large_clusters) {
     const Indexed<std::uint8_t> made(large_collection({5000, 57, 4096, 4097, 70001, 3, 60000}));
-    CHECK(made.index.window_first_chunk().size() >= 4);
     check_layout(made);
     const std::vector<Position> positions = positions_of_rows(made.index);
     for (const std::vector<std::int64_t>& terms :
@@ -350,13 +467,16 @@ TEST(index_layout_of_large_clusters) {
         const std::vector<std::uint64_t> scores = made.docs.scores(query);
         CHECK(score_positions(made.index, query, positions) == scores);
         const Ranking ranking = rank_all(scores);
-        for (const Method method : {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc}) {
+        for (const Method method :
+             {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc, Method::best_first}) {
             for (const bool trace : {false, true}) {
                 for (const std::size_t k : {1, 10, 1000, 30000}) {
                     NOTE("terms " << show(terms) << ", method " << show(method) << ", trace " << trace << ", k " << k);
                     SearchParams params;
                     params.method = method;
                     params.trace = trace;
+                    params.sweep = false;
+                    params.all_tiles = trace ? 512 : 3;
                     params.documents = k == 10 ? DocumentMethod::maxscore : DocumentMethod::blocks;
                     const SearchResult result = search(made.index, query, k, params);
                     CHECK_EQ(result.rows, ranking.first(k).rows);
@@ -402,22 +522,49 @@ TEST(index_maxima_of_queries) {
     });
 }
 
-// The block maxima of a head term are the largest codes in each block, so that they bound every document.
-TEST(index_block_maxima) {
+// The arrays of head and tail terms are, byte for byte, what a slow writer makes of the documents.
+TEST(index_postings_and_block_maxima) {
     each_code_type([](auto code) {
         using Code = decltype(code);
-        const Indexed<Code> made(mixed_collection<Code>());
-        const std::vector<Position> positions = positions_of_rows(made.index);
-        std::size_t heads = 0;
-        for (std::uint32_t term = 0; term < made.index.num_terms(); ++term) {
-            if (!made.index.is_head(term)) continue;
-            ++heads;
-            const Code* stored =
-                made.index.template codes<Code>(made.index.arrays().block_max) + made.index.block_max_offset(term);
-            const std::vector<Code> expected = direct_block_max(made, term, positions);
-            CHECK_EQ((std::vector<Code>(stored, stored + made.index.num_blocks())), expected);
+        std::size_t tails = 0;
+        for (const std::uint32_t ratio : {1U, 2U, 8U, 1000U}) {
+            Collection<Code> docs = mixed_collection<Code>();
+            docs.head_ratio = ratio;
+            const Indexed<Code> made(std::move(docs));
+            NOTE("code bytes " << sizeof(Code) << ", head ratio " << ratio);
+            TermArrays<Code> expected;
+            for (const auto& postings : direct_postings(made)) {
+                const bool head = postings.size() > 0 && postings.size() * ratio >= made.index.num_positions() / 16;
+                const bool row = postings.size() > 0 && postings.size() * 32 * ratio >= made.index.num_positions() / 16;
+                const std::size_t bytes = expected.run_bytes.size();
+                const std::size_t entries = expected.entry_block.size();
+                if (row) write_row_slowly(postings, made.index.num_spans(), expected);
+                if (head) {
+                    write_head_slowly(postings, made.index.num_spans(), expected);
+                } else {
+                    write_tail_slowly(postings, expected);
+                    ++tails;
+                }
+                expected.term_num_bytes.push_back(expected.run_bytes.size() - bytes);
+                expected.term_num_entries.push_back(expected.entry_block.size() - entries);
+            }
+            const auto& built = made.parts.built;
+            const auto same = [](const auto& a, const auto& b) { return std::ranges::equal(a.view(), b); };
+            CHECK(same(built.term_first_byte, offsets_of(expected.term_num_bytes)));
+            CHECK(same(built.term_first_entry, offsets_of(expected.term_num_entries)));
+            CHECK(same(built.level, expected.level));
+            CHECK(same(built.span_max, expected.span_max));
+            CHECK(same(built.block_max, expected.block_max));
+            CHECK(same(built.run_start, expected.run_start));
+            CHECK(same(built.run_bytes, expected.run_bytes));
+            CHECK(same(built.entry_block, expected.entry_block));
+            CHECK(same(built.entry_max, expected.entry_max));
+            CHECK(same(built.entry_mask, expected.entry_mask));
+            CHECK(same(built.group_start, expected.group_start));
+            CHECK(same(built.entry_code, expected.entry_code));
+            CHECK(!expected.run_bytes.empty());
         }
-        CHECK(heads > 0 && heads < made.index.num_terms());
+        CHECK(tails > 20);
     });
 }
 
@@ -495,9 +642,9 @@ TEST(index_order_by_similarity) {
         for (std::size_t i = 0; i < order.size(); ++i) topics.insert({i / kBlockDocs, order[i] * 7 % 8});
         return topics.size();
     };
-    CHECK_EQ(topics_in_blocks(start.rows), 40U * 8);
+    CHECK_EQ(topics_in_blocks(start.rows), 80U * 8);
     NOTE(topics_in_blocks(rows));
-    CHECK(topics_in_blocks(rows) <= 40U * 2);
+    CHECK(topics_in_blocks(rows) <= 80U * 2);
 }
 
 // Work that finds the flag set ends with Interrupted.
@@ -509,42 +656,60 @@ TEST(index_build_stops_on_request) {
     const std::vector<float> points = dense_points(docs);
     const DensePoints dense{points, docs.num_terms};
     CHECK_THROWS(order_by_similarity(dense, groups.first, std::span(groups.rows), stop), Interrupted);
-    const ChunkLayout layout = lay_out_chunks(groups.first);
     std::vector<std::uint64_t> postings(docs.num_terms), pairs(docs.num_terms);
-    CHECK_THROWS(
-        count_terms(coded, groups.first, layout.cluster_first_chunk, 0, 1, std::span(postings), std::span(pairs), stop),
-        Interrupted);
+    CHECK_THROWS(count_terms(coded, groups.first, 0, 1, std::span(postings), std::span(pairs), stop), Interrupted);
+    const std::vector<std::uint32_t> first_position = lay_out_clusters(groups.first);
+    const FillJob<std::uint8_t, std::uint32_t> job{coded, groups.first, first_position, groups.rows, docs.segments, 5,
+                                                   1,     postings,     pairs};
+    CHECK_THROWS(fill_terms(job, 0, 0, stop), Interrupted);
 }
 
 // The arrays do not depend on how the work is cut into ranges.
 TEST(index_arrays_do_not_depend_on_ranges) {
-    const Collection<std::uint8_t> docs = mixed_collection<std::uint8_t>();
-    const Parts<std::uint8_t> whole = make_parts(docs, 1);
-    for (const std::uint32_t ranges : {2U, 5U, docs.num_terms}) {
-        NOTE(ranges << " ranges");
-        const Parts<std::uint8_t> parts = make_parts(docs, ranges);
-        const auto same = [](const auto& a, const auto& b) { return std::ranges::equal(a.view(), b.view()); };
-        CHECK(same(parts.built.term_first_pair, whole.built.term_first_pair));
-        CHECK(same(parts.built.term_seed_code, whole.built.term_seed_code));
-        CHECK(same(parts.built.narrow_chunk, whole.built.narrow_chunk));
-        CHECK(same(parts.built.run_start, whole.built.run_start));
-        CHECK(same(parts.built.segment_max, whole.built.segment_max));
-        CHECK(same(parts.built.segment_sum, whole.built.segment_sum));
-        CHECK(same(parts.built.block_max, whole.built.block_max));
-        CHECK(same(parts.built.posting_id, whole.built.posting_id));
-        CHECK(same(parts.built.posting_code, whole.built.posting_code));
-    }
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        const Collection<Code> docs = mixed_collection<Code>();
+        const Parts<Code> whole = make_parts(docs, 1);
+        for (const std::uint32_t ranges : {2U, 5U, docs.num_terms}) {
+            const Parts<Code> parts = make_parts(docs, ranges);
+            std::vector<std::vector<std::byte>> contents;
+            IndexArrays view = whole.view();
+            const auto take = [&](const char*, const auto& array, auto&) {
+                const auto bytes = std::as_bytes(array.view());
+                contents.emplace_back(bytes.begin(), bytes.end());
+            };
+            each_fixed_array(whole.built, view, take);
+            each_term_array(whole.built, view, take);
+            std::size_t at = 0;
+            const auto compare = [&](const char* name, const auto& array, auto&) {
+                NOTE(ranges << " ranges, " << name);
+                CHECK(std::ranges::equal(std::as_bytes(array.view()), contents[at++]));
+            };
+            each_fixed_array(parts.built, view, compare);
+            each_term_array(parts.built, view, compare);
+        }
+    });
 }
 
-// The bytes that plan_terms foretells are those that fill_terms makes.
+// Making the arrays takes no more bytes than plan_terms foretells, and not much fewer.
 TEST(index_plan_foretells_the_bytes) {
-    const Parts<std::uint16_t> parts = make_parts(mixed_collection<std::uint16_t>());
-    const auto& b = parts.built;
-    const std::uint64_t bytes =
-        b.term_seed_code.view().size_bytes() + b.narrow_chunk.view().size_bytes() + b.run_start.view().size_bytes() +
-        b.cluster_max.view().size_bytes() + b.segment_max.view().size_bytes() + b.segment_sum.view().size_bytes() +
-        b.block_max.view().size_bytes() + b.posting_id.view().size_bytes() + b.posting_code.view().size_bytes();
-    CHECK_EQ(bytes, parts.planned_bytes);
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        for (const std::uint32_t ratio : {1U, 1000U}) {
+            Collection<Code> docs = mixed_collection<Code>();
+            docs.head_ratio = ratio;
+            const Parts<Code> parts = make_parts(docs);
+            IndexArrays view = parts.view();
+            std::uint64_t bytes = 0;
+            each_term_array(parts.built, view,
+                            [&](const char*, const auto& array, auto&) { bytes += array.view().size_bytes(); });
+            // Postings are kept as pairs of position and code until they are written, offsets as 64-bit counts.
+            bytes += docs.terms.size() * 8 + docs.num_terms * 16;
+            NOTE("code bytes " << sizeof(Code) << ", ratio " << ratio << ": " << bytes << ", " << parts.planned_bytes);
+            CHECK(bytes <= parts.planned_bytes);
+            CHECK(parts.planned_bytes < bytes + bytes / 2);
+        }
+    });
 }
 
 // Gathering slots in any ranges from any parts gives the rows in the order of the slots.

@@ -1,7 +1,8 @@
 // Every kernel of every level against a plain twin, at lengths around the widths of vectors and blocks.
 #include <algorithm>
 #include <limits>
-#include <span>
+#include <numeric>
+#include <utility>
 #include <vector>
 
 #include "check.hpp"
@@ -91,6 +92,111 @@ std::uint32_t some_weight(Random& random, std::uint32_t largest) {
     return kind == 0 ? 1 : kind == 1 ? largest : static_cast<std::uint32_t>(draw(random, 1, largest));
 }
 
+/// The level of every block of a row of tiles: in a span, byte j holds block j low and block 16 + j high.
+std::vector<std::uint8_t> unpack_levels(const std::uint8_t* bytes, std::size_t num_tiles) {
+    std::vector<std::uint8_t> levels;
+    for (std::size_t span = 0; span < num_tiles * kTileSpans; ++span) {
+        for (const unsigned shift : {0U, 4U}) {
+            for (std::size_t j = 0; j < kSpanBytes; ++j) {
+                levels.push_back(static_cast<std::uint8_t>((bytes[span * kSpanBytes + j] >> shift) & 15U));
+            }
+        }
+    }
+    return levels;
+}
+
+template <class Code>
+struct PlainPosting {
+    std::uint32_t place;
+    Code code;
+};
+
+/// That many postings at distinct places below `limit`, ascending. Codes are mostly large.
+template <class Code>
+std::vector<PlainPosting<Code>> some_postings(std::size_t count, std::uint32_t limit, Random& random) {
+    std::vector<std::uint32_t> places(limit);
+    std::iota(places.begin(), places.end(), 0U);
+    std::shuffle(places.begin(), places.end(), random);
+    std::sort(places.begin(), places.begin() + static_cast<std::ptrdiff_t>(count));
+    std::vector<PlainPosting<Code>> postings;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t code = std::numeric_limits<Code>::max() - draw(random, 0, 200);
+        postings.push_back({places[i], static_cast<Code>(code)});
+    }
+    return postings;
+}
+
+template <class Code>
+void append_code(std::vector<std::uint8_t>& bytes, Code code) {
+    for (std::size_t i = 0; i < sizeof(Code); ++i) bytes.push_back(static_cast<std::uint8_t>(code >> (8 * i)));
+}
+
+/// The bytes of a run, as docs/format.md says.
+template <class Code>
+std::vector<std::uint8_t> encode_run(const std::vector<PlainPosting<Code>>& postings) {
+    std::vector<std::uint8_t> bytes;
+    if (postings.size() <= 32) {
+        for (const auto& posting : postings) bytes.push_back(static_cast<std::uint8_t>(posting.place));
+    } else {
+        bytes.resize(32);
+        for (const auto& [place, code] : postings) bytes[place / 8] |= static_cast<std::uint8_t>(1U << (place % 8));
+    }
+    for (const auto& posting : postings) append_code(bytes, posting.code);
+    return bytes;
+}
+
+void add_slack(std::vector<std::uint8_t>& bytes, Random& random) {
+    for (std::size_t i = 0; i < kSlackBytes; ++i) bytes.push_back(static_cast<std::uint8_t>(random()));
+}
+
+constexpr std::size_t kRunSizes[] = {0, 1, 2, 7, 8, 31, 32, 33, 34, 63, 64, 65, 100, 255, 256};
+
+/// The entries of a tail term, owned, each array followed by slack, and the postings they stand for.
+template <class Code>
+struct OwnedEntries {
+    std::vector<std::uint32_t> blocks, group_start;
+    std::vector<std::uint8_t> masks;
+    std::vector<Code> maxima, codes;
+    std::vector<PlainPosting<Code>> postings;
+    std::uint32_t num_entries = 0, num_codes = 0;
+
+    /// So many entries among the blocks [first_block, end_block).
+    OwnedEntries(std::size_t count, std::uint32_t first_block, std::uint32_t end_block, Random& random) {
+        for (const auto& [block, unused] : some_postings<Code>(count, end_block - first_block, random)) {
+            if (blocks.size() % kGroupEntries == 0) group_start.push_back(static_cast<std::uint32_t>(codes.size()));
+            // One document, all of them, or any.
+            const auto kind = draw(random, 0, 3);
+            const std::uint64_t mask = kind == 0 ? 1U << draw(random, 0, 7) : kind == 1 ? 255 : draw(random, 1, 255);
+            blocks.push_back(first_block + block);
+            masks.push_back(static_cast<std::uint8_t>(mask));
+            maxima.push_back(0);
+            for (std::uint32_t doc = 0; doc < kBlockDocs; ++doc) {
+                if ((mask >> doc & 1) == 0) continue;
+                const std::uint64_t code = std::numeric_limits<Code>::max() - draw(random, 0, 200);
+                codes.push_back(static_cast<Code>(code));
+                maxima.back() = std::max(maxima.back(), codes.back());
+                postings.push_back({blocks.back() * kBlockDocs + doc, codes.back()});
+            }
+        }
+        num_entries = static_cast<std::uint32_t>(blocks.size());
+        num_codes = static_cast<std::uint32_t>(codes.size());
+        blocks.resize(blocks.size() + kSlackBytes / 4, blocks.empty() ? 0 : blocks[0]);
+        group_start.resize(group_start.size() + kSlackBytes / 4);
+        masks.resize(masks.size() + kSlackBytes, 255);
+        maxima.resize(maxima.size() + kSlackBytes / sizeof(Code));
+        codes.resize(codes.size() + kSlackBytes / sizeof(Code));
+        for (auto* array : {&blocks, &group_start}) array->shrink_to_fit();
+        masks.shrink_to_fit();
+        for (auto* array : {&maxima, &codes}) array->shrink_to_fit();
+    }
+
+    EntryList<Code> list() const {
+        return {blocks.data(), maxima.data(), masks.data(), group_start.data(), codes.data(), num_entries, num_codes};
+    }
+};
+
+constexpr std::size_t kEntryCounts[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 97, 500};
+
 }  // namespace
 
 // Portable kernels are always there, every level has a name, and the level in use is an available one.
@@ -163,54 +269,326 @@ TEST(kernels_add_row) {
     });
 }
 
-// scatter_add adds every posting at the 16-bit difference of id and base, repeated ids too, inside one window.
-TEST(kernels_scatter_add) {
+// add_levels adds the number that each row has for a block's level, in the tiles asked for and no others, wraps at 16
+// bits, and writes the largest bound of each tile.
+TEST(kernels_add_levels) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(13);
-        for (const std::size_t count : kLengths) {
-            for (const std::uint16_t base : {0, 1, 40000, 65535}) {
-                NOTE("count " << count << ", base " << base);
-                Input<std::uint16_t> ids(count, kSlackBytes, random);
-                if (count > 2) ids[1] = ids[0];
-                const Input<Code> codes(count, kSlackBytes, random);
-                const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(count));
-                Output<Acc> accumulators(kWindowDocs, 0);
-                std::vector<Acc> expected(kWindowDocs, 0);
-                for (std::size_t i = 0; i < count; ++i) {
-                    expected[(std::uint32_t{ids[i]} + kWindowDocs - base) % kWindowDocs] += Acc{weight} * codes[i];
+        constexpr std::size_t kTiles = 5;
+        constexpr std::size_t kRowBytes = kTiles * kTileSpans * kSpanBytes;
+        const std::vector<std::uint32_t> run_start(kTiles * kTileSpans + 1);
+        for (const std::size_t num_rows : {0, 1, 2, 3, 30, 257}) {
+            for (const auto& [first, end] : {std::pair{0, 5}, {0, 1}, {4, 5}, {1, 4}, {2, 2}}) {
+                for (const bool wraps : {false, true}) {
+                    NOTE("rows " << num_rows << ", tiles " << first << " to " << end << ", wraps " << wraps);
+                    std::vector<Input<std::uint8_t>> levels;
+                    std::vector<LevelRow> rows(num_rows);
+                    Output<std::uint16_t> bounds(kTiles * kTileBlocks), tile_max(kTiles);
+                    std::vector<std::uint16_t> expected(kTiles * kTileBlocks), expected_max = tile_max.first(kTiles);
+                    for (std::size_t b = 0; b < expected.size(); ++b) {
+                        bounds[b] = expected[b] = static_cast<std::uint16_t>(draw(random, 0, wraps ? 65535 : 100));
+                    }
+                    const std::uint64_t most = wraps ? 65535 : 65000 / std::max<std::size_t>(num_rows, 1);
+                    for (std::size_t r = 0; r < num_rows; ++r) levels.emplace_back(kRowBytes, 0, random);
+                    for (std::size_t r = 0; r < num_rows; ++r) {
+                        rows[r].levels = levels[r].data();
+                        rows[r].run_start = run_start.data();
+                        const auto of_block = unpack_levels(levels[r].data(), kTiles);
+                        std::vector<std::uint16_t> added;
+                        for (std::size_t level = 0; level < kNumLevels; ++level) {
+                            added.push_back(static_cast<std::uint16_t>(draw(random, 0, most)));
+                            rows[r].low[level] = static_cast<std::uint8_t>(added[level] % 256);
+                            rows[r].high[level] = static_cast<std::uint8_t>(added[level] / 256);
+                        }
+                        for (std::size_t b = first * kTileBlocks; b < end * kTileBlocks; ++b) {
+                            expected[b] = static_cast<std::uint16_t>(expected[b] + added[of_block[b]]);
+                        }
+                    }
+                    for (std::size_t tile = first; tile < static_cast<std::size_t>(end); ++tile) {
+                        const auto* blocks = expected.data() + tile * kTileBlocks;
+                        expected_max[tile] = *std::max_element(blocks, blocks + kTileBlocks);
+                    }
+                    std::vector<std::uint32_t> tiles(static_cast<std::size_t>(end - first));
+                    std::iota(tiles.begin(), tiles.end(), static_cast<std::uint32_t>(first));
+                    kernel.add_levels(rows.data(), num_rows, tiles.data(), tiles.size(), bounds.data(),
+                                      tile_max.data());
+                    CHECK_EQ(bounds.first(expected.size()), expected);
+                    CHECK_EQ(tile_max.first(kTiles), expected_max);
+                    CHECK(bounds.guards_are_whole() && tile_max.guards_are_whole());
                 }
-                kernel.scatter_add(ids.data(), codes.data(), count, base, weight, accumulators.data());
-                CHECK(accumulators.first(kWindowDocs) == expected);
-                CHECK(accumulators.guards_are_whole());
             }
         }
     });
 }
 
-// add_block_max adds the largest of each 16 sums, compared as unsigned numbers, and touches no other bound.
-TEST(kernels_add_block_max) {
+// add_maxima adds weight times maximum, in steps and rounded up, to the block of each entry in the range; blocks that
+// do not exist share one place.
+TEST(kernels_add_maxima) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(14);
-        constexpr Acc most_before = 1U << 20;
+        for (const std::size_t count : kEntryCounts) {
+            const OwnedEntries<Code> owned(count, 3, 600, random);
+            for (const std::uint32_t weight : {1U, 77U, kMaxQueryWeight}) {
+                for (const std::uint32_t shift : {0U, 1U, 7U, 16U, 20U, 31U}) {
+                    for (const std::uint32_t num_blocks : {600U, 200U}) {
+                        NOTE("entries " << count << ", weight " << weight << ", shift " << shift);
+                        const std::size_t first = draw(random, 0, count / 2);
+                        const std::size_t end = draw(random, first, count);
+                        Output<std::uint16_t> bounds(num_blocks + 1, 7);
+                        std::vector<std::uint16_t> expected(num_blocks + 1, 7);
+                        for (std::size_t i = first; i < end; ++i) {
+                            const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
+                            const std::uint64_t width = std::uint64_t{1} << shift;
+                            auto& bound = expected[std::min(owned.blocks[i], num_blocks)];
+                            bound =
+                                static_cast<std::uint16_t>(bound + product / width + (product % width != 0 ? 1 : 0));
+                        }
+                        kernel.add_maxima(owned.list(), first, end, weight, shift, num_blocks, bounds.data());
+                        CHECK_EQ(bounds.first(num_blocks + 1), expected);
+                        CHECK(bounds.guards_are_whole());
+                    }
+                }
+            }
+        }
+    });
+}
+
+// collect_blocks lists exactly the blocks of the tiles asked for whose bound reaches the limit, as unsigned numbers.
+TEST(kernels_collect_blocks) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(17);
+        constexpr std::size_t kTiles = 4;
+        for (int round = 0; round < 20; ++round) {
+            Input<std::uint16_t> bounds(kTiles * kTileBlocks, 0, random);
+            std::vector<std::uint16_t> tile_max(kTiles, 0);
+            for (std::size_t b = 0; b < kTiles * kTileBlocks; ++b) {
+                if (b / kTileBlocks == 2) bounds[b] %= 50;
+                tile_max[b / kTileBlocks] = std::max(tile_max[b / kTileBlocks], bounds[b]);
+            }
+            for (const auto& [first, end] : {std::pair{0U, 4U}, {1U, 3U}, {3U, 4U}, {2U, 2U}}) {
+                const std::uint16_t some = bounds[draw(random, 0, kTiles * kTileBlocks - 1)];
+                for (const unsigned least : {1U, 40U, 32767U, 32768U, 65535U, unsigned{some}, some + 1U}) {
+                    if (least > 65535) continue;
+                    NOTE("tiles " << first << " to " << end << ", least " << least);
+                    std::vector<std::uint32_t> expected;
+                    for (std::uint32_t b = first * kTileBlocks; b < end * kTileBlocks; ++b) {
+                        if (bounds[b] >= least) expected.push_back(b);
+                    }
+                    Output<std::uint32_t> out(expected.size());
+                    const std::size_t found = kernel.collect_blocks(bounds.data(), tile_max.data(), first, end,
+                                                                    static_cast<std::uint16_t>(least), out.data());
+                    CHECK_EQ(found, expected.size());
+                    CHECK_EQ(out.first(expected.size()), expected);
+                    CHECK(out.guards_are_whole());
+                }
+            }
+        }
+    });
+}
+
+// add_lookups finds a block's documents in runs of every length, listed and with a bitmap, at any place in memory.
+TEST(kernels_add_lookups) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(18);
+        const std::uint32_t most = largest_weight<Code, Acc>(std::size(kRunSizes));
+        std::vector<std::vector<std::uint8_t>> runs;
+        std::vector<RunLookup> lookups;
+        std::vector<Acc> expected(kSpanDocs, 0);
+        std::uint64_t expected_count = 0;
+        for (const std::size_t size : kRunSizes) {
+            const auto postings = some_postings<Code>(size, kSpanDocs, random);
+            runs.push_back(encode_run(postings));
+            const auto num_bytes = static_cast<std::uint32_t>(runs.back().size());
+            add_slack(runs.back(), random);
+            const std::uint32_t weight = some_weight(random, most);
+            for (std::uint16_t block = 0; block < kSpanBlocks; ++block) {
+                lookups.push_back({runs.back().data(), num_bytes, weight, block, block});
+            }
+            for (const auto& [place, code] : postings) expected[place] += Acc{weight} * code;
+            expected_count += size;
+            NOTE("run of " << size);
+            Output<Acc> alone(kSpanDocs, 0);
+            std::vector<Acc> expected_alone(kSpanDocs, 0);
+            for (const auto& [place, code] : postings) expected_alone[place] += Acc{weight} * code;
+            CHECK_EQ(kernel.add_lookups(lookups.data() + lookups.size() - kSpanBlocks, kSpanBlocks, alone.data()),
+                     size);
+            CHECK_EQ(alone.first(kSpanDocs), expected_alone);
+            CHECK(alone.guards_are_whole());
+        }
+        Output<Acc> sums(kSpanDocs, 0);
+        CHECK_EQ(kernel.add_lookups(lookups.data(), lookups.size(), sums.data()), expected_count);
+        CHECK_EQ(sums.first(kSpanDocs), expected);
+        CHECK(sums.guards_are_whole());
+        CHECK_EQ(kernel.add_lookups(lookups.data(), 0, sums.data()), 0U);
+    });
+}
+
+// add_entries_of adds what a list has for each of some blocks, ascending, also where it has nothing.
+TEST(kernels_add_entries_of) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(19);
+        for (const std::size_t count : kEntryCounts) {
+            const OwnedEntries<Code> owned(count, 5, 700, random);
+            std::vector<std::uint32_t> wanted(710);
+            std::iota(wanted.begin(), wanted.end(), 0U);
+            wanted.push_back(0xFFFFFFFFU);
+            for (const std::size_t size : {wanted.size(), std::size_t{32}, std::size_t{1}, std::size_t{0}}) {
+                NOTE("entries " << count << ", blocks " << size);
+                std::shuffle(wanted.begin(), wanted.end(), random);
+                std::sort(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(size));
+                const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
+                Output<Acc> sums(size * kBlockDocs, 0);
+                std::vector<Acc> expected(size * kBlockDocs, 0);
+                std::uint64_t expected_count = 0;
+                for (const auto& [position, code] : owned.postings) {
+                    const auto at = std::find(wanted.begin(), wanted.end(), position / kBlockDocs) - wanted.begin();
+                    const auto slot = static_cast<std::size_t>(at);
+                    if (slot >= size) continue;
+                    expected[slot * kBlockDocs + position % kBlockDocs] += Acc{weight} * code;
+                    ++expected_count;
+                }
+                CHECK_EQ(kernel.add_entries_of(owned.list(), wanted.data(), size, weight, sums.data()), expected_count);
+                CHECK_EQ(sums.first(expected.size()), expected);
+                CHECK(sums.guards_are_whole());
+            }
+        }
+    });
+}
+
+// add_runs adds whole runs of every length, of the spans asked for and no others.
+TEST(kernels_add_runs) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(20);
+        std::vector<std::uint8_t> bytes;
+        std::vector<std::uint32_t> run_start{0};
+        std::vector<std::vector<PlainPosting<Code>>> runs;
+        for (const std::size_t size : kRunSizes) {
+            runs.push_back(some_postings<Code>(size, kSpanDocs, random));
+            const auto run = encode_run(runs.back());
+            bytes.insert(bytes.end(), run.begin(), run.end());
+            run_start.push_back(static_cast<std::uint32_t>(bytes.size()));
+        }
+        const std::size_t num_bytes = bytes.size();
+        add_slack(bytes, random);
+        bytes.shrink_to_fit();
+        for (const auto& [first, end] :
+             {std::pair<std::size_t, std::size_t>{0, runs.size()}, {3, 9}, {14, 15}, {4, 4}}) {
+            NOTE("spans " << first << " to " << end);
+            const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
+            Output<Acc> sums((end - first) * kSpanDocs, 0);
+            std::vector<Acc> expected((end - first) * kSpanDocs, 0);
+            for (std::size_t span = first; span < end; ++span) {
+                for (const auto& [place, code] : runs[span]) {
+                    expected[(span - first) * kSpanDocs + place] += Acc{weight} * code;
+                }
+            }
+            kernel.add_runs(bytes.data(), num_bytes, run_start.data(), first, end, weight, sums.data());
+            CHECK_EQ(sums.first(expected.size()), expected);
+            CHECK(sums.guards_are_whole());
+        }
+    });
+}
+
+// add_entries goes on where it stopped, window after window, until everything is added once.
+TEST(kernels_add_entries) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(22);
+        for (const std::size_t count : kEntryCounts) {
+            const OwnedEntries<Code> owned(count, 5, 700, random);
+            for (const std::uint32_t window : {1U, 32U, 33U, 320U, 1000U}) {
+                NOTE("entries " << count << ", window " << window);
+                const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
+                typename Kernels<Code, Acc>::EntryPlace place;
+                std::vector<Acc> found, expected(1000 * kBlockDocs, 0);
+                for (std::uint32_t first = 0; first < 1000; first += window) {
+                    const std::uint32_t end = std::min(1000U, first + window);
+                    Output<Acc> sums((end - first) * kBlockDocs, 0);
+                    place = kernel.add_entries(owned.list(), place, first, end, weight, sums.data());
+                    const auto some = sums.first((end - first) * kBlockDocs);
+                    found.insert(found.end(), some.begin(), some.end());
+                    CHECK(sums.guards_are_whole());
+                }
+                for (const auto& [position, code] : owned.postings) expected[position] += Acc{weight} * code;
+                CHECK_EQ(found, expected);
+                CHECK_EQ(place.entry, owned.num_entries);
+                CHECK_EQ(place.code, owned.num_codes);
+            }
+        }
+    });
+}
+
+// Whatever the bytes say, nothing is read beyond an array and its slack, nothing written beyond the sums of the call.
+TEST(kernels_survive_damage) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(23);
+        constexpr std::size_t kSpans = 12;
+        for (int round = 0; round < 300; ++round) {
+            const std::size_t num_bytes = draw(random, 0, 700);
+            const Input<std::uint8_t> bytes(num_bytes, kSlackBytes, random);
+            std::vector<std::uint32_t> run_start(kSpans + 1);
+            for (auto& start : run_start) {
+                start = static_cast<std::uint32_t>(draw(random, 0, round % 2 == 0 ? 800 : 0xFFFFFFFFU));
+            }
+            if (round % 3 != 0) std::sort(run_start.begin(), run_start.end());
+            Output<Acc> sums(kSpans * kSpanDocs, 0);
+            kernel.add_runs(bytes.data(), num_bytes, run_start.data(), 0, kSpans, 1, sums.data());
+            CHECK(sums.guards_are_whole());
+
+            std::vector<RunLookup> lookups;
+            for (std::uint16_t block = 0; block < kSpanBlocks; ++block) {
+                const std::size_t start = draw(random, 0, num_bytes);
+                const auto size = static_cast<std::uint32_t>(draw(random, 0, num_bytes - start));
+                lookups.push_back({bytes.data() + start, size, 1, block, block});
+            }
+            Output<Acc> blocks(kSpanDocs, 0);
+            kernel.add_lookups(lookups.data(), lookups.size(), blocks.data());
+            CHECK(blocks.guards_are_whole());
+
+            OwnedEntries<Code> owned(draw(random, 1, 100), 0, 200, random);
+            for (std::uint32_t i = 0; i < owned.num_entries; ++i) {
+                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint32_t>(random());
+                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint32_t>(draw(random, 0, 300));
+                if (draw(random, 0, 3) == 0) owned.masks[i] = 255;
+                if (draw(random, 0, 3) == 0)
+                    owned.group_start[i / kGroupEntries] = static_cast<std::uint32_t>(random());
+            }
+            std::vector<std::uint32_t> wanted(owned.blocks.begin(), owned.blocks.begin() + owned.num_entries);
+            Output<Acc> found(wanted.size() * kBlockDocs, 0);
+            kernel.add_entries_of(owned.list(), wanted.data(), wanted.size(), 1, found.data());
+            CHECK(found.guards_are_whole());
+
+            typename Kernels<Code, Acc>::EntryPlace place;
+            for (const auto& [first, end] : {std::pair{0U, 90U}, {90U, 180U}, {180U, 181U}}) {
+                // One block more: where entries from before the range go.
+                Output<Acc> window((end - first + 1) * kBlockDocs, 0);
+                place = kernel.add_entries(owned.list(), place, first, end, 1, window.data());
+                CHECK(window.guards_are_whole());
+            }
+            Output<std::uint16_t> bounds(101, 0);
+            kernel.add_maxima(owned.list(), 0, owned.num_entries, kMaxQueryWeight, 0, 100, bounds.data());
+            CHECK(bounds.guards_are_whole());
+        }
+    });
+}
+
+// block_largest is the largest of each eight sums, compared as unsigned numbers.
+TEST(kernels_block_largest) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(24);
         for (const std::size_t blocks : kLengths) {
             NOTE("blocks " << blocks);
             Input<Acc> values(blocks * kBlockDocs, 0, random);
-            Output<Acc> bounds(blocks);
-            std::vector<Acc> expected(blocks);
-            for (std::size_t b = 0; b < blocks; ++b) {
-                Acc best = 0;
-                for (std::size_t i = b * kBlockDocs; i < (b + 1) * kBlockDocs; ++i) {
-                    // Small, in the middle, and beyond the sign bit.
-                    values[i] = b % 3 == 0 ? values[i] % 5 : values[i] / (b % 3 == 1 ? 2 : 1);
-                    values[i] = std::min<Acc>(values[i], std::numeric_limits<Acc>::max() - most_before);
-                    best = std::max(best, values[i]);
-                }
-                bounds[b] = static_cast<Acc>(draw(random, 0, most_before));
-                expected[b] = bounds[b] + best;
+            Output<Acc> out(blocks);
+            std::vector<Acc> expected(blocks, 0);
+            for (std::size_t i = 0; i < blocks * kBlockDocs; ++i) {
+                // Small, in the middle, and beyond the sign bit.
+                const std::size_t b = i / kBlockDocs;
+                values[i] = b % 3 == 0 ? values[i] % 5 : values[i] / (b % 3 == 1 ? 2 : 1);
+                expected[b] = std::max(expected[b], values[i]);
             }
-            kernel.add_block_max(values.data(), blocks, bounds.data());
-            CHECK_EQ(bounds.first(blocks), expected);
-            CHECK(bounds.guards_are_whole());
+            kernel.block_largest(values.data(), blocks, out.data());
+            CHECK_EQ(out.first(blocks), expected);
+            CHECK(out.guards_are_whole());
         }
     });
 }
@@ -234,37 +612,6 @@ TEST(kernels_collect_at_least) {
                 const std::size_t found = kernel.collect_at_least(values.data(), count, limit, out.data());
                 CHECK_EQ(out.first(std::min(found, round_up_16(count))), expected);
                 CHECK(out.guards_are_whole());
-            }
-        }
-    });
-}
-
-// count_below counts the ids below any offset from 0 to 65,536, where id minus base wraps around 16 bits too.
-TEST(kernels_count_below) {
-    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
-        Random random(16);
-        std::vector<std::size_t> lengths(std::begin(kLengths), std::end(kLengths));
-        lengths.push_back(1000);
-        for (const std::size_t count : lengths) {
-            for (const std::uint16_t base : {0, 1, 4096, 32768, 65535}) {
-                std::vector<std::uint32_t> differences(count);
-                for (auto& difference : differences) {
-                    difference = static_cast<std::uint32_t>(draw(random, 0, 65535));
-                }
-                if (count > 1) differences[0] = 0;
-                if (count > 2) differences[1] = 65535;
-                std::sort(differences.begin(), differences.end());
-                Input<std::uint16_t> ids(count, kSlackBytes, random);
-                for (std::size_t i = 0; i < count; ++i) ids[i] = static_cast<std::uint16_t>(differences[i] + base);
-                std::vector<std::uint32_t> offsets{0, 1, 16, 32767, 32768, 65534, 65535, 65536};
-                for (const std::uint32_t difference : differences)
-                    offsets.insert(offsets.end(), {difference, difference + 1});
-                for (const std::uint32_t offset : offsets) {
-                    NOTE("count " << count << ", base " << base << ", offset " << offset);
-                    const auto expected =
-                        std::count_if(differences.begin(), differences.end(), [&](auto d) { return d < offset; });
-                    CHECK_EQ(kernel.count_below(ids.data(), count, base, offset), expected);
-                }
             }
         }
     });

@@ -13,6 +13,7 @@
 #include "make_index.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/documents.hpp"
+#include "segmax/search/best_first.hpp"
 #include "segmax/search/search.hpp"
 
 namespace {
@@ -20,32 +21,62 @@ namespace {
 using namespace segmax;
 using namespace segmax::test;
 
-/// Every combination of parameters that must answer like exhaustive search. A trace also keeps a search from
-/// finishing exhaustively, so each is run with and without one.
-std::vector<SearchParams> safe_variants() {
-    std::vector<SearchParams> variants;
-    for (const Method method : {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc}) {
-        const bool by_clusters = method == Method::anytime || method == Method::asc;
+SearchParams variant(Method method, bool seed) {
+    SearchParams params;
+    params.method = method;
+    params.seed = seed;
+    params.sweep = false;
+    return params;
+}
+
+/// Best first over all blocks and over those of the best clusters, with all terms in the bounds and with two, and with
+/// leave to sweep.
+void add_best_first(std::vector<SearchParams>& variants) {
+    for (const Method method : {Method::best_first, Method::asc}) {
+        for (const bool seed : {false, true}) {
+            for (const std::uint32_t all_tiles : {0U, 512U}) {
+                for (const std::uint32_t max_terms : {0U, 2U}) {
+                    if (method == Method::asc && (max_terms != 0 || !seed)) continue;
+                    variants.push_back(variant(method, seed));
+                    variants.back().all_tiles = all_tiles;
+                    variants.back().max_terms = max_terms;
+                    variants.back().bound_dropped = max_terms != 0;
+                }
+            }
+        }
+        variants.push_back(variant(method, true));
+        variants.back().sweep = true;
+    }
+}
+
+/// Clusters one by one, which a trace asks for, or a limit, even one that is never reached.
+void add_cluster_searches(std::vector<SearchParams>& variants) {
+    for (const Method method : {Method::anytime, Method::asc}) {
         for (const DocumentMethod documents : {DocumentMethod::blocks, DocumentMethod::maxscore}) {
             for (const ClusterOrder order : {ClusterOrder::max_bound, ClusterOrder::bound_sum}) {
                 for (int flags = 0; flags < 8; ++flags) {
-                    SearchParams params;
-                    params.method = method;
+                    SearchParams params = variant(method, (flags & 1) != 0);
                     params.documents = documents;
                     params.order = order;
-                    params.seed = (flags & 1) != 0;
                     params.lazy = (flags & 2) != 0;
                     params.trace = (flags & 4) != 0;
-                    const bool plain = documents == DocumentMethod::blocks && !params.lazy && !params.trace;
-                    const bool first_order = order == ClusterOrder::max_bound;
-                    if (method == Method::exhaustive && !(plain && first_order && !params.seed)) continue;
-                    if (method == Method::maxscore && !(plain && first_order)) continue;
-                    if (method == Method::anytime && !(first_order && params.lazy)) continue;
-                    if (by_clusters || plain) variants.push_back(params);
+                    params.max_clusters = params.trace ? 0 : 1U << 31;
+                    params.max_terms = params.trace && params.seed ? 3 : 0;
+                    params.bound_dropped = params.max_terms != 0;
+                    const bool plain = order == ClusterOrder::max_bound && params.lazy;
+                    if (method == Method::asc || plain) variants.push_back(params);
                 }
             }
         }
     }
+}
+
+/// Every combination of parameters that must answer like exhaustive search.
+std::vector<SearchParams> safe_variants() {
+    std::vector<SearchParams> variants{variant(Method::exhaustive, false), variant(Method::maxscore, false),
+                                       variant(Method::maxscore, true)};
+    add_best_first(variants);
+    add_cluster_searches(variants);
     return variants;
 }
 
@@ -58,7 +89,8 @@ SearchParams with_method(Method method) {
 std::string describe(const SearchParams& p) {
     std::ostringstream out;
     out << "method " << show(p.method) << ", documents " << show(p.documents) << ", order " << show(p.order)
-        << ", lazy " << p.lazy << ", seed " << p.seed << ", trace " << p.trace << ", mu " << p.mu << ", eta " << p.eta;
+        << ", lazy " << p.lazy << ", seed " << p.seed << ", trace " << p.trace << ", mu " << p.mu << ", eta " << p.eta
+        << ", all tiles " << p.all_tiles << ", max terms " << p.max_terms << ", sweep " << p.sweep;
     return out.str();
 }
 
@@ -91,7 +123,7 @@ void check_all_variants(const Indexed<Code>& made, std::vector<std::size_t> quer
 }
 
 /// Indices of every kind: few codes (ties), all codes, one cluster, a cluster per document, many terms per
-/// document, large clusters.
+/// document, large clusters, several tiles with terms of both kinds.
 template <class Code>
 std::vector<Shape> shapes() {
     constexpr std::uint32_t max = std::numeric_limits<Code>::max();
@@ -102,6 +134,7 @@ std::vector<Shape> shapes() {
         {.docs = 150, .terms = 30, .clusters = 5000, .segments = 17, .largest_code = max, .seed = 4},
         {.docs = 200, .terms = 500, .clusters = 8, .terms_per_doc = 300, .largest_code = max, .seed = 5},
         {.docs = 700, .terms = 40, .clusters = 2, .terms_per_doc = 10, .largest_code = max, .seed = 6},
+        {.docs = 2500, .terms = 90, .clusters = 40, .largest_code = max, .head_ratio = 1, .seed = 7},
     };
 }
 
@@ -151,28 +184,27 @@ struct DamagedArray {
 /// What the constructor of Index does not check.
 template <class Code>
 std::vector<DamagedArray> unchecked_arrays(Parts<Code>& parts) {
-    auto& b = parts.built;
-    return {
-        {"posting_id", bytes_of(b.posting_id)},         {"posting_code", bytes_of(b.posting_code)},
-        {"run_start", bytes_of(b.run_start)},           {"narrow_chunk", bytes_of(b.narrow_chunk)},
-        {"cluster_max", bytes_of(b.cluster_max)},       {"segment_max", bytes_of(b.segment_max)},
-        {"segment_sum", bytes_of(b.segment_sum)},       {"block_max", bytes_of(b.block_max)},
-        {"term_seed_code", bytes_of(b.term_seed_code)},
-    };
+    std::vector<DamagedArray> arrays;
+    IndexArrays view = parts.view();
+    each_term_array(parts.built, view,
+                    [&](const char* name, auto& array, auto&) { arrays.push_back({name, bytes_of(array)}); });
+    return arrays;
 }
 
 /// Calls visit with an index for each damage of each array, and of all of them at once.
 template <class Code, class Visit>
 void each_damaged_index(const Parts<Code>& whole, Visit visit) {
     Random random(41);
-    const std::size_t num_arrays = Parts<Code>(whole).built.posting_id.size() > 0 ? 9 : 0;
+    constexpr std::size_t kArrays = 15;
     for (const Damage& damage : kDamages) {
-        for (std::size_t target = 0; target <= num_arrays; ++target) {
+        for (std::size_t target = 0; target <= kArrays; ++target) {
             Parts<Code> parts = whole;
             const auto arrays = unchecked_arrays(parts);
-            NOTE((target == num_arrays ? "every array" : arrays[target].name) << ' ' << damage.name);
-            for (std::size_t i = 0; i < num_arrays; ++i) {
-                if (i == target || target == num_arrays) damage.apply(arrays[i].bytes, random);
+            CHECK_EQ(arrays.size(), kArrays);
+            NOTE((target == kArrays ? "every array" : arrays[target].name) << ' ' << damage.name);
+            for (std::size_t i = 0; i < kArrays; ++i) {
+                CHECK(!arrays[i].bytes.empty());
+                if (i == target || target == kArrays) damage.apply(arrays[i].bytes, random);
             }
             const Index index(parts.view());
             visit(index, random);
@@ -189,8 +221,8 @@ void check_plausible(const Index& index, const SearchResult& result, std::size_t
 
 /// Every method, and everything else that reads postings, over a damaged index.
 void use_damaged(const Index& index, Random& random) {
-    for (const std::size_t terms : {3, 25}) {
-        const PreparedQuery query = random_query(index, random, terms, terms == 3 ? kMaxQueryWeight : 50);
+    for (const std::size_t terms : {3, 25, 60}) {
+        const PreparedQuery query = random_query(index, random, terms, terms == 25 ? 50 : kMaxQueryWeight);
         for (SearchParams params : safe_variants()) {
             const auto& [mu, eta] = kFactors[draw(random, 0, std::size(kFactors) - 1)];
             params.mu = mu;
@@ -209,7 +241,66 @@ void use_damaged(const Index& index, Random& random) {
 
 template <class Code>
 Collection<Code> damage_collection() {
-    return random_collection<Code>({.docs = 400, .terms = 120, .clusters = 100, .terms_per_doc = 5});
+    return random_collection<Code>({.docs = 900, .terms = 120, .clusters = 100, .terms_per_doc = 5, .head_ratio = 1});
+}
+
+/// A query opened over an index, with all that code below `search` wants.
+template <class Code, class Acc>
+struct Opened {
+    Opened(const Index& index, const PreparedQuery& query, const SearchParams& params, std::size_t k)
+        : context{index, params, kernels<Code, Acc>(simd_level()), scratch, result} {
+        scratch.view.open(index, query);
+        scratch.top.reset(k);
+    }
+    Scratch<Code, Acc> scratch;
+    SearchResult result;
+    Context<Code, Acc> context;
+};
+
+/// Calls visit with opened queries, short and long, of small and large weights, in sums of both widths.
+template <class Code, class Visit>
+void each_opened(const Indexed<Code>& made, const SearchParams& params, std::size_t k, Visit visit) {
+    Random random(49);
+    for (const std::size_t terms : {1, 3, 12, 60}) {
+        for (const std::uint32_t largest_weight : {1U, 50U, kMaxQueryWeight}) {
+            NOTE("code bytes " << sizeof(Code) << ", terms " << terms << ", weights to " << largest_weight);
+            const PreparedQuery query = random_query(made.index, random, terms, largest_weight);
+            if (!query.needs_64_bits()) {
+                Opened<Code, std::uint32_t> opened(made.index, query, params, k);
+                visit(opened, query);
+            }
+            Opened<Code, std::uint64_t> opened(made.index, query, params, k);
+            visit(opened, query);
+        }
+    }
+}
+
+/// The bound of every block by definition: codes rounded up to levels (head) or the largest (tail), times weights, each
+/// in steps and rounded up.
+template <class Code, class Acc>
+std::vector<std::uint64_t> direct_block_bounds(const Indexed<Code>& made, const Opened<Code, Acc>& opened,
+                                               const BlockBounds<Code, Acc>& bounds, std::size_t num_bounded) {
+    std::vector<const TermView<Code>*> heaviest;
+    for (const auto& term : opened.context.terms()) heaviest.push_back(&term);
+    std::stable_sort(heaviest.begin(), heaviest.end(), [](auto* a, auto* b) { return a->most() > b->most(); });
+    std::vector<std::uint64_t> sums(made.index.num_blocks(), 0);
+    for (std::size_t i = 0; i < heaviest.size(); ++i) {
+        const TermView<Code>& term = *heaviest[i];
+        std::vector<std::uint64_t> best(sums.size(), i < num_bounded ? 0 : term.largest);
+        for (Position p = 0; p < made.index.num_positions(); ++p) {
+            const Row row = made.index.row_at(p);
+            if (row == kNoRow || i >= num_bounded) continue;
+            made.docs.each_entry(row, [&](std::uint32_t t, Code code) {
+                if (t == term.term) best[p / kBlockDocs] = std::max<std::uint64_t>(best[p / kBlockDocs], code);
+            });
+        }
+        for (std::size_t b = 0; b < sums.size(); ++b) {
+            std::uint64_t code = best[b];
+            if (term.head) code = *std::lower_bound(term.levels, term.levels + kNumLevels, code);
+            sums[b] += bounds.steps(term.weight * code);
+        }
+    }
+    return sums;
 }
 
 }  // namespace
@@ -274,6 +365,196 @@ TEST(search_scores_positions) {
             CHECK_EQ(score_positions(made.index, query, positions), expected);
         }
     });
+}
+
+// The bounds of blocks are what levels and maxima say, in 16 bits, and never below the score of a document; whether all
+// blocks are bounded, those of some clusters, or single tiles.
+TEST(search_block_bounds) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        constexpr std::uint32_t max = std::numeric_limits<Code>::max();
+        const Indexed<Code> made(
+            random_collection<Code>({.docs = 4000, .terms = 90, .clusters = 30, .largest_code = max, .head_ratio = 1}));
+        const std::vector<Position> positions = positions_of_rows(made.index);
+        Random random(50);
+        for (const std::uint32_t max_terms : {0U, 2U}) {
+            SearchParams params;
+            params.max_terms = max_terms;
+            params.bound_dropped = true;
+            each_opened(made, params, 10, [&]<class Acc>(Opened<Code, Acc>& opened, const PreparedQuery& query) {
+                NOTE("max terms " << max_terms);
+                BlockBounds<Code, Acc> bounds(opened.context);
+                const std::size_t num_bounded = max_terms == 0 ? query.terms.size() : max_terms;
+                const std::vector<std::uint64_t> expected = direct_block_bounds(made, opened, bounds, num_bounded);
+                const auto check_tiles = [&](std::uint32_t first, std::uint32_t end) {
+                    const std::uint32_t blocks = std::min(made.index.num_blocks(), end * kTileBlocks);
+                    std::uint64_t largest = 0;
+                    for (std::uint32_t block = first * kTileBlocks; block < blocks; ++block) {
+                        CHECK_EQ(bounds.bound(block), expected[block]);
+                        largest = std::max(largest, expected[block]);
+                    }
+                    // Behind the last block of an index there is what dropped terms add.
+                    if (end < made.index.num_tiles()) CHECK_EQ(bounds.largest(first, end), largest);
+                };
+                bounds.bound_all();
+                check_tiles(0, made.index.num_tiles());
+                const std::vector<std::uint64_t> scores = made.docs.scores(query);
+                for (Row row = 0; row < scores.size(); ++row) {
+                    const std::uint32_t block = positions[row] / kBlockDocs;
+                    CHECK(scores[row] <= bounds.score_of(bounds.bound(block)));
+                    CHECK(bounds.steps(scores[row]) <= bounds.bound(block));
+                }
+                SpanBounds<Code, Acc> spans(opened.context, bounds);
+                for (Row row = 0; row < scores.size(); ++row) {
+                    const auto found = spans.collect(std::max<std::uint64_t>(bounds.steps(scores[row]), 1));
+                    CHECK(scores[row] == 0 ||
+                          std::binary_search(found.begin(), found.end(), positions[row] / kSpanDocs));
+                }
+                std::vector<std::uint32_t> clusters;
+                for (std::uint32_t c = 0; c < made.index.num_clusters(); ++c) {
+                    if (draw(random, 0, 9) == 0) clusters.push_back(c);
+                }
+                TileRanges merged;
+                for (const std::uint32_t c : clusters) merged.add(tiles_of_cluster(made.index, c));
+                const std::vector<TileRange> ranges = merged.get();
+                bounds.bound_ranges(ranges);
+                for (const auto& [first, end] : ranges) check_tiles(first, end);
+                for (const std::uint32_t c : clusters) {
+                    const TileRange tiles = tiles_of_cluster(made.index, c);
+                    const auto has = [&](const TileRange& r) { return r.first <= tiles.first && tiles.end <= r.end; };
+                    CHECK_EQ(std::count_if(ranges.begin(), ranges.end(), has), 1);
+                }
+                for (std::uint32_t tile = 0; tile < made.index.num_tiles(); ++tile) bounds.require(tile, tile + 1);
+                check_tiles(0, made.index.num_tiles());
+                const std::uint64_t some = expected[draw(random, 0, expected.size() - 1)];
+                for (const std::uint64_t least : {std::uint64_t{1}, some, some + 1, std::uint64_t{65536}}) {
+                    std::vector<std::uint32_t> blocks;
+                    for (std::uint32_t b = 0; b < expected.size(); ++b) {
+                        if (expected[b] >= least) blocks.push_back(b);
+                    }
+                    const auto found = bounds.collect(0, made.index.num_tiles(), least);
+                    CHECK_EQ((std::vector<std::uint32_t>(found.begin(), found.end())), blocks);
+                }
+            });
+        }
+    });
+}
+
+// With max_blocks best first looks at the blocks of the best bounds, no more, and answers from these.
+TEST(search_max_blocks) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        const Indexed<Code> made(random_collection<Code>({.docs = 4000, .terms = 90, .clusters = 30, .head_ratio = 1}));
+        const std::vector<Position> positions = positions_of_rows(made.index);
+        each_opened(made, {}, 10, [&]<class Acc>(Opened<Code, Acc>& opened, const PreparedQuery& query) {
+            BlockBounds<Code, Acc> bounds(opened.context);
+            bounds.bound_all();
+            std::vector<std::uint32_t> blocks(made.index.num_blocks());
+            std::iota(blocks.begin(), blocks.end(), 0U);
+            std::stable_sort(blocks.begin(), blocks.end(),
+                             [&](std::uint32_t a, std::uint32_t b) { return bounds.bound(a) > bounds.bound(b); });
+            const std::vector<std::uint64_t> scores = made.docs.scores(query);
+            for (const std::uint32_t most : {1U, 2U, 31U, 32U, 33U, 45U, 100U, 1U << 30}) {
+                const std::set<std::uint32_t> looked_at(
+                    blocks.begin(), blocks.begin() + std::min<std::ptrdiff_t>(most, std::ssize(blocks)));
+                std::vector<std::uint64_t> seen(scores.size(), 0);
+                for (Row row = 0; row < seen.size(); ++row) {
+                    if (looked_at.contains(positions[row] / kBlockDocs)) seen[row] = scores[row];
+                }
+                const Ranking ranking = rank_all(seen);
+                for (const std::size_t k : {1, 10, 300}) {
+                    NOTE("at most " << most << ", k " << k);
+                    SearchParams params = variant(Method::best_first, false);
+                    params.max_blocks = most;
+                    params.sweep = true;
+                    SearchResult result = search(made.index, query, k, params);
+                    CHECK_EQ(result.rows, ranking.first(k).rows);
+                    CHECK_EQ(result.scores, ranking.first(k).scores);
+                    CHECK(result.stats.blocks_scored <= most);
+                    // By clusters other blocks come first, but no more of them.
+                    params.all_tiles = 0;
+                    result = search(made.index, query, k, params);
+                    CHECK(result.stats.blocks_scored <= most);
+                    for (std::size_t i = 0; i < result.rows.size(); ++i) {
+                        CHECK_EQ(result.scores[i], scores[result.rows[i]]);
+                    }
+                }
+            }
+        });
+    });
+}
+
+// With max_terms a search answers for the query of its heaviest terms; with bound_dropped for all of them.
+TEST(search_max_terms) {
+    const Indexed<std::uint8_t> made(random_collection<std::uint8_t>({.docs = 2000, .clusters = 30, .head_ratio = 1}));
+    Random random(51);
+    for (int round = 0; round < 5; ++round) {
+        const PreparedQuery query = random_query(made.index, random, 12, 50);
+        for (SearchParams params : safe_variants()) {
+            for (const std::uint32_t max_terms : {1U, 4U, 11U, 12U, 100U}) {
+                PreparedQuery heaviest = query;
+                const auto most = [&](const QueryTerm& t) { return t.weight * made.index.largest_code(t.term); };
+                std::stable_sort(heaviest.terms.begin(), heaviest.terms.end(),
+                                 [&](auto& a, auto& b) { return most(a) > most(b); });
+                heaviest.terms.resize(std::min<std::size_t>(max_terms, query.terms.size()));
+                params.max_terms = max_terms;
+                params.bound_dropped = false;
+                check_result(made.index, query, rank_all(made.docs.scores(heaviest)), 10, params);
+                params.bound_dropped = true;
+                check_result(made.index, query, rank_all(made.docs.scores(query)), 10, params);
+            }
+        }
+    }
+}
+
+// A sweep answers like exhaustive search, whether nothing was found before or some documents that set a threshold.
+TEST(search_sweep) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        const Indexed<Code> made(random_collection<Code>({.docs = 2000, .clusters = 30, .head_ratio = 1}));
+        const SearchParams params;
+        for (const std::size_t k : {1, 10, 700}) {
+            for (const std::size_t num_found : {0, 5, 900, 2000}) {
+                each_opened(made, params, k, [&]<class Acc>(Opened<Code, Acc>& opened, const PreparedQuery& query) {
+                    NOTE("k " << k << ", found " << num_found);
+                    const std::vector<std::uint64_t> scores = made.docs.scores(query);
+                    auto& top = opened.context.top();
+                    for (Row row = 0; row < num_found; ++row) {
+                        const Acc score = static_cast<Acc>(scores[row]);
+                        if (top.admits(score, row)) top.push(score, row);
+                    }
+                    sweep(opened.context);
+                    const Ranking expected = rank_all(scores).first(k);
+                    std::vector<Row> rows;
+                    top.drain([&](std::size_t, Acc, Row row) { rows.push_back(row); });
+                    CHECK_EQ(rows, expected.rows);
+                    CHECK_EQ(opened.result.stats.swept, 1U);
+                });
+            }
+        }
+    });
+}
+
+// A query of more terms than steps in a bound is answered, too.
+TEST(search_with_very_many_terms) {
+    Collection<std::uint8_t> docs;
+    docs.num_terms = 70'000;
+    docs.head_ratio = 1;
+    Random random(52);
+    for (std::uint32_t d = 0; d < 400; ++d) {
+        docs.add_entry(d % 3, static_cast<std::uint8_t>(draw(random, 1, 255)));
+        for (std::uint32_t term = 3 + d; term < docs.num_terms; term += 400) {
+            docs.add_entry(term, static_cast<std::uint8_t>(draw(random, 1, 255)));
+        }
+        docs.end_document(d % 7, 0);
+    }
+    const Indexed<std::uint8_t> made(std::move(docs));
+    std::vector<std::int64_t> terms(70'000);
+    std::iota(terms.begin(), terms.end(), 0);
+    const PreparedQuery query = prepare_query(made.index, terms, std::vector<double>(terms.size(), 1.0));
+    CHECK_EQ(query.terms.size(), terms.size());
+    const Ranking ranking = rank_all(made.docs.scores(query));
+    for (const SearchParams& params : safe_variants()) check_result(made.index, query, ranking, 10, params);
 }
 
 // The lazy queue decides about the same clusters in the same order by the same numbers as the plain one, for any
@@ -377,16 +658,16 @@ TEST(search_respects_limits) {
     Random random(47);
     const PreparedQuery query = random_query(made.index, random, 15, 9);
     const std::vector<std::uint64_t> scores = made.docs.scores(query);
-    for (const SearchParams& variant : safe_variants()) {
-        if (variant.method != Method::anytime && variant.method != Method::asc) continue;
-        SearchParams unlimited = variant;
+    for (const SearchParams& safe : safe_variants()) {
+        if (safe.method != Method::anytime && safe.method != Method::asc) continue;
+        SearchParams unlimited = safe;
         unlimited.trace = true;
         const std::uint64_t all = search(made.index, query, 10, unlimited).stats.clusters_visited;
         CHECK(all > 6);
         for (const std::uint32_t most : {1U, 2U, 5U, 1000U}) {
             for (const bool by_time : {false, true}) {
-                NOTE("at most " << most << ", by time " << by_time << ", " << describe(variant));
-                SearchParams params = variant;
+                NOTE("at most " << most << ", by time " << by_time << ", " << describe(safe));
+                SearchParams params = safe;
                 params.max_clusters = by_time ? 0 : most;
                 // A clock that every look moves by a millisecond: one look at the start and one before each visit.
                 params.budget_ms = by_time ? most + 1 : 0;
@@ -412,12 +693,13 @@ TEST(search_tells_the_fate_of_a_document) {
     const PreparedQuery query = random_query(made.index, random, 15, 9);
     const std::vector<std::uint64_t> scores = made.docs.scores(query);
     for (SearchParams params : safe_variants()) {
-        if (!params.trace || params.seed) continue;
+        const bool best_first = params.method == Method::best_first;
+        if (!(params.trace || best_first) || params.seed) continue;
         for (Row row = 0; row < made.docs.num_docs(); row += 3) {
             NOTE("row " << row << ", " << describe(params));
             params.watch = positions[row];
             const SearchResult result = search(made.index, query, 10, params);
-            const std::uint32_t cluster = made.index.cluster_of_chunk(made.index.chunk_of(positions[row]));
+            const std::uint32_t cluster = made.index.cluster_of(positions[row]);
             const bool visited = std::any_of(result.trace.begin(), result.trace.end(), [&](const TraceEntry& e) {
                 return e.cluster == cluster && e.decision == Decision::visited;
             });
@@ -425,6 +707,10 @@ TEST(search_tells_the_fate_of_a_document) {
             if (report.fate == Fate::scored) CHECK_EQ(report.bound, scores[row]);
             if (report.fate == Fate::below_bound)
                 CHECK(scores[row] <= report.bound && report.bound <= report.threshold);
+            if (best_first) {
+                CHECK(report.fate != Fate::unseen);
+                continue;
+            }
             if (report.fate != Fate::unseen) CHECK(visited);
             if (params.documents == DocumentMethod::blocks) CHECK_EQ(report.fate != Fate::unseen, visited);
         }
@@ -490,7 +776,7 @@ TEST(search_survives_damage) {
     });
 }
 
-// Damage in clusters of several chunks and windows is survived too.
+// Damage in clusters of several tiles and windows is survived too.
 TEST(search_survives_damage_in_large_clusters) {
     Collection<std::uint8_t> docs;
     docs.num_terms = 6;
@@ -500,10 +786,11 @@ TEST(search_survives_damage_in_large_clusters) {
         docs.end_document(d % 10 == 0 ? 1 : d < 79000 ? 0 : 2 + d % 60, 0);
     }
     each_damaged_index(make_parts(docs), [](const Index& index, Random& random) {
-        for (const Method method : {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc}) {
-            SearchParams params;
-            params.method = method;
+        for (const Method method :
+             {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc, Method::best_first}) {
+            SearchParams params = variant(method, true);
             params.trace = true;
+            params.all_tiles = static_cast<std::uint32_t>(draw(random, 0, 1)) * 512;
             check_plausible(index, search(index, random_query(index, random, 6, 50), 10, params), 10);
         }
     });

@@ -1,6 +1,7 @@
 """segmax: fast top-k retrieval over learned sparse vectors, with guarantees."""
 
 from segmax.build import build
+from segmax.calibration import Calibration, Expectation
 from segmax.cluster import Dense, Labels, Sparse
 from segmax.config import BuildConfig
 from segmax.errors import (
@@ -16,7 +17,7 @@ from segmax.errors import (
 )
 from segmax.index import Index, verify
 from segmax.index import open_index as open
-from segmax.params import ASC, Anytime, Exhaustive, MaxScore
+from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore
 from segmax.progress import BuildProgress
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 from segmax.report import IndexReport, inspect_index
@@ -28,12 +29,15 @@ __all__ = [
     "ASC",
     "Anytime",
     "BatchHits",
+    "BestFirst",
     "BuildConfig",
     "BuildProgress",
+    "Calibration",
     "ConfigError",
     "Dense",
     "DocThreshold",
     "Exhaustive",
+    "Expectation",
     "Explanation",
     "FormatError",
     "Hits",

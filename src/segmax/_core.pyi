@@ -19,7 +19,7 @@ def simd_level() -> str:
 def release_memory() -> None:
     """Give memory that was freed back to the system."""
 
-BLOCK_DOCS: int = 16
+BLOCK_DOCS: int = 8
 
 NO_ROW: int = 4294967295
 
@@ -32,16 +32,8 @@ class StopFlag:
 class CoreInterrupted(RuntimeError):
     pass
 
-def lay_out_chunks(
-    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-) -> tuple[
-    Annotated[NDArray[numpy.uint32], dict(shape=(None,))],
-    Annotated[NDArray[numpy.uint32], dict(shape=(None,))],
-    Annotated[NDArray[numpy.uint32], dict(shape=(None,))],
-]:
-    """
-    cluster_first_chunk, chunk_first_position and chunk_num_docs for clusters of these sizes.
-    """
+def lay_out_clusters(cluster_first: numpy.typing.NDArray[numpy.uint32]) -> numpy.typing.NDArray[numpy.uint32]:
+    """cluster_first_position for clusters of these sizes."""
 
 def order_by_similarity(
     points: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -57,15 +49,15 @@ def order_by_similarity(
 def plan_terms(
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    num_chunks: int,
-    num_blocks: int,
+    num_clusters: int,
+    num_positions: int,
     num_segments: int,
     head_ratio: int,
     code_bytes: int,
 ) -> tuple[
     Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
 ]:
-    """term_first_pair, and the bytes of each term's arrays."""
+    """term_first_pair, and the bytes that making each term's arrays takes."""
 
 @overload
 def gather_rows(
@@ -208,7 +200,6 @@ def count_terms(
     codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_terms: int,
     cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first: int,
     last: int,
     stop: StopFlag,
@@ -222,7 +213,6 @@ def count_terms(
     codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_terms: int,
     cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first: int,
     last: int,
     stop: StopFlag,
@@ -236,7 +226,6 @@ def count_terms(
     codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_terms: int,
     cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first: int,
     last: int,
     stop: StopFlag,
@@ -250,7 +239,6 @@ def count_terms(
     codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_terms: int,
     cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first: int,
     last: int,
     stop: StopFlag,
@@ -269,11 +257,9 @@ def fill_terms(
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
     head_ratio: int,
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    chunk_first_position: Annotated[
+    cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
     ],
-    chunk_num_docs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first_term: int,
@@ -290,11 +276,9 @@ def fill_terms(
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
     head_ratio: int,
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    chunk_first_position: Annotated[
+    cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
     ],
-    chunk_num_docs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first_term: int,
@@ -311,11 +295,9 @@ def fill_terms(
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
     head_ratio: int,
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    chunk_first_position: Annotated[
+    cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
     ],
-    chunk_num_docs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first_term: int,
@@ -332,11 +314,9 @@ def fill_terms(
     segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     num_segments: int,
     head_ratio: int,
-    cluster_first_chunk: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    chunk_first_position: Annotated[
+    cluster_first_position: Annotated[
         NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
     ],
-    chunk_num_docs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
     postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     first_term: int,
@@ -365,8 +345,6 @@ class Index:
     def num_segments(self) -> int: ...
     @property
     def num_clusters(self) -> int: ...
-    @property
-    def num_chunks(self) -> int: ...
     @property
     def num_blocks(self) -> int: ...
     def vectors(
@@ -450,6 +428,8 @@ class Method(enum.Enum):
 
     asc = 3
 
+    best_first = 4
+
 class ClusterOrder(enum.Enum):
     max_bound = 0
 
@@ -488,6 +468,10 @@ class SearchParams:
     def max_clusters(self) -> int: ...
     @max_clusters.setter
     def max_clusters(self, arg: int, /) -> None: ...
+    @property
+    def max_blocks(self) -> int: ...
+    @max_blocks.setter
+    def max_blocks(self, arg: int, /) -> None: ...
     @property
     def max_terms(self) -> int: ...
     @max_terms.setter

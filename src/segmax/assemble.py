@@ -139,17 +139,16 @@ def write_arrays(
 ) -> None:
     """Make all arrays that follow from documents, order and segments (by slot), and give them to the writer."""
     docs = grouped.docs
-    cluster_first_chunk, chunk_first_position, chunk_num_docs = _core.lay_out_chunks(grouped.cluster_first)
-    postings, pairs = _counts(grouped, cluster_first_chunk, workers)
-    num_blocks = int(chunk_first_position[-1]) // _core.BLOCK_DOCS
+    first_position = _core.lay_out_clusters(grouped.cluster_first)
+    num_docs = np.diff(grouped.cluster_first).astype(np.uint32)
+    postings, pairs = _counts(grouped, workers)
     term_first_pair, term_bytes = _core.plan_terms(
-        postings, pairs, len(chunk_num_docs), num_blocks, num_segments, head_ratio, docs.values.dtype.itemsize
+        postings, pairs, len(num_docs), int(first_position[-1]), num_segments, head_ratio, docs.values.dtype.itemsize
     )
-    term_first_posting = np.concatenate([[0], np.cumsum(postings)]).astype(np.uint64)
-    writer.append("cluster_first_chunk", cluster_first_chunk)
-    writer.append("chunk_first_position", chunk_first_position)
-    writer.append("chunk_num_docs", chunk_num_docs)
-    writer.append("position_row", _position_rows(grouped.rows[order], chunk_first_position, chunk_num_docs))
+    term_first_posting = _offsets(postings)
+    writer.append("cluster_first_position", first_position)
+    writer.append("cluster_num_docs", num_docs)
+    writer.append("position_row", _position_rows(grouped.rows[order], first_position, num_docs))
     writer.append("term_first_pair", term_first_pair)
     writer.append("term_first_posting", term_first_posting)
 
@@ -163,9 +162,7 @@ def write_arrays(
             segments,
             num_segments,
             head_ratio,
-            cluster_first_chunk,
-            chunk_first_position,
-            chunk_num_docs,
+            first_position,
             postings,
             pairs,
             terms[0],
@@ -177,16 +174,24 @@ def write_arrays(
     offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
     # A collection without terms has one range, of none, so that every component is there.
     pieces = list(ranges(offsets, _range_bytes(grouped, limit, workers.threads))) or [(0, 0)]
+    counts: dict[str, list[NDArray[np.uint64]]] = {"term_num_bytes": [], "term_num_entries": []}
     with reporter.stage("write", len(docs.indices), "postings") as stage:
         for count, arrays in workers.map(fill, pieces):
+            for name, of_range in counts.items():
+                of_range.append(arrays.pop(name))
             for name, array in arrays.items():
                 writer.append(name, array)
             stage.advance(count)
+    writer.append("term_first_byte", _offsets(np.concatenate(counts["term_num_bytes"])))
+    writer.append("term_first_entry", _offsets(np.concatenate(counts["term_num_entries"])))
 
 
-def _counts(
-    grouped: Grouped, cluster_first_chunk: NDArray[np.uint32], workers: Workers
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+def _offsets(counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return where each of these starts, and the sum."""
+    return np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
+
+
+def _counts(grouped: Grouped, workers: Workers) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the postings and the pairs of every term."""
     docs = grouped.docs
     postings = np.zeros(docs.num_columns, dtype=np.uint64)
@@ -194,7 +199,7 @@ def _counts(
 
     def count(clusters: tuple[int, int]) -> Any:
         arrays = (docs.indptr, docs.indices, docs.values, docs.num_columns)
-        return _core.count_terms(*arrays, grouped.cluster_first, cluster_first_chunk, *clusters, workers.stop)
+        return _core.count_terms(*arrays, grouped.cluster_first, *clusters, workers.stop)
 
     for some_postings, some_pairs in workers.map(count, ranges(grouped.cluster_first, _COUNT_DOCS)):
         postings += some_postings
@@ -203,12 +208,12 @@ def _counts(
 
 
 def _position_rows(
-    rows: NDArray[np.uint32], chunk_first_position: NDArray[np.uint32], chunk_num_docs: NDArray[np.uint32]
+    rows: NDArray[np.uint32], first_position: NDArray[np.uint32], num_docs: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
-    """Spread rows in clustered order over positions, with holes at the ends of chunks."""
-    positions = np.full(int(chunk_first_position[-1]), _core.NO_ROW, dtype=np.uint32)
-    first_doc = np.cumsum(chunk_num_docs, dtype=np.int64) - chunk_num_docs
-    shift = np.repeat(chunk_first_position[:-1].astype(np.int64) - first_doc, chunk_num_docs)
+    """Spread rows in clustered order over positions, with holes at the ends of clusters."""
+    positions = np.full(int(first_position[-1]), _core.NO_ROW, dtype=np.uint32)
+    first_doc = np.cumsum(num_docs, dtype=np.int64) - num_docs
+    shift = np.repeat(first_position[:-1].astype(np.int64) - first_doc, num_docs)
     positions[np.arange(len(rows)) + shift] = rows
     return positions
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
+from segmax.calibration import BUILD_QUERIES, LEAST_DOCS, Calibration, measure
 from segmax.cluster import DIMENSIONS, ClusterJob, Labels, Representation, Sparse
 from segmax.config import BuildConfig
 from segmax.errors import ConfigError, InputError
@@ -19,11 +21,13 @@ from segmax.index import Index, num_threads, open_index
 from segmax.inputs import Source, open_source
 from segmax.memory import MemoryLimit
 from segmax.parallel import Workers
-from segmax.points import Projector, rarity, term_frequencies
+from segmax.points import Projector, rarity, selected_rows, term_frequencies
 from segmax.progress import ProgressOption, Reporter, reporter
 from segmax.pruning import MaxPostings, Step, prune_batches, prune_rows
+from segmax.pseudo import pseudo_queries
 from segmax.quantize import Quantizer
 from segmax.segments import checked_segments, independent_segments, kmeans_segments, random_segments
+from segmax.sparse import Csr
 from segmax.spool import Spool, narrowest
 from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_target
 from segmax.tables import id_arrays, term_arrays
@@ -119,11 +123,14 @@ def build(
         grouped = group_by_cluster(spool, labels, limit, folder, workers, told)
         spool.clear()
         by_slot = builder.segments(given, labels, grouped)
-        meta = {**builder.meta(grouped), "clusters": representation.to_dict()}
+        meta: dict[str, Any] = {**builder.meta(grouped), "clusters": representation.to_dict()}
         with MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite) as writer:
             builder.write(grouped, by_slot, writer)
             for name, array in {"cluster_label": names, **tables}.items():
                 writer.append(name, array)
+            arrays = writer.finish(meta)
+            if config.calibrate:
+                meta["calibration"] = builder.calibration(Index(meta, arrays, None)).to_list()
             writer.commit(meta)
     return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(path or "")
 
@@ -158,6 +165,7 @@ class _Builder:
         self._folder = folder
         self._workers = workers
         self._told = told
+        self._sample: Csr | None = None
 
     def read(self, source: Source) -> Spool:
         """Take all documents in, pruned."""
@@ -221,6 +229,10 @@ class _Builder:
             told=self._told,
         )
         labels = representation.labels(job)
+        if self._config.calibrate and spool.num_rows >= LEAST_DOCS:
+            self._sample = projector.sample
+            self._sample_rows = projector.sample_rows
+            self._rarity = rarity(frequency, spool.num_rows)
         if self._config.order == "similarity" or self._config.segmentation == "kmeans":
             self._projection = projector.projection(DIMENSIONS)
         return labels
@@ -254,6 +266,30 @@ class _Builder:
         arguments = (grouped, order, segments, config.num_segments, config.head_ratio)
         write_arrays(*arguments, writer, self._limit, self._workers, self._told)
         writer.append("term_scale", self.scale)
+
+    def calibration(self, index: Index) -> Calibration:
+        """Measure approximate settings on queries made of documents; nothing where exact search is fast anyway."""
+        if self._sample is None or index.num_clusters < 2:
+            return Calibration()
+        weights = self._sample.values * self.scale[self._sample.indices]
+        most = max(BUILD_QUERIES.values())
+        made = pseudo_queries(self._sample._replace(values=weights), self._rarity, most, self._config.seed)
+        calibration = Calibration()
+        with self._told.stage("calibrate", len(BUILD_QUERIES), "values of k") as stage:
+            for k, count in BUILD_QUERIES.items():
+                rows = np.arange(min(count, made.queries.num_rows))
+                measured = measure(
+                    partial(index._searched, threads=self._workers.threads),
+                    selected_rows(made.queries, rows),
+                    k,
+                    index.num_docs,
+                    "pseudo-queries",
+                    self._sample_rows[made.source[rows]],
+                )
+                if measured is not None:
+                    calibration = calibration.with_measured(measured)
+                stage.advance(1)
+        return calibration
 
     def meta(self, grouped: Grouped) -> dict[str, Any]:
         """Return what meta.json says about the index."""

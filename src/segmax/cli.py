@@ -1,4 +1,4 @@
-"""The command line: `segmax build` and `segmax inspect`. Parses, calls the library, prints."""
+"""The command line: `segmax build`, `inspect`, and those of `cli_search`. Parses, calls the library, prints."""
 
 from __future__ import annotations
 
@@ -10,23 +10,21 @@ import os
 import sys
 import time
 import tomllib
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from rich.console import Console
 
 import segmax
 from segmax.checks import checked_choice
+from segmax.cli_search import Parser, read_matrix, search, search_parser, tune, tune_parser
 from segmax.cluster import Dense, Labels, Representation, Sparse
 from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
 from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.index import num_threads
-from segmax.inputs import NpzFile
 from segmax.memory import MemoryLimit
 from segmax.plots import check_plot, plot_report
 from segmax.pruning import Step, parse_step, step_from_dict
@@ -99,6 +97,7 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
                 "max-postings=N; query-threshold=W is for queries. Repeat for several steps, applied in order"),
         _Option("bits", _WHOLE, "8|16", "bits per stored weight"),
         _Option("compact", _SWITCH, "", "a smaller index for slower searches"),
+        _Option("calibrate", _SWITCH, "", "measure what approximate settings keep, for target_recall", "yes"),
         _Option("ids", _FILE, "FILE", "document ids: text, one per line, or .npy", "row numbers"),
         _Option("terms", _FILE, "FILE", "the vocabulary: text, one term per line", "terms are numbers"),
         _Option("overwrite", _SWITCH, "", "replace the index at OUT"),
@@ -384,7 +383,7 @@ def _inspect(args: argparse.Namespace) -> None:
     if args.plot is not None:
         check_plot(args.plot)
     with segmax.open(args.index) as index:
-        queries = _matrix(args.queries) if args.queries is not None else None
+        queries = read_matrix(args.queries) if args.queries is not None else None
         report = inspect_index(index, queries, sample, seed)
     if args.plot is not None:
         plot_report(report, args.plot)
@@ -394,24 +393,7 @@ def _inspect(args: argparse.Namespace) -> None:
         Console(highlight=False).print(report)
 
 
-def _matrix(path: str) -> Any:
-    NpzFile(Path(path))  # raises where there is no such file
-    try:
-        return sp.load_npz(path)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        msg = f"'{path}': expected an .npz file of scipy.sparse.save_npz ({error})"
-        raise InputError(msg) from error
-
-
 # --- parsers ---------------------------------------------------------------------------------------------------------
-
-
-class _Parser(argparse.ArgumentParser):
-    """Raises ConfigError where argparse would print its usage and exit."""
-
-    def error(self, message: str) -> NoReturn:
-        msg = f"{message}; see {self.prog} --help"
-        raise ConfigError(msg)
 
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -443,7 +425,7 @@ examples:
 
 
 def _build_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="segmax build",
         usage="segmax build [options] IN.npz [IN.npz ...] OUT",
         description=_BUILD_HELP,
@@ -480,7 +462,7 @@ def _add_option(group: argparse._ArgumentGroup, option: _Option) -> None:
 
 
 def _inspect_parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="segmax inspect",
         description=_INSPECT_HELP,
         epilog=_INSPECT_EXAMPLES,
@@ -507,12 +489,14 @@ _Command = tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Names
 _COMMANDS: Mapping[str, _Command] = {
     "build": (_build_parser, _build, "build an index from .npz files of sparse vectors"),
     "inspect": (_inspect_parser, _inspect, "report what is in an index and how tight its bounds are"),
+    "search": (search_parser, search, "search an index for the queries of an .npz file"),
+    "tune": (tune_parser, tune, "measure approximate settings on queries, store the result"),
 }
 
 
 def _main_parser() -> argparse.ArgumentParser:
     commands = "\n".join(f"  {name:9} {text}" for name, (_, _, text) in _COMMANDS.items())
-    parser = _Parser(
+    parser = Parser(
         prog="segmax",
         usage="segmax COMMAND ...",
         description=f"Fast top-k retrieval over learned sparse vectors, with guarantees.\n\ncommands:\n{commands}",

@@ -17,9 +17,9 @@ DOCUMENT_ORDERS = ("similarity", "row")
 
 #: The default size of clusters; docs/building.md has the measurement behind it.
 DOCS_PER_CLUSTER = 1024
-#: A term has a row of block maxima if that costs at most so many codes per posting.
-_HEAD_RATIO = 4
-_COMPACT_HEAD_RATIO = 2
+#: A term has a row of block maxima if that costs at most so many bytes per posting.
+_HEAD_RATIO = 16
+_COMPACT_HEAD_RATIO = 4
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,8 @@ class BuildConfig:
     pruning         ()            steps of static pruning, in order: see `segmax.pruning`
     bits            8             bits per stored weight: 8 or 16
     compact         False         a smaller index for slower searches: block maxima for fewer terms
+    calibrate       True          measure what approximate settings keep, for `target_recall`; collections below
+                                  10,000 documents are searched exactly instead
     seed            0             of clusters and segments; the same seed gives the same index
     ==============  ============  =================================================================================
 
@@ -53,6 +55,7 @@ class BuildConfig:
     pruning: tuple[Step, ...] = ()
     bits: int = 8
     compact: bool = False
+    calibrate: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -67,6 +70,7 @@ class BuildConfig:
             msg = f"expected bits to be 8 or 16, got {self.bits}"
             raise ConfigError(msg)
         checked_bool("compact", self.compact)
+        checked_bool("calibrate", self.calibrate)
         self._set("seed", checked_int("seed", self.seed, 0))
 
     def _set(self, name: str, value: object) -> None:

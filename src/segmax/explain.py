@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from segmax.params import ASC, ClusterParams, SearchParams
+from segmax.params import ASC, BestFirst, ClusterParams, SearchParams
 from segmax.results import ClusterBounds, DocId, Explanation, Hits
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
@@ -59,7 +59,18 @@ def explanation(
         final_threshold=final,
         reason="",
     )
-    return dataclasses.replace(told, reason=_reason(told, fate, params))
+    reason = _reason(told, fate, params) + _shortening(hits.stats.dropped_terms, params)
+    return dataclasses.replace(told, reason=reason)
+
+
+def _shortening(dropped_terms: int, params: SearchParams) -> str:
+    """Say that the query was shortened, if it was."""
+    if not dropped_terms:
+        return ""
+    terms = "the lightest term" if dropped_terms == 1 else f"the {dropped_terms} lightest terms"
+    if params.dropped == "bounded":
+        return f"; {terms} of the query served for bounds and final scores only"
+    return f"; {terms} of the query took no part in the search, so bounds and θ are without what they add"
 
 
 def _reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
@@ -70,7 +81,7 @@ def _reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
         return f"{document} is not returned: it shares no term with the query"
     if isinstance(params, ClusterParams) and told.decision != "visited":
         return f"{document} is not returned: {_cluster_reason(told, fate, params)}"
-    return f"{document} is not returned: {_document_reason(told, fate)}"
+    return f"{document} is not returned: {_document_reason(told, fate, params)}"
 
 
 def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str:
@@ -90,7 +101,7 @@ def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str
     return f"the search ended before its cluster: {name} {bound:.6g} <= {needed:.6g}, what clusters had to pass then"
 
 
-def _document_reason(told: Explanation, fate: Fate) -> str:
+def _document_reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
     """Say why it was not returned although its cluster was looked at."""
     if fate.kind == _BELOW_BOUND and fate.bound < fate.needed:
         return f"its bound {fate.bound:.6g} was below {fate.needed:.6g}, what it took then (θ = {fate.threshold:.6g})"
@@ -98,4 +109,6 @@ def _document_reason(told: Explanation, fate: Fate) -> str:
         return f"its bound {fate.bound:.6g} equals θ, and its row comes after the k-th result"
     if fate.kind == _SCORED:
         return f"it was scored, and the k-th result has {told.final_threshold:.6g}"
+    if isinstance(params, BestFirst):
+        return "its block was not looked at: others had better bounds, and the search ended before it"
     return "the lists that could have led to it were too light by then to lift a document over θ"

@@ -14,31 +14,36 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.checks import checked_int
 from segmax.config import BuildConfig
 from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
 from segmax.explain import Fate, explanation
-from segmax.params import ASC, SearchParams
-from segmax.pruning import prune_queries, prune_query
+from segmax.params import ASC, BestFirst, SearchParams
+from segmax.points import sample_rows, selected_rows
+from segmax.pruning import QueryThreshold, prune_queries, prune_query
 from segmax.results import (
+    STATS_FIELDS,
     BatchHits,
     BatchStats,
     ClusterBounds,
     DocId,
     Explanation,
     Hits,
-    SearchStats,
     TraceEntry,
 )
-from segmax.sparse import TermLookup, query_arrays, query_batch
-from segmax.storage import load_index, save_index
+from segmax.shortening import heaviest_of_one, heaviest_terms
+from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
+from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 
+_DROPPED_TERMS = STATS_FIELDS.index("dropped_terms")
+_EXACT = ASC()
 _DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
 
 
 class Index:
-    """A clustered sparse index, in memory or mapped from disk. Immutable; share it between threads freely.
+    """A clustered sparse index, in memory or mapped from disk. Share it between threads freely: only `tune` changes it.
 
     Made by `segmax.build` and `segmax.open`. A context manager: leaving it closes the index.
     """
@@ -69,6 +74,10 @@ class Index:
                 else None
             )
             self.config = BuildConfig.from_dict(meta["config"])
+            self._calibration = Calibration.from_list(meta.get("calibration", ()))
+            self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
+            self._targets: dict[tuple[int, float], BestFirst] = {}
+            self._ceiling: NDArray[np.float64] | None = None
         except SegmaxError:
             raise
         except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
@@ -143,7 +152,15 @@ class Index:
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
-    def search(self, query: object, k: int = 10, params: SearchParams | None = None, *, trace: bool = False) -> Hits:
+    def search(
+        self,
+        query: object,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        target_recall: float | None = None,
+        trace: bool = False,
+    ) -> Hits:
         """Return the k best documents for one query: score descending, then input row ascending.
 
         Parameters
@@ -154,7 +171,10 @@ class Index:
         k
             How many results; documents that share no term with the query are never among them.
         params
-            `Exhaustive`, `MaxScore`, `Anytime` or `ASC` (the default, exact).
+            `ASC` (the default, exact), `BestFirst`, `Anytime`, `MaxScore` or `Exhaustive`.
+        target_recall
+            Instead of params: the share of the exact results to find, on average over queries. `expectation` tells what
+            is chosen and why.
         trace
             Record every decision about a cluster in `hits.trace`.
 
@@ -163,20 +183,41 @@ class Index:
         InputError
             If the query cannot be used.
         ConfigError
-            If k or the parameters cannot be.
+            If k, the parameters or the target cannot be.
         """
-        terms, weights = self._query(query)
+        engine = self._engine
+        terms, weights = query_arrays(query, self._lookup, engine.num_terms)
+        if self._prunes_queries:
+            terms, weights = prune_query(self.config.pruning, terms, weights)
+        if type(k) is not int or k < 1:
+            k = checked_int("k", k, 1)
+        if target_recall is not None:
+            params = self._targeted(k, params, target_recall)
         core_params = _core_params(params)
-        k = checked_int("k", k, 1)
+        lost = 0
+        if params is not None and params.query_mass < 1.0:
+            terms, weights, lost = heaviest_of_one(terms, weights, self._ceilings, params.query_mass)
         if trace:
-            return self._traced(terms, weights, k, core_params, -1)[0]
-        indptr = np.array([0, len(terms)], dtype=np.int64)
-        rows, scores, counts, stats = self._run(indptr, terms, weights, min(k, self.num_docs), core_params, 1)
-        count = int(counts[0])
-        return Hits(rows[0, :count], scores[0, :count], SearchStats.from_row(stats[0]), self._ids.id_of)
+            return self._traced(terms, weights, k, core_params, -1, lost)[0]
+        try:
+            rows, scores, counts, stats = engine.search_batch(
+                np.array((0, len(terms))), terms, weights, min(k, engine.num_docs), core_params, 1
+            )
+        except ValueError as error:
+            raise _input_error(error) from error
+        if lost:
+            stats[0, _DROPPED_TERMS] += lost
+        count = counts[0]
+        return Hits(rows[0, :count], scores[0, :count], stats[0], self._ids.id_of)
 
     def search_batch(
-        self, queries: object, k: int = 10, params: SearchParams | None = None, *, threads: int | None = None
+        self,
+        queries: object,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        target_recall: float | None = None,
+        threads: int | None = None,
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
@@ -184,32 +225,98 @@ class Index:
         ----------
         queries
             A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries.
-        k, params
+        k, params, target_recall
             As for `search`.
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
         """
-        batch = prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
+        batch = self._batch(queries)
         k = checked_int("k", k, 1)
-        count = min(num_threads(threads), max(1, batch.num_rows))
-        rows, scores, counts, stats = self._run(
-            batch.indptr, batch.indices, batch.values, k, _core_params(params), count
+        if target_recall is not None:
+            params = self._targeted(k, params, target_recall)
+        return self._searched(batch, k, params, num_threads(threads))
+
+    # --- approximation ------------------------------------------------------------------------------------------------
+
+    @property
+    def calibration(self) -> Calibration:
+        """What was measured about approximate settings, when the index was built or by `tune`; `str()` sums it up."""
+        return self._calibration
+
+    def expectation(self, k: int = 10, target_recall: float = 0.99) -> Expectation:
+        """Tell what `target_recall` chooses, what it is expected to keep and to cost, and on what that rests."""
+        return self._calibration.expectation(checked_int("k", k, 1), target_recall)
+
+    def params_for(self, k: int = 10, target_recall: float = 0.99) -> BestFirst:
+        """Return the parameters that `target_recall` chooses."""
+        return self.expectation(k, target_recall).params
+
+    def tune(
+        self, queries: object, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
+    ) -> Expectation:
+        """Measure approximate settings on queries of yours, and keep what was found with the index.
+
+        Searches with this k and any `target_recall` then rely on these queries instead of those that the build made of
+        documents. For an index on disk the result is written there at once; one in memory keeps it until it is saved.
+
+        Parameters
+        ----------
+        queries
+            As for `search_batch`: such as will be asked later, some hundred of them; of more than 1,000 a sample.
+        k
+            The number of results to measure at.
+        target_recall
+            What the returned expectation is about.
+        threads
+            None: one per core. The result does not depend on it.
+        seed
+            Of the sample.
+
+        Raises
+        ------
+        InputError
+            If the queries cannot be used, or none of them finds anything.
+        WriteError
+            If the result could not be written; searches of this process use it all the same.
+        """
+        k = checked_int("k", k, 1)
+        self._calibration.expectation(k, target_recall)  # raises where there can be no such target
+        batch = _sampled(self._batch(queries), MOST_QUERIES, checked_int("seed", seed, 0))
+        count = num_threads(threads)
+        measured = measure(
+            lambda asked, results, params: self._searched(asked, results, params, count),
+            batch,
+            k,
+            self.num_docs,
+            "given queries",
         )
-        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids.id_of)
+        if measured is None:
+            msg = f"expected queries that find something, got {batch.num_rows} without a single result"
+            raise InputError(msg)
+        self._set_calibration(self._calibration.with_measured(measured))
+        if self._path is not None:
+            update_meta(self._path, int(self._meta["generation"]), {"calibration": self._calibration.to_list()})
+        return self._calibration.expectation(k, target_recall)
 
     def explain(self, query: object, doc_id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
         row = self._ids.row_of(doc_id)
         terms, weights = self._query(query)
         k = checked_int("k", k, 1)
-        used = params or ASC()
-        hits, fate = self._traced(terms, weights, k, _core_params(used), row)
+        used = params or _EXACT
+        core_params = _core_params(used)
+        score = self._score(terms, weights, np.array([row]))[0]
+        lost = 0
+        if used.drops_terms:  # here and not in the core: bounds have to be those of the terms that are left
+            short, dropped = self._shortened(_as_batch(terms, weights), used.query_mass, used.max_terms)
+            terms, weights, lost = short.indices, short.values, int(dropped[0])
+        hits, fate = self._traced(terms, weights, k, core_params, row, lost)
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
             doc_id=doc_id,
             row=row,
-            score=float(self._engine.score(terms, weights, np.array([row]))[0]),
+            score=float(score),
             cluster=cluster,
             label=int(self._labels[cluster]),
             bounds=bounds,
@@ -222,9 +329,7 @@ class Index:
     def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""
         terms, weights = self._query(query)
-        rows = self._rows_of(doc_ids)
-        with _input_errors():
-            return self._engine.score(terms, weights, rows)
+        return self._score(terms, weights, self._rows_of(doc_ids))
 
     def cluster_bounds(self, query: object) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
@@ -294,22 +399,69 @@ class Index:
     def _rows_of(self, doc_ids: Iterable[DocId]) -> NDArray[np.int64]:
         return np.array([self._ids.row_of(doc_id) for doc_id in doc_ids], dtype=np.int64)
 
-    def _run(
+    def _score(
+        self, terms: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        with _input_errors():
+            return self._engine.score(terms, weights, rows)
+
+    def _batch(self, queries: object) -> Csr:
+        """Return queries with what the index was built with applied to them."""
+        return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
+
+    def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
+        core_params = _core_params(params)
+        lost: NDArray[np.int64] | None = None
+        if params is not None and params.query_mass < 1.0:
+            batch, lost = self._shortened(batch, params.query_mass)
+        with _input_errors():
+            rows, scores, counts, stats = self._engine.search_batch(
+                batch.indptr, batch.indices, batch.values, k, core_params, min(threads, max(1, batch.num_rows))
+            )
+        if lost is not None:
+            stats[:, _DROPPED_TERMS] += lost.astype(np.uint64)
+        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids.id_of)
+
+    def _shortened(self, batch: Csr, mass: float, count: int | None = None) -> tuple[Csr, NDArray[np.int64]]:
+        """Return queries with their heaviest terms only, and how many terms each lost."""
+        return heaviest_terms(batch, self._ceilings, mass=mass, count=count)
+
+    @property
+    def _ceilings(self) -> NDArray[np.float64]:
+        """The largest stored weight of every term."""
+        if self._ceiling is None:
+            arrays = self._open_arrays
+            num_ranks = max(1, len(arrays["term_seed_code"]) // max(1, self.num_terms))
+            self._ceiling = arrays["term_seed_code"][::num_ranks] * arrays["term_scale"]
+        return self._ceiling
+
+    def _targeted(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
+        """Return the parameters for a target; they are looked up once."""
+        if params is not None:
+            msg = f"expected params or target_recall, got both: {params} and {target_recall}"
+            raise ConfigError(msg)
+        try:
+            return self._targets[k, target_recall]
+        except (KeyError, TypeError):
+            chosen = self._calibration.expectation(k, target_recall).params
+            self._targets[k, target_recall] = chosen
+            return chosen
+
+    def _set_calibration(self, calibration: Calibration) -> None:
+        self._calibration = calibration
+        self._meta["calibration"] = calibration.to_list()
+        self._targets = {}
+
+    def _traced(
         self,
-        indptr: NDArray[np.int64],
         terms: NDArray[np.int64],
         weights: NDArray[np.float64],
         k: int,
         params: _core.SearchParams,
-        threads: int,
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.int64], NDArray[np.uint64]]:
-        with _input_errors():
-            return self._engine.search_batch(indptr, terms, weights, k, params, threads)
-
-    def _traced(
-        self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
+        row: int,
+        lost: int,
     ) -> tuple[Hits, Fate]:
-        """Search with a trace, watching what happens to one row."""
+        """Search with a trace, watching what happens to one row; so many terms were dropped before."""
         with _input_errors():
             rows, scores, stats, columns, watched, scale, seed = self._engine.trace(terms, weights, k, params, row)
         unknown = float("nan")
@@ -326,7 +478,9 @@ class Index:
                 *(columns[name].tolist() for name in _TRACE_COLUMNS), strict=True
             )
         ]
-        hits = Hits(rows, scores, SearchStats.from_row(stats), self._ids.id_of, entries)
+        stats = stats.reshape(-1)
+        stats[_DROPPED_TERMS] += lost
+        hits = Hits(rows, scores, stats, self._ids.id_of, entries)
         kind, bound, threshold, needed = watched
         return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
 
@@ -354,10 +508,21 @@ def _input_errors() -> Iterator[None]:
     """Turn what the core says about a query into InputError."""
     try:
         yield
-    except SegmaxError:
-        raise
     except ValueError as error:
-        raise InputError(str(error)) from error
+        raise _input_error(error) from error
+
+
+def _input_error(error: ValueError) -> Exception:
+    return error if isinstance(error, SegmaxError) else InputError(str(error))
+
+
+def _as_batch(terms: NDArray[np.int64], weights: NDArray[np.float64]) -> Csr:
+    return Csr(np.array([0, len(terms)], dtype=np.int64), terms, weights, 0)
+
+
+def _sampled(queries: Csr, count: int, seed: int) -> Csr:
+    """Return at most so many of the queries."""
+    return selected_rows(queries, sample_rows(queries.num_rows, count, seed))
 
 
 def _check_environment() -> None:
@@ -370,10 +535,10 @@ def _check_environment() -> None:
 
 def _core_params(params: SearchParams | None) -> _core.SearchParams:
     if params is None:
-        return ASC().to_core()
+        return _EXACT.to_core()
     if isinstance(params, SearchParams):
         return params.to_core()
-    msg = f"expected params to be Exhaustive, MaxScore, Anytime or ASC, got {type(params).__name__}"
+    msg = f"expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got {type(params).__name__}"
     raise ConfigError(msg)
 
 

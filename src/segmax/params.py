@@ -11,6 +11,7 @@ from segmax.errors import ConfigError
 
 ClusterOrder = Literal["max_bound", "bound_sum"]
 DocumentMethod = Literal["blocks", "maxscore"]
+Dropped = Literal["ignored", "bounded"]
 
 
 def _check_fraction(name: str, value: float) -> None:
@@ -21,18 +22,24 @@ def _check_fraction(name: str, value: float) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchParams:
-    """What all methods share. Use `Exhaustive`, `MaxScore`, `Anytime` or `ASC`."""
+    """What all methods share. Use `ASC`, `BestFirst`, `Anytime`, `MaxScore` or `Exhaustive`."""
 
     budget_ms: float | None = None
     risk: float = 1.0
     max_clusters: int | None = None
+    max_terms: int | None = None
+    query_mass: float = 1.0
+    dropped: Dropped = "ignored"
 
     method: ClassVar[str]
-    _visits_clusters: ClassVar[bool] = False
+    _takes: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        if not self._visits_clusters:
-            self._reject_limits()
+        for name, default in {**_LIMITS, **_SHORTENING}.items():
+            if name not in self._takes and getattr(self, name) != default:
+                methods = "Anytime and ASC" if name in _LIMITS else "Anytime, ASC and BestFirst"
+                msg = f"{name} applies to {methods}, not to {type(self).__name__}"
+                raise ConfigError(msg)
         if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
             msg = f"expected budget_ms > 0 or None, got {self.budget_ms}"
             raise ConfigError(msg)
@@ -41,21 +48,44 @@ class SearchParams:
             raise ConfigError(msg)
         if self.max_clusters is not None:
             checked_int("max_clusters", self.max_clusters, 1)
+        if self.max_terms is not None:
+            checked_int("max_terms", self.max_terms, 1)
+        _check_fraction("query_mass", self.query_mass)
+        checked_choice("dropped", self.dropped, ("ignored", "bounded"))
+        if self.dropped == "bounded" and self.query_mass < 1.0:
+            msg = f"expected query_mass=1 with dropped='bounded', got {self.query_mass}; use max_terms"
+            raise ConfigError(msg)
 
-    def _reject_limits(self) -> None:
-        for name, default in (("budget_ms", None), ("risk", 1.0), ("max_clusters", None)):
-            if getattr(self, name) != default:
-                msg = f"{name} applies to Anytime and ASC, not to {type(self).__name__}: it visits no clusters"
-                raise ConfigError(msg)
+    @property
+    def drops_terms(self) -> bool:
+        """Whether a search may leave terms of a query out and never make up for it."""
+        return self.dropped == "ignored" and (self.max_terms is not None or self.query_mass < 1.0)
 
     def to_core(self) -> _core.SearchParams:
-        """Return the parameters in the core's own form."""
+        """Return the parameters in the core's own form; made once, so do not change it."""
+        found: _core.SearchParams | None = self.__dict__.get("_core")
+        if found is None:
+            found = self._made_core()
+            self.__dict__["_core"] = found  # past the frozen dataclass, as functools.cached_property does
+        return found
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_core"}  # the core's form stays here
+
+    def _made_core(self) -> _core.SearchParams:
         core = _core.SearchParams()
         core.method = getattr(_core.Method, self.method)
         core.budget_ms = self.budget_ms or 0.0
         core.risk = self.risk
         core.max_clusters = min(self.max_clusters or 0, 2**32 - 1)
+        core.max_terms = min(self.max_terms or 0, 2**32 - 1)
+        core.bound_dropped = self.dropped == "bounded"
         return core
+
+
+#: The options that not all methods take, and their defaults: what ends a search early, and what shortens a query.
+_LIMITS: dict[str, object] = {"budget_ms": None, "risk": 1.0, "max_clusters": None}
+_SHORTENING: dict[str, object] = {"max_terms": None, "query_mass": 1.0, "dropped": "ignored"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -79,9 +109,8 @@ class MaxScore(SearchParams):
 
     method: ClassVar[str] = "maxscore"
 
-    def to_core(self) -> _core.SearchParams:
-        """Return the parameters in the core's own form."""
-        core = super().to_core()
+    def _made_core(self) -> _core.SearchParams:
+        core = super()._made_core()
         core.seed = bool(self.seed)
         return core
 
@@ -98,6 +127,14 @@ class ClusterParams(SearchParams):
         Stop when the time spent plus `risk` times the mean time per visited cluster would pass this.
     max_clusters
         Visit at most this many clusters.
+    max_terms
+        Search with this many terms of a query only: those whose weight × largest stored weight is largest.
+    query_mass
+        Search with the fewest such terms that hold this share of the query's mass, which is the sum of weight × largest
+        stored weight over all its terms. 1 keeps all of them.
+    dropped
+        What becomes of the other terms: "ignored" (scores lack them, faster), or "bounded" (what they may add counts in
+        every bound and in the scores, so exact stays exact; `max_terms` only).
     documents
         Inside a visited cluster: "blocks" (ours) or "maxscore" (the paper's).
     seed
@@ -111,16 +148,15 @@ class ClusterParams(SearchParams):
     seed: bool = True
     sweep: bool = True
 
-    _visits_clusters: ClassVar[bool] = True
+    _takes: ClassVar[frozenset[str]] = frozenset({*_LIMITS, *_SHORTENING})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         _check_fraction("mu", self.mu)
         checked_choice("documents", self.documents, ("blocks", "maxscore"))
 
-    def to_core(self) -> _core.SearchParams:
-        """Return the parameters in the core's own form."""
-        core = super().to_core()
+    def _made_core(self) -> _core.SearchParams:
+        core = super()._made_core()
         core.mu = self.mu
         core.documents = getattr(_core.DocumentMethod, self.documents)
         core.seed = bool(self.seed)
@@ -174,10 +210,57 @@ class ASC(ClusterParams):
             msg = f"expected mu <= eta, got mu={self.mu} and eta={self.eta}"
             raise ConfigError(msg)
 
-    def to_core(self) -> _core.SearchParams:
-        """Return the parameters in the core's own form."""
-        core = super().to_core()
+    def _made_core(self) -> _core.SearchParams:
+        core = super()._made_core()
         core.eta = self.eta
         core.order = getattr(_core.ClusterOrder, self.order)
         core.lazy = bool(self.lazy)
+        return core
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BestFirst(SearchParams):
+    """Blocks of eight documents, the best bound first, until none can follow; clusters play no part.
+
+    eta = 1 without `max_blocks` is exact, and what an exact `ASC` does inside where nobody asks for a trace. Of the
+    approximate ways this is the fastest where collections fit into memory.
+
+    Parameters
+    ----------
+    eta
+        Look at a block only if its bound is above θ/η: bounds are seldom reached, so a little less than 1 loses little.
+        A block that is looked at is scored exactly.
+    max_blocks
+        Look at no more blocks than this, the best ones.
+    max_terms, query_mass, dropped
+        Search with the heaviest terms of a query only, as `ASC` tells.
+    seed, sweep
+        As for `ASC`.
+
+    Examples
+    --------
+    >>> BestFirst(eta=0.95).max_blocks is None
+    True
+    """
+
+    eta: float = 1.0
+    max_blocks: int | None = None
+    seed: bool = True
+    sweep: bool = True
+
+    method: ClassVar[str] = "best_first"
+    _takes: ClassVar[frozenset[str]] = frozenset(_SHORTENING)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_fraction("eta", self.eta)
+        if self.max_blocks is not None:
+            checked_int("max_blocks", self.max_blocks, 1)
+
+    def _made_core(self) -> _core.SearchParams:
+        core = super()._made_core()
+        core.eta = self.eta
+        core.max_blocks = min(self.max_blocks or 0, 2**32 - 1)
+        core.seed = bool(self.seed)
+        core.sweep = bool(self.sweep)
         return core

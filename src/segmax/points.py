@@ -165,13 +165,25 @@ class Projector:
         self._term_factor = term_factor
         self._seed = seed
         self._fitted: dict[int, Projection] = {}
+        self._sample: Csr | None = None
+
+    @property
+    def sample_rows(self) -> NDArray[np.int64]:
+        """The rows of `sample`, ascending."""
+        return sample_rows(self.spool.num_rows, _SAMPLE_DOCS, self._seed)
+
+    @property
+    def sample(self) -> Csr:
+        """Documents that stand for the collection; the spool must not be cleared before the first use."""
+        if self._sample is None:
+            self._sample = take_rows(self.spool, self.sample_rows)
+        return self._sample
 
     def projection(self, num_dims: int) -> Projection:
         """Return the projection on so many directions; the spool must not be cleared before the first call."""
         if num_dims not in self._fitted:
             with one_thread():
-                sample = take_rows(self.spool, sample_rows(self.spool.num_rows, _SAMPLE_DOCS, self._seed))
-                self._fitted[num_dims] = Projection(sample, self._term_factor, num_dims, self._seed)
+                self._fitted[num_dims] = Projection(self.sample, self._term_factor, num_dims, self._seed)
         return self._fitted[num_dims]
 
 

@@ -513,17 +513,24 @@ def prune_queries(steps: Step | Iterable[Step], queries: Csr) -> Csr:
     since a threshold is on the whole weight of a term, and terms come back in ascending order.
     """
     thresholds = [step.threshold for step in _as_steps(steps) if isinstance(step, QueryThreshold)]
-    usable = (queries.indices >= 0) & (queries.values >= 0) & np.isfinite(queries.values)
-    if not thresholds or not usable.all():
+    if not thresholds or not usable_queries(queries):
         return queries
     summed = _summed(queries)
     weights = summed.weights
     for threshold in thresholds:
         weights = np.maximum(weights - threshold, 0.0)
-    kept = weights > 0
-    counts = np.bincount(summed.rows[kept], minlength=queries.num_rows)
-    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    return Csr(indptr, summed.terms[kept], weights[kept], queries.num_columns)
+    return _as_csr(summed._replace(weights=weights), queries, weights > 0)
+
+
+def usable_queries(queries: Csr) -> bool:
+    """Whether all term numbers are >= 0 and all weights are finite and >= 0."""
+    return bool(((queries.indices >= 0) & (queries.values >= 0) & np.isfinite(queries.values)).all())
+
+
+def summed_queries(queries: Csr) -> Csr:
+    """Return queries with repeated terms summed, in the order given, and terms ascending."""
+    summed = _summed(queries)
+    return _as_csr(summed, queries, np.ones(len(summed.rows), dtype=np.bool_))
 
 
 class _Summed(NamedTuple):
@@ -532,6 +539,12 @@ class _Summed(NamedTuple):
     rows: NDArray[np.int64]
     terms: NDArray[np.int64]
     weights: NDArray[np.float64]
+
+
+def _as_csr(summed: _Summed, queries: Csr, kept: NDArray[np.bool_]) -> Csr:
+    counts = np.bincount(summed.rows[kept], minlength=queries.num_rows)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    return Csr(indptr, summed.terms[kept], summed.weights[kept], queries.num_columns)
 
 
 def _summed(queries: Csr) -> _Summed:

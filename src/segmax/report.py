@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.calibration import Calibration
 from segmax.checks import checked_int
 from segmax.errors import InputError
 from segmax.index import Index
@@ -22,13 +23,19 @@ if TYPE_CHECKING:
 
 #: The structure that every component belongs to; docs/format.md describes the components.
 STRUCTURES: Mapping[str, tuple[str, ...]] = {
-    "postings": ("posting_id", "posting_code"),
-    "runs of postings": ("run_start", "narrow_chunk"),
-    "block bounds": ("block_max",),
+    "postings": ("run_start", "run_bytes", "entry_block", "entry_mask", "group_start", "entry_code"),
+    "block bounds": ("level", "span_max", "block_max", "entry_max"),
     "segment bounds": ("segment_max", "segment_sum"),
-    "cluster bounds": ("cluster_max",),
-    "documents": ("position_row", "chunk_first_position", "chunk_num_docs", "cluster_first_chunk", "cluster_label"),
-    "terms": ("term_first_pair", "term_first_posting", "term_scale", "term_seed_code"),
+    "cluster bounds": ("cluster_max", "narrow_cluster"),
+    "documents": ("position_row", "cluster_first_position", "cluster_num_docs", "cluster_label"),
+    "terms": (
+        "term_first_pair",
+        "term_first_posting",
+        "term_first_byte",
+        "term_first_entry",
+        "term_scale",
+        "term_seed_code",
+    ),
     "ids and vocabulary": ("id_number", "id_offset", "id_text", "term_offset", "term_text"),
 }
 _OTHER = "other"
@@ -103,6 +110,7 @@ class IndexReport:
     config: dict[str, Any]  #: `BuildConfig.to_dict()`
     sizes: dict[str, int]  #: bytes per component
     cluster_sizes: NDArray[np.uint32]  #: documents per cluster
+    calibration: Calibration  #: what is known about approximate settings
     tightness: Tightness | None  #: None where no query was asked for, or none reaches a document
 
     @property
@@ -141,6 +149,7 @@ class IndexReport:
         values["num_bytes"] = self.num_bytes
         values["bytes_per_posting"] = self.per_posting(self.num_bytes)
         values["structure_sizes"] = self.structure_sizes
+        values["calibration"] = self.calibration.to_list()
         values["tightness"] = self.tightness.to_dict() if self.tightness else None
         return values
 
@@ -152,6 +161,7 @@ class IndexReport:
         for title, table in (
             _sizes(self),
             _clusters(self, console.encoding, options.max_width),
+            _calibration(self.calibration),
             _bounds(self.tightness),
         ):
             yield Text(f"\n{title}", style="bold")
@@ -213,6 +223,7 @@ def inspect_index(index: Index, queries: object = None, sample: int = 50, seed: 
         config=index.config.to_dict(),
         sizes=index.sizes(),
         cluster_sizes=index.cluster_sizes(),
+        calibration=index.calibration,
         tightness=_tightness(index, queries, sample, rng) if sample else None,
     )
 
@@ -288,6 +299,7 @@ def _row(rows: Csr, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
 
 # --- as text ---------------------------------------------------------------------------------------------------------
 
+_SHOWN_TARGETS = (0.95, 0.99)
 _BAR_LENGTH = 40
 _BAR_MARGIN = 35  # for the columns before the bars
 
@@ -401,6 +413,19 @@ def _clusters(report: IndexReport, encoding: str, width: int) -> tuple[str, Tabl
         length = -(-bar.num_values * longest // most)  # up: a bar that holds anything is seen
         table.add_row(span, f"{bar.num_values:,}", Text(mark * length, style="cyan"))
     return f"Cluster sizes: {summary}", table
+
+
+def _calibration(calibration: Calibration) -> tuple[str, Table]:
+    if not calibration.measured:
+        return "Calibration: none, so searches by target_recall are exact", _table()
+    table = _table("target_recall", "expected", "work", "queries", "settings")
+    for measured in calibration.measured:
+        for target in _SHOWN_TARGETS:
+            told = calibration.expectation(measured.k, target)
+            source = f"{told.num_queries} {told.source}"
+            cells = (f"{told.expected_recall:.3f}", f"{told.relative_cost:.0%}", source, told.settings_text)
+            table.add_row(f"{target} at k = {measured.k}", *cells)
+    return "Calibration: what target_recall chooses; work as a share of that of exact search", table
 
 
 def _bounds(tightness: Tightness | None) -> tuple[str, Table]:

@@ -42,7 +42,7 @@ class SearchStats:
     def from_row(cls, row: NDArray[np.uint64]) -> SearchStats:
         """Read one row of the core's table."""
         values: dict[str, Any] = {
-            field.name: int(value) for field, value in zip(dataclasses.fields(cls), row, strict=True)
+            field.name: value for field, value in zip(dataclasses.fields(cls), row.tolist(), strict=True)
         }
         values["budget_hit"] = bool(values["budget_hit"])
         values["swept"] = bool(values["swept"])
@@ -77,15 +77,20 @@ class Hits(Sequence[Hit]):
         self,
         rows: NDArray[np.int64],
         scores: NDArray[np.float64],
-        stats: SearchStats,
+        stats_row: NDArray[np.uint64],
         id_of: Callable[[int], DocId],
         trace: list[TraceEntry] | None = None,
     ) -> None:
         self.rows = rows
         self.scores = scores
-        self.stats = stats
         self.trace = trace
+        self._stats_row = stats_row
         self._id_of = id_of
+
+    @cached_property
+    def stats(self) -> SearchStats:
+        """What the search cost, read from the core's table on first use."""
+        return SearchStats.from_row(self._stats_row)
 
     @cached_property
     def ids(self) -> list[DocId]:
@@ -135,6 +140,10 @@ class BatchStats:
     def __len__(self) -> int:
         return len(self._table)
 
+    def row(self, query: int) -> NDArray[np.uint64]:
+        """Return one query's row of the core's table."""
+        return np.asarray(self._table[query])
+
     def __getitem__(self, query: int) -> SearchStats:
         return SearchStats.from_row(self._table[query])
 
@@ -171,7 +180,8 @@ class BatchHits(Sequence[Hits]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         count = int(self.counts[index])
-        return Hits(self.rows[index, :count], self.scores[index, :count], self.stats[index], self._id_of)
+        stats_row = self.stats.row(index)
+        return Hits(self.rows[index, :count], self.scores[index, :count], stats_row, self._id_of)
 
     def __repr__(self) -> str:
         return f"BatchHits({len(self)} queries, k={self.rows.shape[1]})"

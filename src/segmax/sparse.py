@@ -6,6 +6,7 @@ Documents and queries may be scipy sparse matrices, torch sparse tensors, mappin
 
 from __future__ import annotations
 
+import contextlib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -172,13 +173,17 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
         raise InputError(msg)
     if indices.dtype == np.uint64:  # no index has that many terms: such numbers are unknown terms, if they do not wrap
         indices = np.minimum(indices, np.iinfo(np.int64).max)
-    return indices.astype(np.int64), values
+    return indices.astype(np.int64, copy=False), values
 
 
 def _mapping_to_arrays(
     query: Mapping[Any, Any], lookup: TermLookup, num_terms: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Terms of a mapping; unknown words get numbers behind all others, so that the core counts them."""
+    weights = _numbers(list(query.values()), "query weights")
+    if set(map(type, query)) == {int}:
+        with contextlib.suppress(OverflowError):
+            return np.fromiter(query, np.int64, len(query)), weights
     numbers = np.empty(len(query), dtype=np.int64)
     words: list[int] = []
     for i, term in enumerate(query):
@@ -188,7 +193,7 @@ def _mapping_to_arrays(
         numbers[i] = -1 if number is None else number
     behind = max(num_terms, int(numbers.max(initial=-1)) + 1)
     numbers[words] = np.arange(behind, behind + len(words))
-    return numbers, _numbers(list(query.values()), "query weights")
+    return numbers, weights
 
 
 def _word_number(term: str, lookup: TermLookup) -> int | None:
@@ -209,20 +214,37 @@ def _term_number(term: Any) -> int:
     return min(number, 2**62)
 
 
+def _is_plain_row(row: Any) -> bool:
+    """Whether a CSR matrix is one row that nothing is wrong with; the long way finds out what is."""
+    shape, indptr, indices, data = row.shape, row.indptr, row.indices, row.data
+    if len(shape) != 2 or shape[0] != 1 or data.dtype.kind not in "buif":
+        return False
+    count = len(indices)
+    if indptr.tolist() != [0, count] or len(data) != count:
+        return False
+    unsigned = _UNSIGNED.get(indices.dtype)  # in which a negative number is larger than any column
+    return count == 0 or (unsigned is not None and bool(np.maximum.reduce(indices.view(unsigned)) < shape[1]))
+
+
+_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
+
+
 def query_arrays(
     query: object, lookup: TermLookup = None, num_terms: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the term numbers and weights of one query."""
+    """Return the term numbers and weights of one query; arrays that fit already are not copied."""
+    if isinstance(query, (tuple, list)):
+        return _pair_to_arrays(query)
     if isinstance(query, Mapping):
         return _mapping_to_arrays(query, lookup, num_terms)
+    if isinstance(query, (sp.csr_matrix, sp.csr_array)) and _is_plain_row(query):
+        return query.indices.astype(np.int64, copy=False), query.data.astype(np.float64, copy=False)
     if is_matrix(query):
         csr = matrix_to_csr(query)
         if csr.num_rows != 1:
             msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
             raise InputError(msg)
         return csr.indices.astype(np.int64), csr.values.astype(np.float64)
-    if isinstance(query, (tuple, list)):
-        return _pair_to_arrays(query)
     msg = (
         "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), "
         f"got {type(query).__name__}"

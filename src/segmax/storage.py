@@ -25,9 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, SegmaxError, WriteError
+from segmax.memory import fast_bytes
 
-FORMAT_VERSION = 1
-OLDEST_READABLE_VERSION = 1
+FORMAT_VERSION = 2
+OLDEST_READABLE_VERSION = 2
 
 META_NAME = "meta.json"
 FOOTER_BYTES = 64  # also what SIMD loads may read past the end of an array
@@ -41,23 +42,30 @@ _REOPEN_ATTEMPTS = 3
 #: Type of every component, and whether opening an index checks its bytes. Postings and bounds are large, and the
 #: core reads them so that no value in them can lead it astray; `verify` checks them, too.
 COMPONENTS: Mapping[str, tuple[str, bool]] = {
-    "cluster_first_chunk": ("<u4", True),
+    "cluster_first_position": ("<u4", True),
+    "cluster_num_docs": ("<u4", True),
     "cluster_label": ("<i8", True),
-    "chunk_first_position": ("<u4", True),
-    "chunk_num_docs": ("<u4", True),
     "position_row": ("<u4", True),
     "term_first_pair": ("<u8", True),
     "term_first_posting": ("<u8", True),
+    "term_first_byte": ("<u8", True),
+    "term_first_entry": ("<u8", True),
     "term_scale": ("<f8", True),
     "term_seed_code": ("code", True),
-    "narrow_chunk": ("<u4", False),
-    "run_start": ("<u4", False),
+    "narrow_cluster": ("<u4", False),
     "cluster_max": ("code", False),
     "segment_max": ("code", False),
     "segment_sum": ("u1", False),
-    "block_max": ("code", False),
-    "posting_id": ("<u2", False),
-    "posting_code": ("code", False),
+    "level": ("code", False),
+    "span_max": ("u1", False),
+    "block_max": ("u1", False),
+    "run_start": ("<u4", False),
+    "run_bytes": ("u1", False),
+    "entry_block": ("<u4", False),
+    "entry_max": ("code", False),
+    "entry_mask": ("u1", False),
+    "group_start": ("<u4", False),
+    "entry_code": ("code", False),
     "id_number": ("<i8", True),
     "id_offset": ("<u8", True),
     "id_text": ("u1", True),
@@ -94,7 +102,33 @@ def save_index(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str
         for name in COMPONENTS:
             if name in arrays:
                 writer.append(name, arrays[name])
+        writer.finish(meta)
         writer.commit(meta)
+
+
+def update_meta(path: Path, generation: int, changes: Mapping[str, Any]) -> None:
+    """Replace entries of meta.json, the components being what they are; the old or the new one is there at any time.
+
+    Raises
+    ------
+    FormatError
+        If the index at the path is no longer of this generation.
+    WriteError
+        If nothing could be written.
+    """
+    try:
+        with _locked(path):
+            meta = read_meta(path)
+            if meta["generation"] != generation:
+                msg = f"the index at '{path}' was replaced after it was opened; open it again with segmax.open"
+                raise FormatError(msg)
+            meta.pop("checksum", None)
+            _replace_meta(path, {**meta, **changes})
+    except SegmaxError:
+        raise
+    except OSError as error:
+        msg = f"could not write to the index '{path}' ({error.strerror}): nothing was changed"
+        raise WriteError(msg) from error
 
 
 class IndexWriter:
@@ -110,6 +144,7 @@ class IndexWriter:
         self._created = False
         self._generation = 0
         self._files: dict[str, _ComponentFile] = {}
+        self._entries: dict[str, dict[str, Any]] = {}
         self._context = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
@@ -134,20 +169,17 @@ class IndexWriter:
                 self._files[name] = _ComponentFile(self._path / f"{name}.{self._generation}.bin")
             self._files[name].append(array)
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
-        """Finish all components, then make the new generation the current one by renaming meta.json."""
-        temporary = self._path / f"{META_NAME}.new"
+    def finish(self, meta: Mapping[str, Any]) -> Arrays:
+        """Finish all components and map them; the index is not there yet, but can be searched by who has these."""
         with self._write_errors():
-            files = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
-            data = _meta_bytes({**meta, "generation": self._generation, "files": files})
-            descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-            try:
-                _write_all(descriptor, memoryview(data))
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            temporary.replace(self._path / META_NAME)
-            _sync_directory(self._path)
+            self._entries = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
+            whole = {**meta, "files": self._entries}
+            return dict(_load_components(self._path, whole, preload=False, verify=False))
+
+    def commit(self, meta: Mapping[str, Any]) -> None:
+        """Make the new generation, which is finished, the current one by renaming meta.json."""
+        with self._write_errors():
+            _replace_meta(self._path, {**meta, "generation": self._generation, "files": self._entries})
             _sync_directory(self._path.parent)
 
     def __exit__(
@@ -218,18 +250,22 @@ class MemoryWriter:
         self._pieces.setdefault(name, []).append(array)
 
     def commit(self, meta: Mapping[str, Any]) -> None:
+        """Do nothing: there is nothing to make current."""
+
+    def finish(self, meta: Mapping[str, Any]) -> Arrays:
         """Join the pieces of every component, followed by the bytes that SIMD loads may read past the end."""
         for name in list(self._pieces):
             pieces = self._pieces.pop(name)
             size = sum(piece.nbytes for piece in pieces)
             dtype = pieces[0].dtype
-            joined = np.zeros(size + FOOTER_BYTES, dtype=np.uint8)[:size].view(dtype)
+            joined = fast_bytes(size + FOOTER_BYTES)[:size].view(dtype)
             at = 0
             while pieces:  # each is let go as soon as it is copied
                 piece = pieces.pop(0)
                 joined[at : at + len(piece)] = piece
                 at += len(piece)
             self.arrays[name] = joined
+        return self.arrays
 
 
 class _ComponentFile:
@@ -342,6 +378,19 @@ def _sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
+def _replace_meta(path: Path, meta: Mapping[str, Any]) -> None:
+    """Write meta.json under another name, sync it, and rename it."""
+    temporary = path / f"{META_NAME}.new"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    try:
+        _write_all(descriptor, memoryview(_meta_bytes(meta)))
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    temporary.replace(path / META_NAME)
+    _sync_directory(path)
+
+
 def _meta_bytes(meta: Mapping[str, Any]) -> bytes:
     """Serialize meta.json; its last entry is the CRC-32 of the text with zeros in that entry's place."""
     text = json.dumps({**meta, "checksum": "00000000"}, indent=1, ensure_ascii=True) + "\n"
@@ -365,15 +414,15 @@ def read_meta(path: Path) -> dict[str, Any]:
     try:
         meta = json.loads(data)
         version = meta["version"]
-        if meta["format"] != "segmax" or type(version) is not int or version < OLDEST_READABLE_VERSION:
+        if meta["format"] != "segmax" or type(version) is not int or version < 1:
             raise KeyError("format")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         msg = f"'{path}' is not a segmax index, or its {META_NAME} is damaged; rebuild it or restore a copy"
         raise FormatError(msg) from error
-    if version > FORMAT_VERSION:
+    if not OLDEST_READABLE_VERSION <= version <= FORMAT_VERSION:
         msg = (
             f"'{path}' has format version {version}, and this segmax reads {OLDEST_READABLE_VERSION} to "
-            f"{FORMAT_VERSION}; upgrade segmax"
+            f"{FORMAT_VERSION}; {'upgrade segmax' if version > FORMAT_VERSION else 'build the index again'}"
         )
         raise FormatError(msg)
     match = _CHECKSUM.search(data)
@@ -460,7 +509,9 @@ def _open_component(path: Path, length: int, crc: int, *, preload: bool) -> memo
         if size != length + FOOTER_BYTES:
             raise _damaged(f"'{path.name}' has {size} bytes and should have {length + FOOTER_BYTES}")
         if preload:
-            whole = np.fromfile(file, dtype=np.uint8).data
+            whole = fast_bytes(size).data
+            if file.readinto(whole) != size:
+                raise _damaged(f"'{path.name}' became shorter while it was read")
         else:
             whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     if whole[length:] != _footer(length, crc):

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "segmax/index/levels.hpp"
+
 namespace segmax {
 
 namespace {
@@ -16,6 +18,120 @@ void check(const StopFlag& stop) {
     if (stop.load(std::memory_order_relaxed)) throw Interrupted();
 }
 
+template <class Code>
+struct Posting {
+    Position position;
+    Code code;
+};
+
+/// The postings of one term after the other, turned into what the index keeps of them.
+template <class Code>
+class PostingWriter {
+public:
+    PostingWriter(TermArrays<Code>& out, std::uint32_t num_positions)
+        : out_(out), num_spans_(tiles_of(num_positions) * kTileSpans) {}
+
+    /// A head term: its runs, span by span, and its rows.
+    void write_head(std::span<const Posting<Code>> postings) {
+        const std::size_t first_byte = out_.run_bytes.size();
+        std::size_t at = 0;
+        for (std::uint32_t span = 0; span < num_spans_; ++span) {
+            out_.run_start.push_back(static_cast<std::uint32_t>(out_.run_bytes.size() - first_byte));
+            const std::size_t begin = at;
+            while (at < postings.size() && postings[at].position / kSpanDocs == span) ++at;
+            write_run(postings.subspan(begin, at - begin));
+        }
+        out_.run_start.push_back(static_cast<std::uint32_t>(out_.run_bytes.size() - first_byte));
+        const std::size_t row = out_.block_max.size();
+        out_.block_max.resize(row + level_row_bytes(std::uint64_t{num_spans_} * kSpanBlocks));
+        write_levels(postings, out_.block_max.data() + row);
+        out_.term_num_bytes.push_back(out_.run_bytes.size() - first_byte);
+        out_.term_num_entries.push_back(0);
+    }
+
+    /// A tail term: an entry per block, all its codes, and its row of span maxima, unless it is very rare.
+    void write_tail(std::span<const Posting<Code>> postings, bool has_row) {
+        const std::size_t first_entry = out_.entry_block.size();
+        const std::size_t first_code = out_.entry_code.size();
+        for (const auto& [position, code] : postings) {
+            const std::uint32_t block = position / kBlockDocs;
+            if (out_.entry_block.size() == first_entry || out_.entry_block.back() != block) {
+                if ((out_.entry_block.size() - first_entry) % kGroupEntries == 0) {
+                    out_.group_start.push_back(static_cast<std::uint32_t>(out_.entry_code.size() - first_code));
+                }
+                out_.entry_block.push_back(block);
+                out_.entry_max.push_back(0);
+                out_.entry_mask.push_back(0);
+            }
+            out_.entry_max.back() = std::max(out_.entry_max.back(), code);
+            out_.entry_mask.back() |= static_cast<std::uint8_t>(1U << (position % kBlockDocs));
+            out_.entry_code.push_back(code);
+        }
+        out_.term_num_bytes.push_back(0);
+        out_.term_num_entries.push_back(out_.entry_block.size() - first_entry);
+        if (has_row) write_levels(postings, nullptr);
+    }
+
+private:
+    void write_run(std::span<const Posting<Code>> run) {
+        auto& bytes = out_.run_bytes;
+        if (run.size() <= kMaxListed) {
+            for (const auto& posting : run) bytes.push_back(static_cast<std::uint8_t>(posting.position % kSpanDocs));
+        } else {
+            const std::size_t bitmap = bytes.size();
+            bytes.resize(bitmap + kSpanBlocks);
+            for (const auto& posting : run) {
+                const std::uint32_t place = posting.position % kSpanDocs;
+                bytes[bitmap + place / kBlockDocs] |= static_cast<std::uint8_t>(1U << (place % kBlockDocs));
+            }
+        }
+        const std::size_t codes = bytes.size();
+        bytes.resize(codes + run.size() * sizeof(Code));
+        for (std::size_t i = 0; i < run.size(); ++i) {
+            std::memcpy(bytes.data() + codes + i * sizeof(Code), &run[i].code, sizeof(Code));  // little endian
+        }
+    }
+
+    /// The 16 levels of a term, that of every block in a row that is wanted, and the highest of every span.
+    void write_levels(std::span<const Posting<Code>> postings, std::uint8_t* block_row) {
+        block_.clear();
+        best_.clear();
+        for (const auto& [position, code] : postings) {
+            if (block_.empty() || block_.back() != position / kBlockDocs) {
+                block_.push_back(position / kBlockDocs);
+                best_.push_back(0);
+            }
+            best_.back() = std::max(best_.back(), code);
+        }
+        const auto levels = choose_levels<Code>(best_);
+        out_.level.insert(out_.level.end(), levels.begin(), levels.end());
+        const std::size_t row = out_.span_max.size();
+        out_.span_max.resize(row + level_row_bytes(num_spans_));
+        for (std::size_t i = 0; i < block_.size();) {
+            const std::uint32_t span = block_[i] / kSpanBlocks;
+            std::uint32_t highest = 0;
+            for (; i < block_.size() && block_[i] / kSpanBlocks == span; ++i) {
+                const auto found = std::lower_bound(levels.begin(), levels.end(), best_[i]);
+                const auto level = static_cast<std::uint32_t>(found - levels.begin());
+                if (block_row != nullptr) put_level(block_row, block_[i], level);
+                highest = std::max(highest, level);
+            }
+            put_level(out_.span_max.data() + row, span, highest);
+        }
+    }
+
+    static void put_level(std::uint8_t* row, std::uint32_t place, std::uint32_t level) {
+        const std::uint32_t inside = place % kSpanBlocks;
+        row[place / kSpanBlocks * kSpanBytes + inside % kSpanBytes] |=
+            static_cast<std::uint8_t>(level << (inside / kSpanBytes * 4));
+    }
+
+    TermArrays<Code>& out_;
+    std::uint32_t num_spans_;
+    std::vector<std::uint32_t> block_;  // blocks of a term,
+    std::vector<Code> best_;            // and their maxima
+};
+
 template <class Code, class Term>
 class TermFiller {
 public:
@@ -23,34 +139,40 @@ public:
         : job_(job),
           first_term_(first_term),
           last_term_(last_term),
-          num_chunks_(static_cast<std::uint32_t>(job.chunk_num_docs.size())),
-          num_blocks_(job.chunk_first_position.back() / kBlockDocs),
+          num_clusters_(static_cast<std::uint32_t>(job.cluster_first.size() - 1)),
+          num_positions_(job.cluster_first_position.back()),
           sum_bytes_(Index::sum_bytes(job.num_segments, sizeof(Code))) {
         allocate();
     }
 
     TermArrays<Code> fill(const StopFlag& stop) {
-        const auto num_clusters = static_cast<std::uint32_t>(job_.cluster_first.size() - 1);
-        for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
+        for (std::uint32_t cluster = 0; cluster < num_clusters_; ++cluster) {
             fill_cluster(cluster);
             check(stop);
         }
-        for (const TermState& term : terms_) {
-            if (term.wide) finish_wide_runs(term);
+        PostingWriter<Code> writer(out_, num_positions_);
+        for (std::uint32_t t = first_term_; t < last_term_; ++t) {
+            const TermState& term = terms_[t - first_term_];
+            const auto postings = std::span(postings_).subspan(term.first_posting, term.num_filled_postings);
+            if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
+                writer.write_head(postings);
+            } else {
+                writer.write_tail(postings, Index::row(job_.postings[t], num_positions_, job_.head_ratio));
+            }
+            find_seed_codes(postings);
+            check(stop);
         }
-        find_seed_codes();
         return std::move(out_);
     }
 
 private:
     /// Where a term's arrays start in the range, and how far they are filled.
     struct TermState {
-        std::uint64_t first_posting = 0, first_pair = 0, first_narrow = 0, first_block = 0;
-        std::uint64_t num_pairs = 0;
-        std::uint64_t pair = 0;  // its first pair in the cluster being filled
+        std::uint64_t first_posting = 0, first_pair = 0, first_narrow = 0;
+        std::uint64_t pair = 0;  // its pair of the cluster being filled
         std::uint32_t last_cluster = kNone;
         std::uint32_t num_filled_pairs = 0, num_filled_postings = 0;
-        bool wide = false, head = false;
+        bool wide = false;
     };
 
     void allocate() {
@@ -58,141 +180,130 @@ private:
         std::uint64_t postings = 0;
         std::uint64_t pairs = 0;
         std::uint64_t narrow_pairs = 0;
-        std::uint64_t block_codes = 0;
+        Reserve most;
         for (std::uint32_t t = first_term_; t < last_term_; ++t) {
             TermState& term = terms_[t - first_term_];
-            term.wide = Index::wide(job_.pairs[t], num_chunks_);
-            term.head = Index::head(job_.postings[t], num_blocks_, job_.head_ratio);
-            term.num_pairs = term.wide ? num_chunks_ : job_.pairs[t];
+            term.wide = Index::wide(job_.pairs[t], num_clusters_);
+            const std::uint64_t num_pairs = term.wide ? num_clusters_ : job_.pairs[t];
             term.first_posting = postings;
             term.first_pair = pairs;
             term.first_narrow = narrow_pairs;
-            term.first_block = block_codes;
             postings += job_.postings[t];
-            pairs += term.num_pairs;
-            narrow_pairs += term.wide ? 0 : term.num_pairs;
-            block_codes += term.head ? num_blocks_ : 0;
+            pairs += num_pairs;
+            narrow_pairs += term.wide ? 0 : num_pairs;
+            most.rows += Index::row(job_.postings[t], num_positions_, job_.head_ratio) ? 1 : 0;
+            if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
+                ++most.heads;
+                most.run_bytes += job_.postings[t] * (1 + sizeof(Code));
+            } else {
+                most.tail_postings += job_.postings[t];
+                most.groups += Index::groups_of(job_.postings[t]);
+            }
         }
-        out_.narrow_chunk.resize(narrow_pairs);
-        out_.run_start.resize(pairs);
+        reserve(most);
+        out_.narrow_cluster.resize(narrow_pairs);
         out_.cluster_max.resize(pairs);
         out_.segment_max.resize(pairs * job_.num_segments);
         out_.segment_sum.resize(pairs * sum_bytes_);
-        out_.block_max.resize(block_codes);
-        out_.posting_id.resize(postings);
-        out_.posting_code.resize(postings);
+        postings_.resize(postings);
+    }
+
+    /// What head and tail terms take at most.
+    struct Reserve {
+        std::uint64_t heads = 0, rows = 0, run_bytes = 0, tail_postings = 0, groups = 0;
+    };
+
+    /// Growing arrays would be copied, and for a moment take more than the plan says. What is not used is not touched.
+    void reserve(const Reserve& most) {
+        const std::size_t num_spans = std::size_t{tiles_of(num_positions_)} * kTileSpans;
+        out_.term_num_bytes.reserve(terms_.size());
+        out_.term_num_entries.reserve(terms_.size());
+        out_.term_seed_code.reserve(terms_.size() * kNumSeedRanks);
+        out_.level.reserve(most.rows * kNumLevels);
+        out_.span_max.reserve(most.rows * level_row_bytes(num_spans));
+        out_.block_max.reserve(most.heads * num_spans * kSpanBytes);
+        out_.run_start.reserve(most.heads * (num_spans + 1));
+        out_.run_bytes.reserve(most.run_bytes);
+        out_.entry_block.reserve(most.tail_postings);
+        out_.entry_max.reserve(most.tail_postings);
+        out_.entry_mask.reserve(most.tail_postings);
+        out_.group_start.reserve(most.groups);
+        out_.entry_code.reserve(most.tail_postings);
     }
 
     void fill_cluster(std::uint32_t cluster) {
         touched_.clear();
-        const std::uint32_t first = job_.cluster_first_chunk[cluster];
-        const std::uint32_t end = job_.cluster_first_chunk[cluster + 1];
-        std::uint32_t at = job_.cluster_first[cluster];
-        for (std::uint32_t chunk = first; chunk < end; ++chunk) {
-            // A term seen in an earlier chunk of this cluster: its run in this chunk starts where the list is now.
-            for (const TermState* term : touched_) {
-                out_.run_start[term->pair + (chunk - first)] = term->num_filled_postings;
-            }
-            fill_chunk(cluster, chunk, at);
-            at += job_.chunk_num_docs[chunk];
+        Position position = job_.cluster_first_position[cluster];
+        for (std::uint32_t at = job_.cluster_first[cluster]; at < job_.cluster_first[cluster + 1]; ++at) {
+            add_document(cluster, job_.order[at], position++);
         }
-        for (const TermState* term : touched_) finish_pairs(*term, end - first);
+        for (const TermState* term : touched_) finish_pair(*term);
     }
 
-    void fill_chunk(std::uint32_t cluster, std::uint32_t chunk, std::uint32_t at) {
-        const Position start = job_.chunk_first_position[chunk];
-        for (std::uint32_t i = 0; i < job_.chunk_num_docs[chunk]; ++i) {
-            const std::uint32_t slot = job_.order[at + i];
-            const Position position = start + i;
-            const std::uint32_t segment = job_.segments[slot];
-            const Term* begin = job_.docs.terms.data() + job_.docs.indptr[slot];
-            const Term* end = job_.docs.terms.data() + job_.docs.indptr[slot + 1];
-            const Term* entry = first_term_ == 0 ? begin : std::lower_bound(begin, end, first_term_);
-            const Code* code = job_.docs.codes.data() + (entry - job_.docs.terms.data());
-            for (; entry != end && *entry < last_term_; ++entry, ++code) {
-                add(terms_[*entry - first_term_], cluster, position, segment, *code);
-            }
+    void add_document(std::uint32_t cluster, std::uint32_t slot, Position position) {
+        const std::uint32_t segment = job_.segments[slot];
+        const Term* begin = job_.docs.terms.data() + job_.docs.indptr[slot];
+        const Term* end = job_.docs.terms.data() + job_.docs.indptr[slot + 1];
+        const Term* entry = first_term_ == 0 ? begin : std::lower_bound(begin, end, first_term_);
+        const Code* code = job_.docs.codes.data() + (entry - job_.docs.terms.data());
+        for (; entry != end && *entry < last_term_; ++entry, ++code) {
+            add(terms_[*entry - first_term_], cluster, position, segment, *code);
         }
     }
 
     void add(TermState& term, std::uint32_t cluster, Position position, std::uint32_t segment, Code code) {
-        if (term.last_cluster != cluster) open_pairs(term, cluster);
+        if (term.last_cluster != cluster) open_pair(term, cluster);
         Code& best = out_.segment_max[term.pair * job_.num_segments + segment];
         best = std::max(best, code);
-        if (term.head) {
-            Code& block = out_.block_max[term.first_block + position / kBlockDocs];
-            block = std::max(block, code);
-        }
-        const std::uint64_t at = term.first_posting + term.num_filled_postings++;
-        out_.posting_id[at] = static_cast<std::uint16_t>(position);
-        out_.posting_code[at] = code;
+        postings_[term.first_posting + term.num_filled_postings++] = {position, code};
     }
 
-    /// Gives the term its pairs for the chunks of a new cluster.
-    void open_pairs(TermState& term, std::uint32_t cluster) {
-        const std::uint32_t first = job_.cluster_first_chunk[cluster];
-        const std::uint32_t end = job_.cluster_first_chunk[cluster + 1];
-        const std::uint64_t place = term.wide ? first : term.num_filled_pairs;
+    /// Gives the term its pair for a new cluster.
+    void open_pair(TermState& term, std::uint32_t cluster) {
+        const std::uint64_t place = term.wide ? cluster : term.num_filled_pairs;
         term.last_cluster = cluster;
         term.pair = term.first_pair + place;
-        for (std::uint32_t chunk = first; chunk < end; ++chunk) {
-            out_.run_start[term.pair + (chunk - first)] = term.num_filled_postings;
-            if (!term.wide) out_.narrow_chunk[term.first_narrow + place + (chunk - first)] = chunk;
-        }
-        term.num_filled_pairs += end - first;
+        if (!term.wide) out_.narrow_cluster[term.first_narrow + place] = cluster;
+        ++term.num_filled_pairs;
         touched_.push_back(&term);
     }
 
-    /// Every chunk of a cluster carries the cluster's maxima, so that a pair serves both its run and its bounds.
-    void finish_pairs(const TermState& term, std::uint32_t num_chunks) {
-        const std::size_t n = job_.num_segments;
-        const Code* segments = out_.segment_max.data() + term.pair * n;
+    void finish_pair(const TermState& term) {
+        const Code* segments = out_.segment_max.data() + term.pair * job_.num_segments;
         Code best = 0;
         std::uint32_t sum = 0;
-        for (std::size_t s = 0; s < n; ++s) {
+        for (std::size_t s = 0; s < job_.num_segments; ++s) {
             best = std::max(best, segments[s]);
             sum += segments[s];
         }
-        for (std::uint32_t i = 0; i < num_chunks; ++i) {
-            const std::uint64_t pair = term.pair + i;
-            out_.cluster_max[pair] = best;
-            std::memcpy(out_.segment_sum.data() + pair * sum_bytes_, &sum, sum_bytes_);  // little endian
-            if (i > 0) std::copy_n(segments, n, out_.segment_max.data() + pair * n);
-        }
-    }
-
-    /// A chunk that a wide term does not occur in has an empty run: it starts where the next one does.
-    void finish_wide_runs(const TermState& term) {
-        std::uint32_t next = term.num_filled_postings;
-        for (std::uint64_t pair = term.first_pair + term.num_pairs; pair-- > term.first_pair;) {
-            if (out_.cluster_max[pair] == 0) out_.run_start[pair] = next;
-            next = out_.run_start[pair];
-        }
+        out_.cluster_max[term.pair] = best;
+        std::memcpy(out_.segment_sum.data() + term.pair * sum_bytes_, &sum, sum_bytes_);  // little endian
     }
 
     /// The code at each of kSeedRanks in descending order; 0 where the list is shorter. By counting: sorting even the
     /// first thousand would take as long as all the rest.
-    void find_seed_codes() {
-        constexpr std::size_t kNumCodes = std::size_t{1} << (8 * sizeof(Code));
-        std::vector<std::uint32_t> counts(kNumCodes);
-        for (const TermState& term : terms_) {
-            const auto codes = std::span(out_.posting_code).subspan(term.first_posting, term.num_filled_postings);
-            for (const Code code : codes) ++counts[code];
-            std::size_t code = codes.empty() ? 0 : *std::max_element(codes.begin(), codes.end());
-            std::uint64_t seen = counts[code];
-            for (const std::uint32_t rank : kSeedRanks) {
-                while (seen < rank && code > 0) seen += counts[--code];
-                out_.term_seed_code.push_back(static_cast<Code>(code));
-            }
-            for (const Code used : codes) counts[used] = 0;
+    void find_seed_codes(std::span<const Posting<Code>> postings) {
+        Code largest = 0;
+        for (const auto& posting : postings) {
+            ++counts_[posting.code];
+            largest = std::max(largest, posting.code);
         }
+        std::size_t code = largest;
+        std::uint64_t seen = counts_[code];
+        for (const std::uint32_t rank : kSeedRanks) {
+            while (seen < rank && code > 0) seen += counts_[--code];
+            out_.term_seed_code.push_back(static_cast<Code>(code));
+        }
+        for (const auto& posting : postings) counts_[posting.code] = 0;
     }
 
     const FillJob<Code, Term>& job_;
     std::uint32_t first_term_, last_term_;
-    std::uint32_t num_chunks_, num_blocks_, sum_bytes_;
+    std::uint32_t num_clusters_, num_positions_, sum_bytes_;
     std::vector<TermState> terms_;
+    std::vector<Posting<Code>> postings_;  // of one term after the other
     std::vector<const TermState*> touched_;
+    std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(std::size_t{1} << (8 * sizeof(Code)));
     TermArrays<Code> out_;
 };
 
@@ -213,60 +324,58 @@ void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_
     }
 }
 
-ChunkLayout lay_out_chunks(std::span<const std::uint32_t> cluster_first) {
-    ChunkLayout layout;
-    layout.cluster_first_chunk.push_back(0);
+std::vector<std::uint32_t> lay_out_clusters(std::span<const std::uint32_t> cluster_first) {
+    std::vector<std::uint32_t> first_position{0};
     std::uint64_t position = 0;
     for (std::size_t cluster = 0; cluster + 1 < cluster_first.size(); ++cluster) {
-        std::uint32_t left = cluster_first[cluster + 1] - cluster_first[cluster];
-        while (left > 0) {
-            const auto room = static_cast<std::uint32_t>(kWindowDocs - position % kWindowDocs);
-            const std::uint32_t size = std::min({left, room, kMaxChunkDocs});
-            layout.chunk_first_position.push_back(static_cast<std::uint32_t>(position));
-            layout.chunk_num_docs.push_back(size);
-            position += std::uint64_t{blocks_of(size)} * kBlockDocs;
-            left -= size;
-        }
-        layout.cluster_first_chunk.push_back(static_cast<std::uint32_t>(layout.chunk_num_docs.size()));
+        const std::uint64_t docs = cluster_first[cluster + 1] - cluster_first[cluster];
+        position += (docs + kBlockDocs - 1) / kBlockDocs * kBlockDocs;
+        if (position >= kNoRow) throw std::length_error("the collection is too large: 4,294,967,294 places at most");
+        first_position.push_back(static_cast<std::uint32_t>(position));
     }
-    if (position >= kNoRow) throw std::length_error("the collection is too large: 4,294,967,294 places at most");
-    layout.chunk_first_position.push_back(static_cast<std::uint32_t>(position));
-    return layout;
+    return first_position;
 }
 
 template <class Code, class Term>
-void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first,
-                 std::span<const std::uint32_t> cluster_first_chunk, std::uint32_t first, std::uint32_t last,
-                 std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs, const StopFlag& stop) {
+void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first, std::uint32_t first,
+                 std::uint32_t last, std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs,
+                 const StopFlag& stop) {
     std::vector<std::uint32_t> last_cluster(docs.num_terms, kNone);
     for (std::uint32_t cluster = first; cluster < last; ++cluster) {
-        const std::uint32_t num_chunks = cluster_first_chunk[cluster + 1] - cluster_first_chunk[cluster];
         const auto begin = static_cast<std::size_t>(docs.indptr[cluster_first[cluster]]);
         const auto end = static_cast<std::size_t>(docs.indptr[cluster_first[cluster + 1]]);
         for (const Term term : docs.terms.subspan(begin, end - begin)) {
             ++postings[term];
-            if (last_cluster[term] == cluster) continue;
+            pairs[term] += last_cluster[term] != cluster ? 1 : 0;
             last_cluster[term] = cluster;
-            pairs[term] += num_chunks;
         }
         check(stop);
     }
 }
 
 TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
-                    std::uint32_t num_chunks, std::uint32_t num_blocks, std::uint32_t num_segments,
+                    std::uint32_t num_clusters, std::uint32_t num_positions, std::uint32_t num_segments,
                     std::uint32_t head_ratio, std::uint32_t code_bytes) {
     TermPlan plan;
     plan.term_first_pair.push_back(0);
     const std::uint64_t sum_bytes = Index::sum_bytes(num_segments, code_bytes);
+    const std::uint64_t num_spans = std::uint64_t{tiles_of(num_positions)} * kTileSpans;
+    const std::uint64_t posting_bytes =
+        code_bytes == 1 ? sizeof(Posting<std::uint8_t>) : sizeof(Posting<std::uint16_t>);
     for (std::size_t t = 0; t < postings.size(); ++t) {
-        const bool wide = Index::wide(pairs[t], num_chunks);
-        const std::uint64_t num_pairs = wide ? num_chunks : pairs[t];
-        const std::uint64_t pair_bytes = (wide ? 4 : 8) + code_bytes * (1 + std::uint64_t{num_segments}) + sum_bytes;
-        const std::uint64_t num_block_codes = Index::head(postings[t], num_blocks, head_ratio) ? num_blocks : 0;
+        const bool wide = Index::wide(pairs[t], num_clusters);
+        const std::uint64_t num_pairs = wide ? num_clusters : pairs[t];
+        const std::uint64_t pair_bytes = (wide ? 0 : 4) + code_bytes * (1 + std::uint64_t{num_segments}) + sum_bytes;
+        const std::uint64_t row_bytes = Index::row(postings[t], num_positions, head_ratio)
+                                            ? level_row_bytes(num_spans) + kNumLevels * code_bytes
+                                            : 0;
+        const std::uint64_t head_bytes = num_spans * (kSpanBytes + 4) + 4 + postings[t] * (1 + code_bytes);
+        const std::uint64_t tail_bytes =
+            postings[t] * (5 + 2 * std::uint64_t{code_bytes}) + Index::groups_of(postings[t]) * 4;
+        const bool head = Index::head(postings[t], num_positions, head_ratio);
         plan.term_first_pair.push_back(plan.term_first_pair.back() + num_pairs);
-        plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * (2 + code_bytes) +
-                                  (num_block_codes + kNumSeedRanks) * code_bytes);
+        plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * posting_bytes +
+                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumSeedRanks * code_bytes + 16);
     }
     return plan;
 }
@@ -277,12 +386,11 @@ TermArrays<Code> fill_terms(const FillJob<Code, Term>& job, std::uint32_t first_
     return TermFiller<Code, Term>(job, first_term, last_term).fill(stop);
 }
 
-#define SEGMAX_BUILDER(Code, Term)                                                                                    \
-    template void gather_rows(const CodedDocs<Code, Term>&, std::span<const std::uint32_t>, std::uint32_t,            \
-                              std::span<const std::int64_t>, std::span<Term>, std::span<Code>);                       \
-    template void count_terms(const CodedDocs<Code, Term>&, std::span<const std::uint32_t>,                           \
-                              std::span<const std::uint32_t>, std::uint32_t, std::uint32_t, std::span<std::uint64_t>, \
-                              std::span<std::uint64_t>, const StopFlag&);                                             \
+#define SEGMAX_BUILDER(Code, Term)                                                                                 \
+    template void gather_rows(const CodedDocs<Code, Term>&, std::span<const std::uint32_t>, std::uint32_t,         \
+                              std::span<const std::int64_t>, std::span<Term>, std::span<Code>);                    \
+    template void count_terms(const CodedDocs<Code, Term>&, std::span<const std::uint32_t>, std::uint32_t,         \
+                              std::uint32_t, std::span<std::uint64_t>, std::span<std::uint64_t>, const StopFlag&); \
     template TermArrays<Code> fill_terms(const FillJob<Code, Term>&, std::uint32_t, std::uint32_t, const StopFlag&);
 
 SEGMAX_BUILDER(std::uint8_t, std::uint16_t)

@@ -31,8 +31,7 @@ std::vector<std::vector<Entry>> entries_of(const Index& index, std::span<const P
         view.open(index, one_term);
         const TermView<Code>& term = view.terms()[0];
         for (std::size_t i = 0; i < positions.size(); ++i) {
-            const std::uint32_t chunk = index.chunk_of(positions[i]);
-            const std::uint32_t code = term.has(chunk) ? term.code_at(positions[i], chunk) : 0;
+            const std::uint32_t code = term.code_at(positions[i]);
             if (code > 0) entries[i].push_back({t, code});
         }
     }

@@ -38,30 +38,19 @@ void Index::check_tables() {
     require(a.num_segments >= 1, "it has no segments");
     require(a.code_bytes == 1 || a.code_bytes == 2, "codes are neither 8 nor 16 bits wide");
     require(a.head_ratio >= 1 && a.head_ratio <= kMaxHeadRatio, "head_ratio is impossible");
-    require(is_ascending_from_zero(a.cluster_first_chunk), "cluster_first_chunk does not ascend from 0");
-    require(is_ascending_from_zero(a.chunk_first_position), "chunk_first_position does not ascend from 0");
-    num_clusters_ = static_cast<std::uint32_t>(a.cluster_first_chunk.size() - 1);
-    num_chunks_ = static_cast<std::uint32_t>(a.chunk_first_position.size() - 1);
-    require(a.cluster_first_chunk.back() == num_chunks_, "clusters and chunks do not match");
-    require(a.chunk_num_docs.size() == num_chunks_, "chunk_num_docs has the wrong length");
-    require(a.position_row.size() == a.chunk_first_position.back(), "position_row has the wrong length");
-    num_positions_ = static_cast<std::uint32_t>(a.position_row.size());
-    require(num_positions_ % kBlockDocs == 0, "the clustered order does not end with a whole block");
-    chunk_cluster_.resize(num_chunks_);
+    require(is_ascending_from_zero(a.cluster_first_position), "cluster_first_position does not ascend from 0");
+    num_clusters_ = static_cast<std::uint32_t>(a.cluster_first_position.size() - 1);
+    num_positions_ = a.cluster_first_position.back();
+    require(a.cluster_num_docs.size() == num_clusters_, "cluster_num_docs has the wrong length");
+    require(a.position_row.size() == num_positions_, "position_row has the wrong length");
     for (std::uint32_t cluster = 0; cluster < num_clusters_; ++cluster) {
-        require(end_chunk(cluster) > first_chunk(cluster), "a cluster has no chunk");
-        for (std::uint32_t c = first_chunk(cluster); c < end_chunk(cluster); ++c) chunk_cluster_[c] = cluster;
+        const std::uint64_t docs = cluster_num_docs(cluster);
+        const std::uint32_t places = end_position(cluster) - first_position(cluster);
+        require(docs >= 1 && docs <= places && places == blocks_of(cluster_num_docs(cluster)) * kBlockDocs,
+                "a cluster has an impossible size or place");
+        while (tile_first_cluster_.size() * kTileDocs < end_position(cluster)) tile_first_cluster_.push_back(cluster);
     }
-    for (std::uint32_t chunk = 0; chunk < num_chunks_; ++chunk) {
-        const Position first = chunk_position(chunk);
-        const std::uint32_t places = chunk_position(chunk + 1) - first;
-        const std::uint32_t docs = chunk_num_docs(chunk);
-        require(first % kBlockDocs == 0 && docs >= 1 && docs <= kMaxChunkDocs &&
-                    places == blocks_of(docs) * kBlockDocs && first % kWindowDocs + places <= kWindowDocs,
-                "a chunk has an impossible size or place");
-        if (first % kWindowDocs == 0) window_first_chunk_.push_back(chunk);
-    }
-    window_first_chunk_.push_back(num_chunks_);
+    tile_first_cluster_.push_back(num_clusters_ - (num_clusters_ > 0 ? 1 : 0));
 }
 
 void Index::check_terms() {
@@ -73,63 +62,79 @@ void Index::check_terms() {
     require(is_ascending_from_zero(a.term_first_posting) && a.term_first_posting.size() == terms + 1,
             "term_first_posting does not ascend from 0, or has the wrong length");
     require(a.term_scale.size() == terms, "term_scale has the wrong length");
-    narrow_offset_.resize(terms);
-    block_max_offset_.resize(terms);
-    std::uint64_t narrow_pairs = 0;
-    std::uint64_t blocks = 0;
+    require(is_ascending_from_zero(a.term_first_byte) && a.term_first_byte.size() == terms + 1,
+            "term_first_byte does not ascend from 0, or has the wrong length");
+    require(is_ascending_from_zero(a.term_first_entry) && a.term_first_entry.size() == terms + 1,
+            "term_first_entry does not ascend from 0, or has the wrong length");
+    offsets_.resize(terms);
+    Offsets at;
+    const std::uint64_t width = a.code_bytes;
     for (std::uint32_t term = 0; term < terms; ++term) {
         const std::uint64_t pairs = num_pairs(term);
-        require(pairs <= num_chunks_, "a term has more pairs than there are chunks");
-        require(num_postings(term) <= num_docs(), "a term has more postings than there are documents");
-        require((pairs == 0) == (num_postings(term) == 0), "a term has postings but no pairs, or the reverse");
-        narrow_offset_[term] = narrow_pairs;
-        block_max_offset_[term] = blocks;
-        narrow_pairs += is_wide(term) ? 0 : pairs;
-        blocks += is_head(term) ? num_blocks() : 0;
+        const std::uint64_t postings = num_postings(term);
+        const std::uint64_t bytes = a.term_first_byte[term + 1] - a.term_first_byte[term];
+        const std::uint64_t entries = num_entries(term);
+        require(pairs <= num_clusters_, "a term has more pairs than there are clusters");
+        require(postings <= num_docs(), "a term has more postings than there are documents");
+        require((pairs == 0) == (postings == 0), "a term has postings but no pairs, or the reverse");
+        require(is_head(term) ? entries == 0 && bytes <= postings * (1 + width) : bytes == 0,
+                "a term has runs or entries that do not fit its postings");
+        require(is_head(term) || (entries <= postings && entries * kBlockDocs >= postings),
+                "a term has runs or entries that do not fit its postings");
         require(a.term_scale[term] > 0 && std::isfinite(a.term_scale[term]), "a term's scale is not a positive number");
+        offsets_[term] = at;
+        at.narrow += is_wide(term) ? 0 : pairs;
+        at.head += is_head(term) ? 1 : 0;
+        at.row += has_row(term) ? 1 : 0;
+        at.group += groups_of(entries);
+        at.code += is_head(term) ? 0 : postings;
     }
     const std::uint64_t pairs = a.term_first_pair.back();
-    const std::uint64_t postings = a.term_first_posting.back();
-    const std::uint64_t width = a.code_bytes;
-    require(a.narrow_chunk.size() == narrow_pairs, "narrow_chunk has the wrong length");
+    const std::uint64_t entries = a.term_first_entry.back();
+    require(a.narrow_cluster.size() == at.narrow, "narrow_cluster has the wrong length");
     require(a.term_seed_code.size() == terms * kNumSeedRanks * width, "term_seed_code has the wrong length");
-    require(a.run_start.size() == pairs, "run_start has the wrong length");
     require(a.cluster_max.size() == pairs * width, "cluster_max has the wrong length");
     require(a.segment_max.size() / width / a.num_segments == pairs &&
                 a.segment_max.size() == pairs * a.num_segments * width,
             "segment_max has the wrong length");
     require(a.segment_sum.size() == pairs * sum_bytes_, "segment_sum has the wrong length");
-    require(a.block_max.size() == blocks * width, "block_max has the wrong length");
-    require(a.posting_id.size() == postings && a.posting_code.size() == postings * width,
-            "the postings have the wrong length");
+    require(a.level.size() == at.row * kNumLevels * width, "level has the wrong length");
+    require(a.block_max.size() == at.head * num_spans() * kSpanBytes, "block_max has the wrong length");
+    require(a.span_max.size() == at.row * level_row_bytes(num_spans()), "span_max has the wrong length");
+    require(a.run_start.size() == at.head * (num_spans() + 1), "run_start has the wrong length");
+    require(a.run_bytes.size() == a.term_first_byte.back(), "run_bytes has the wrong length");
+    require(a.entry_block.size() == entries && a.entry_max.size() == entries * width && a.entry_mask.size() == entries,
+            "the entries have the wrong length");
+    require(a.group_start.size() == at.group, "group_start has the wrong length");
+    require(a.entry_code.size() == at.code * width, "entry_code has the wrong length");
 }
 
 void Index::derive_rows() {
-    block_min_row_.assign(num_blocks(), kNoRow);
     cluster_min_row_.assign(num_clusters_, kNoRow);
     std::vector<bool> seen(num_docs(), false);
     std::uint32_t docs = 0;
-    for (std::uint32_t chunk = 0; chunk < num_chunks_; ++chunk) {
-        const std::uint32_t cluster = chunk_cluster_[chunk];
-        for (std::uint32_t i = 0; i < chunk_position(chunk + 1) - chunk_position(chunk); ++i) {
-            const Position position = chunk_position(chunk) + i;
+    for (std::uint32_t cluster = 0; cluster < num_clusters_; ++cluster) {
+        for (Position position = first_position(cluster); position < end_position(cluster); ++position) {
             const Row row = row_at(position);
-            require((row == kNoRow) == (i >= chunk_num_docs(chunk)), "position_row has a hole in the wrong place");
+            require((row == kNoRow) == (position - first_position(cluster) >= cluster_num_docs(cluster)),
+                    "position_row has a hole in the wrong place");
             if (row == kNoRow) continue;
             require(row < num_docs() && !seen[row], "position_row names a row twice or one that does not exist");
             seen[row] = true;
             ++docs;
-            block_min_row_[position / kBlockDocs] = std::min(block_min_row_[position / kBlockDocs], row);
             cluster_min_row_[cluster] = std::min(cluster_min_row_[cluster], row);
         }
     }
     require(docs == num_docs(), "position_row does not name every row");
 }
 
-std::uint32_t Index::chunk_of(Position position) const {
-    const auto& starts = arrays_.chunk_first_position;
-    const auto after = std::upper_bound(starts.begin(), starts.end(), position);
-    return static_cast<std::uint32_t>(after - starts.begin()) - 1;
+std::uint32_t Index::cluster_of(Position position) const {
+    // Clusters that start in the tile, and the one before them.
+    const auto& starts = arrays_.cluster_first_position;
+    const std::uint32_t tile = position / kTileDocs;
+    const auto begin = starts.begin() + tile_first_cluster_[tile];
+    const auto end = starts.begin() + tile_first_cluster_[tile + 1] + 1;
+    return static_cast<std::uint32_t>(std::upper_bound(begin, end, position) - starts.begin()) - 1;
 }
 
 }  // namespace segmax

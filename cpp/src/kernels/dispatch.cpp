@@ -14,7 +14,8 @@ std::string_view simd_level_name(SimdLevel level) {
 bool simd_level_available(SimdLevel level) {
     if (level == SimdLevel::portable) return true;
 #ifdef SEGMAX_HAVE_AVX2
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2");
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
+           __builtin_cpu_supports("popcnt");
 #else
     return false;
 #endif

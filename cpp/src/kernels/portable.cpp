@@ -1,4 +1,7 @@
 // Kernels for any CPU.
+#include <bit>
+#include <cstring>
+
 #include "segmax/base/types.hpp"
 #include "segmax/kernels/kernels.hpp"
 
@@ -10,10 +13,7 @@ namespace portable {
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& portable_kernels() {
-    static constexpr Kernels<Code, Acc> table{
-        portable::weighted_rows<Code, Acc>, portable::add_row<Code, Acc>,    portable::scatter_add<Code, Acc>,
-        portable::add_block_max<Acc>,       portable::collect_at_least<Acc>, portable::count_below,
-    };
+    static constexpr Kernels<Code, Acc> table = portable::plain_table<Code, Acc, portable::PlainBlocks<Code, Acc>>();
     return table;
 }
 

@@ -1,7 +1,9 @@
 #include "segmax/search/search.hpp"
 
+#include <numeric>
 #include <stdexcept>
 
+#include "segmax/search/best_first.hpp"
 #include "segmax/search/cluster_search.hpp"
 #include "segmax/search/exhaustive.hpp"
 #include "segmax/search/maxscore.hpp"
@@ -34,13 +36,23 @@ Acc seed_of(const Index& index, const PreparedQuery& query, std::size_t k) {
     return best;
 }
 
+/// Whether clusters are visited one by one. An exact search that nobody watches takes the fastest way.
+bool visits_clusters(const SearchParams& params) {
+    if (params.method != Method::anytime && params.method != Method::asc) return false;
+    return !params.is_exact() || params.trace || params.documents != DocumentMethod::blocks;
+}
+
 template <class Code, class Acc>
 void search_as(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
                SearchResult& result) {
     auto& scratch = thread_scratch<Code, Acc>(index);
     Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
     const std::uint64_t start = context.now();
-    scratch.top.reset(std::min<std::size_t>(k, index.num_docs()));
+    const bool by_clusters = visits_clusters(params);
+    // Decisions about clusters are defined by θ itself; the others may use one that lags behind.
+    constexpr std::size_t kSmallK = 64;
+    scratch.top.reset(std::min<std::size_t>(k, index.num_docs()),
+                      k <= kSmallK || by_clusters || params.method == Method::maxscore);
     scratch.view.open(index, query);
     const bool seeded = params.seed && !params.is_limited() && params.method != Method::exhaustive;
     context.seed = seeded ? seed_of<Code, Acc>(index, query, k) : 0;
@@ -51,8 +63,12 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
             search_exhaustive(context);
         } else if (params.method == Method::maxscore) {
             search_maxscore(context);
-        } else {
+        } else if (by_clusters) {
             ClusterSearch<Code, Acc>(context, start).run();
+        } else if (query.terms.size() > kMaxBoundedTerms) {
+            sweep(context);
+        } else {
+            BestFirst<Code, Acc>(context, params.eta).run();
         }
     }
     result.rows.resize(scratch.top.size());
@@ -105,9 +121,8 @@ std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQue
         QueryView<Code> view;
         view.open(index, query);
         for (std::size_t i = 0; i < positions.size(); ++i) {
-            const std::uint32_t chunk = index.chunk_of(positions[i]);
             for (const auto& term : view.terms()) {
-                if (term.has(chunk)) scores[i] += std::uint64_t{term.weight} * term.code_at(positions[i], chunk);
+                scores[i] += std::uint64_t{term.weight} * term.code_at(positions[i]);
             }
         }
     });
@@ -137,18 +152,14 @@ AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
             Candidate candidate;
             candidate.cluster = cluster;
             bounds.refine_from_all(candidate);
-            all.bound_sum[cluster] = sums[index.first_chunk(cluster)];
+            all.bound_sum[cluster] = sums[cluster];
             all.max_bound[cluster] = candidate.max_bound;
             all.segment_sum[cluster] = candidate.segment_sum;
         }
     });
     for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
-        std::vector<Position> positions;
-        for (std::uint32_t chunk = index.first_chunk(cluster); chunk < index.end_chunk(cluster); ++chunk) {
-            for (std::uint32_t i = 0; i < index.chunk_num_docs(chunk); ++i) {
-                positions.push_back(index.chunk_position(chunk) + i);
-            }
-        }
+        std::vector<Position> positions(index.cluster_num_docs(cluster));
+        std::iota(positions.begin(), positions.end(), index.first_position(cluster));
         const auto scores = score_positions(index, query, positions);
         all.best_score[cluster] = *std::max_element(scores.begin(), scores.end());
     }

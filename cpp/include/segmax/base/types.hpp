@@ -13,12 +13,25 @@ using Position = std::uint32_t;
 
 /// A hole in the clustered order, and "no document" wherever a row is expected.
 inline constexpr Row kNoRow = 0xFFFFFFFFU;
-/// Documents per block: the unit that is bounded and scored inside a cluster.
-inline constexpr std::uint32_t kBlockDocs = 16;
-/// Posting ids are the low 16 bits of a position, so lists are read window by window.
-inline constexpr std::uint32_t kWindowDocs = 65536;
-/// A chunk is a piece of one cluster inside one window; its accumulator (16 KiB) stays in the L1 cache.
-inline constexpr std::uint32_t kMaxChunkDocs = 4096;
+/// Documents per block: the unit that is bounded and scored. One byte tells which of them have a term.
+inline constexpr std::uint32_t kBlockDocs = 8;
+/// Blocks per span: a head term's maxima of a span are 16 bytes, its postings there one run.
+inline constexpr std::uint32_t kSpanBlocks = 32;
+inline constexpr std::uint32_t kSpanDocs = kSpanBlocks * kBlockDocs;
+/// Bytes per span of a row of block maxima: two blocks share a byte.
+inline constexpr std::uint32_t kSpanBytes = kSpanBlocks / 2;
+/// Levels that a block maximum is rounded up to; the first is 0.
+inline constexpr std::uint32_t kNumLevels = 16;
+/// Spans per tile: a tile of a row is one cache line.
+inline constexpr std::uint32_t kTileSpans = 4;
+inline constexpr std::uint32_t kTileBlocks = kTileSpans * kSpanBlocks;
+inline constexpr std::uint32_t kTileDocs = kTileSpans * kSpanDocs;
+/// A run of at most this many postings lists them; a longer one has a bitmap of its span.
+inline constexpr std::uint32_t kMaxListed = 32;
+/// Entries of a tail term that share one offset into its codes.
+inline constexpr std::uint32_t kGroupEntries = 32;
+/// Positions that are added up together where everything is: their sums (64 KiB) stay near.
+inline constexpr std::uint32_t kWindowDocs = 16384;
 /// Every array handed to the kernels is followed by this many readable bytes: SIMD loads may pass the end.
 inline constexpr std::size_t kSlackBytes = 64;
 /// Largest integer query weight: what fits a signed 16-bit lane.
@@ -31,6 +44,15 @@ inline constexpr std::size_t kNumSeedRanks = 4;
 
 constexpr std::uint32_t blocks_of(std::uint32_t docs) {
     return (docs + kBlockDocs - 1) / kBlockDocs;
+}
+
+/// Bytes of a row of 4-bit levels, whole cache lines, two levels a byte.
+constexpr std::uint64_t level_row_bytes(std::uint64_t levels) {
+    return (levels + kTileBlocks - 1) / kTileBlocks * (kTileBlocks / 2);
+}
+
+constexpr std::uint32_t tiles_of(std::uint32_t positions) {
+    return positions / kTileDocs + (positions % kTileDocs != 0 ? 1 : 0);
 }
 
 }  // namespace segmax

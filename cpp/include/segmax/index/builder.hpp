@@ -33,52 +33,58 @@ template <class Code, class Term>
 void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_t> slots, std::uint32_t first_slot,
                  std::span<const std::int64_t> out_indptr, std::span<Term> out_terms, std::span<Code> out_codes);
 
-/// Where clusters and their chunks lie among the positions.
-struct ChunkLayout {
-    std::vector<std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs;
-};
+/// Where each cluster starts among the positions, and the number of positions at the end. `cluster_first` counts
+/// documents the same way.
+std::vector<std::uint32_t> lay_out_clusters(std::span<const std::uint32_t> cluster_first);
 
-ChunkLayout lay_out_chunks(std::span<const std::uint32_t> cluster_first);
-
-/// Adds to `postings` and `pairs`, per term, what the clusters [first, last) hold. A pair is a chunk of a cluster
-/// that the term occurs in.
+/// Adds to `postings` and `pairs`, per term, what the clusters [first, last) hold. A pair is a cluster that the term
+/// occurs in.
 template <class Code, class Term>
-void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first,
-                 std::span<const std::uint32_t> cluster_first_chunk, std::uint32_t first, std::uint32_t last,
-                 std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs, const StopFlag& stop);
+void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first, std::uint32_t first,
+                 std::uint32_t last, std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs,
+                 const StopFlag& stop);
 
-/// What follows from the counts: where each term's pairs start (terms + 1 entries), and the bytes of its arrays.
+/// What follows from the counts: where each term's pairs start (terms + 1 entries), and the bytes that making its
+/// arrays takes at most.
 struct TermPlan {
     std::vector<std::uint64_t> term_first_pair, term_bytes;
 };
 
 TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
-                    std::uint32_t num_chunks, std::uint32_t num_blocks, std::uint32_t num_segments,
+                    std::uint32_t num_clusters, std::uint32_t num_positions, std::uint32_t num_segments,
                     std::uint32_t head_ratio, std::uint32_t code_bytes);
 
 /// What does not change from one range of terms to the next.
 template <class Code, class Term>
 struct FillJob {
     CodedDocs<Code, Term> docs;
-    std::span<const std::uint32_t> cluster_first;  // by cluster: its first entry in `order`
-    std::span<const std::uint32_t> order;          // slots in clustered order
-    std::span<const std::uint32_t> segments;       // by slot: a label below num_segments
+    std::span<const std::uint32_t> cluster_first;           // by cluster: its first entry in `order`
+    std::span<const std::uint32_t> cluster_first_position;  // from lay_out_clusters
+    std::span<const std::uint32_t> order;                   // slots in clustered order
+    std::span<const std::uint32_t> segments;                // by slot: a label below num_segments
     std::uint32_t num_segments = 1;
-    std::uint32_t head_ratio = 4;
-    std::span<const std::uint32_t> cluster_first_chunk, chunk_first_position, chunk_num_docs;
+    std::uint32_t head_ratio = 8;
     std::span<const std::uint64_t> postings, pairs;  // by term, from count_terms
 };
 
-/// The arrays of a range of terms, under the names of IndexArrays; ranges one after the other make the index.
+/// The arrays of a range of terms, under the names of IndexArrays; ranges one after the other make the index. What is
+/// an offset there is a count per term here.
 template <class Code>
 struct TermArrays {
+    std::vector<std::uint64_t> term_num_bytes, term_num_entries;
     std::vector<Code> term_seed_code;
-    std::vector<std::uint32_t> narrow_chunk, run_start;
+    std::vector<std::uint32_t> narrow_cluster;
     std::vector<Code> cluster_max, segment_max;
     std::vector<std::uint8_t> segment_sum;  // entries of Index::sum_bytes
-    std::vector<Code> block_max;
-    std::vector<std::uint16_t> posting_id;
-    std::vector<Code> posting_code;
+    std::vector<Code> level;
+    std::vector<std::uint8_t> span_max, block_max;
+    std::vector<std::uint32_t> run_start;
+    std::vector<std::uint8_t> run_bytes;
+    std::vector<std::uint32_t> entry_block;
+    std::vector<Code> entry_max;
+    std::vector<std::uint8_t> entry_mask;
+    std::vector<std::uint32_t> group_start;
+    std::vector<Code> entry_code;
 };
 
 template <class Code, class Term>

@@ -1,9 +1,10 @@
 // The index as the search code sees it: read-only arrays, in memory or mapped, and what is derived from them on open.
 //
-// Every term has "pairs", one for each chunk of each cluster it occurs in; a pair holds the cluster's maxima and where
-// its run of postings starts. A term in at least half of the chunks ("wide") has a pair for every chunk, so that
-// its maxima are plain rows; a narrow term lists its chunks. A frequent term ("head") also has a row of block maxima
-// over all blocks; for the others the postings serve.
+// Every term has "pairs", one for each cluster it occurs in, with the maxima of the cluster and its segments. A term in
+// at least half of the clusters ("wide") has a pair for every cluster, so that its maxima are plain rows; a narrow term
+// lists its clusters. Postings come in two forms. A frequent term ("head") has a row of maxima over all blocks and a
+// run of postings per span; for the others ("tail") there is an entry for every block they occur in. All but the rarest
+// have a row of maxima over all spans.
 #pragma once
 
 #include <cstdint>
@@ -21,31 +22,41 @@ struct IndexArrays {
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 0;
     std::uint32_t code_bytes = 1;
-    std::uint32_t head_ratio = 4;
-    std::span<const std::uint32_t> cluster_first_chunk;
-    std::span<const std::uint32_t> chunk_first_position;
-    std::span<const std::uint32_t> chunk_num_docs;
+    std::uint32_t head_ratio = 8;
+    std::span<const std::uint32_t> cluster_first_position;
+    std::span<const std::uint32_t> cluster_num_docs;
     std::span<const std::uint32_t> position_row;
     std::span<const std::uint64_t> term_first_pair;
     std::span<const std::uint64_t> term_first_posting;
+    std::span<const std::uint64_t> term_first_byte;
+    std::span<const std::uint64_t> term_first_entry;
     std::span<const double> term_scale;
     std::span<const std::byte> term_seed_code;
-    std::span<const std::uint32_t> narrow_chunk;
-    std::span<const std::uint32_t> run_start;
+    std::span<const std::uint32_t> narrow_cluster;
     std::span<const std::byte> cluster_max;
     std::span<const std::byte> segment_max;
     std::span<const std::byte> segment_sum;
-    std::span<const std::byte> block_max;
-    std::span<const std::uint16_t> posting_id;
-    std::span<const std::byte> posting_code;
+    // terms that are not very rare
+    std::span<const std::byte> level;
+    std::span<const std::uint8_t> span_max;
+    // head terms
+    std::span<const std::uint8_t> block_max;
+    std::span<const std::uint32_t> run_start;
+    std::span<const std::uint8_t> run_bytes;
+    // tail terms
+    std::span<const std::uint32_t> entry_block;
+    std::span<const std::byte> entry_max;
+    std::span<const std::uint8_t> entry_mask;
+    std::span<const std::uint32_t> group_start;
+    std::span<const std::byte> entry_code;
 };
 
 /// Arrays checked against each other, with the offsets that follow from the counts.
 /// Immutable and safe to share between threads.
 class Index {
 public:
-    /// Throws FormatError where a length, an offset or a row is impossible. What is not checked here (posting ids,
-    /// codes, maxima, run starts, lists of chunks) is cut to its limits at every use.
+    /// Throws FormatError where a length, an offset or a row is impossible. What is not checked here (postings,
+    /// maxima, run starts, lists of clusters) is cut to its limits at every use.
     explicit Index(const IndexArrays& arrays);
 
     const IndexArrays& arrays() const { return arrays_; }
@@ -55,23 +66,18 @@ public:
     std::uint32_t num_terms() const { return arrays_.num_terms; }
     std::uint32_t num_segments() const { return arrays_.num_segments; }
     std::uint32_t num_clusters() const { return num_clusters_; }
-    std::uint32_t num_chunks() const { return num_chunks_; }
     std::uint32_t num_positions() const { return num_positions_; }
     std::uint32_t num_blocks() const { return num_positions_ / kBlockDocs; }
+    std::uint32_t num_tiles() const { return tiles_of(num_positions_); }
+    std::uint32_t num_spans() const { return num_tiles() * kTileSpans; }
 
-    std::uint32_t first_chunk(std::uint32_t cluster) const { return arrays_.cluster_first_chunk[cluster]; }
-    std::uint32_t end_chunk(std::uint32_t cluster) const { return arrays_.cluster_first_chunk[cluster + 1]; }
-    Position chunk_position(std::uint32_t chunk) const { return arrays_.chunk_first_position[chunk]; }
-    std::uint32_t chunk_num_docs(std::uint32_t chunk) const { return arrays_.chunk_num_docs[chunk]; }
+    Position first_position(std::uint32_t cluster) const { return arrays_.cluster_first_position[cluster]; }
+    Position end_position(std::uint32_t cluster) const { return arrays_.cluster_first_position[cluster + 1]; }
+    std::uint32_t cluster_num_docs(std::uint32_t cluster) const { return arrays_.cluster_num_docs[cluster]; }
     Row row_at(Position position) const { return arrays_.position_row[position]; }
-    Row block_min_row(std::uint32_t block) const { return block_min_row_[block]; }
     Row cluster_min_row(std::uint32_t cluster) const { return cluster_min_row_[cluster]; }
-    /// The chunk whose range holds a position.
-    std::uint32_t chunk_of(Position position) const;
-    std::uint32_t cluster_of_chunk(std::uint32_t chunk) const { return chunk_cluster_[chunk]; }
-
-    /// The first chunk of every window of kWindowDocs positions, and the number of chunks at the end.
-    std::span<const std::uint32_t> window_first_chunk() const { return window_first_chunk_; }
+    /// The cluster whose range holds a position.
+    std::uint32_t cluster_of(Position position) const;
 
     std::uint64_t num_pairs(std::uint32_t term) const {
         return arrays_.term_first_pair[term + 1] - arrays_.term_first_pair[term];
@@ -79,11 +85,22 @@ public:
     std::uint64_t num_postings(std::uint32_t term) const {
         return arrays_.term_first_posting[term + 1] - arrays_.term_first_posting[term];
     }
-    bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_chunks_; }
-    bool is_head(std::uint32_t term) const { return head(num_postings(term), num_blocks(), arrays_.head_ratio); }
-    /// First entry of a narrow term in narrow_chunk.
-    std::uint64_t narrow_offset(std::uint32_t term) const { return narrow_offset_[term]; }
-    std::uint64_t block_max_offset(std::uint32_t term) const { return block_max_offset_[term]; }
+    bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_clusters_; }
+    bool has_row(std::uint32_t term) const { return row(num_postings(term), num_positions_, arrays_.head_ratio); }
+    bool is_head(std::uint32_t term) const { return head(num_postings(term), num_positions_, arrays_.head_ratio); }
+    std::uint64_t num_entries(std::uint32_t term) const {
+        return arrays_.term_first_entry[term + 1] - arrays_.term_first_entry[term];
+    }
+
+    /// Where a term's part of an array starts that has no offsets of its own.
+    struct Offsets {
+        std::uint64_t narrow = 0;  ///< in narrow_cluster
+        std::uint64_t head = 0;    ///< head terms before this one
+        std::uint64_t row = 0;     ///< terms with a row of span maxima before this one
+        std::uint64_t group = 0;   ///< in group_start
+        std::uint64_t code = 0;    ///< in entry_code
+    };
+    const Offsets& offsets(std::uint32_t term) const { return offsets_[term]; }
 
     template <class Code>
     const Code* codes(std::span<const std::byte> bytes) const {
@@ -108,13 +125,20 @@ public:
         return reinterpret_cast<const std::uint32_t*>(bytes)[pair];
     }
 
-    /// The layout rules, shared with the builder: a term in half of the chunks gets a pair for all of them,
-    static constexpr bool wide(std::uint64_t chunks_with_term, std::uint64_t num_chunks) {
-        return chunks_with_term * 2 >= num_chunks && chunks_with_term > 0;
+    /// The layout rules, shared with the builder: a term in half of the clusters gets a pair for all of them,
+    static constexpr bool wide(std::uint64_t clusters_with_term, std::uint64_t num_clusters) {
+        return clusters_with_term * 2 >= num_clusters && clusters_with_term > 0;
     }
-    /// and a row over all blocks costs at most `head_ratio` codes per posting.
-    static constexpr bool head(std::uint64_t num_postings, std::uint64_t num_blocks, std::uint64_t head_ratio) {
-        return num_postings * head_ratio >= num_blocks && num_postings > 0;
+    /// and one with a posting per 16 * head_ratio positions is a head term.
+    static constexpr bool head(std::uint64_t num_postings, std::uint64_t num_positions, std::uint64_t head_ratio) {
+        return num_postings * head_ratio >= num_positions / 16 && num_postings > 0;
+    }
+    /// A row of span maxima takes a 32nd of that: terms that are up to 32 times as rare have one.
+    static constexpr bool row(std::uint64_t num_postings, std::uint64_t num_positions, std::uint64_t head_ratio) {
+        return head(num_postings * kSpanBlocks, num_positions, head_ratio);
+    }
+    static constexpr std::uint64_t groups_of(std::uint64_t entries) {
+        return (entries + kGroupEntries - 1) / kGroupEntries;
     }
 
 private:
@@ -125,15 +149,11 @@ private:
     IndexArrays arrays_;
     std::uint64_t serial_;
     std::uint32_t num_clusters_ = 0;
-    std::uint32_t num_chunks_ = 0;
     std::uint32_t num_positions_ = 0;
     std::uint32_t sum_bytes_ = 2;
-    std::vector<std::uint64_t> narrow_offset_;
-    std::vector<std::uint64_t> block_max_offset_;
-    std::vector<std::uint32_t> chunk_cluster_;
-    std::vector<std::uint32_t> window_first_chunk_;
-    std::vector<Row> block_min_row_;
+    std::vector<Offsets> offsets_;
     std::vector<Row> cluster_min_row_;
+    std::vector<std::uint32_t> tile_first_cluster_;
 };
 
 }  // namespace segmax

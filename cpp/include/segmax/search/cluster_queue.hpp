@@ -26,19 +26,20 @@ struct Candidate {
 template <class Code, class Acc>
 class ClusterBounds {
 public:
-    explicit ClusterBounds(Context<Code, Acc>& context) : context_(context) {}
+    explicit ClusterBounds(Context<Code, Acc>& context) : context_(context) { context.scratch.view.index_clusters(); }
 
-    /// BoundSum (eq. 2) of every cluster, indexed by its first chunk.
+    /// BoundSum (eq. 2) of every cluster.
     const Acc* bound_sums() {
         auto& s = context_.scratch;
-        const std::uint32_t chunks = context_.index.num_chunks();
-        s.cluster_bounds.resize(chunks + kBlockDocs);
+        const std::uint32_t clusters = context_.index.num_clusters();
+        s.cluster_bounds.resize(clusters + 2 * kBlockDocs);
         s.rows.clear();
         s.weights.clear();
         for (const auto& term : context_.terms()) {
             if (term.wide) add_row(term.cluster_max, term.weight);
         }
-        context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), chunks, s.cluster_bounds.data());
+        context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), clusters,
+                                      s.cluster_bounds.data());
         for (const auto& term : context_.terms()) {
             if (!term.wide) add_narrow(term);
         }
@@ -49,13 +50,13 @@ public:
     void refine(Candidate& candidate) {
         auto& s = context_.scratch;
         const std::uint32_t n = context_.index.num_segments();
-        const std::uint32_t chunk = context_.index.first_chunk(candidate.cluster);
+        const std::uint32_t cluster = candidate.cluster;
         s.rows.clear();
         s.weights.clear();
         for (const auto& term : context_.terms()) {
-            if (term.has(chunk)) add_row(term.segment_max + std::size_t{term.pair(chunk)} * n, term.weight);
+            if (term.has(cluster)) add_row(term.segment_max + std::size_t{term.pair(cluster)} * n, term.weight);
         }
-        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), n + kBlockDocs));
+        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), n + 2 * kBlockDocs));
         context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), n, s.segment_bounds.data());
         take_bounds(s.segment_bounds.data(), candidate);
     }
@@ -64,8 +65,8 @@ public:
     void compute_all() {
         auto& s = context_.scratch;
         const std::size_t n = context_.index.num_segments();
-        const std::size_t count = context_.index.num_chunks() * n;
-        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), count + kBlockDocs));
+        const std::size_t count = context_.index.num_clusters() * n;
+        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), count + 2 * kBlockDocs));
         s.rows.clear();
         s.weights.clear();
         for (const auto& term : context_.terms()) {
@@ -73,26 +74,25 @@ public:
         }
         context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), count, s.segment_bounds.data());
         for (const auto& term : context_.terms()) {
-            for (std::size_t pair = 0; pair < term.chunks.size(); ++pair) {
-                if (term.chunks[pair] >= context_.index.num_chunks()) continue;
+            for (std::size_t pair = 0; pair < term.clusters.size(); ++pair) {
+                if (term.clusters[pair] >= context_.index.num_clusters()) continue;
                 context_.kernel.add_row(term.segment_max + pair * n, term.weight, n,
-                                        s.segment_bounds.data() + term.chunks[pair] * n);
+                                        s.segment_bounds.data() + term.clusters[pair] * n);
             }
         }
     }
 
     void refine_from_all(Candidate& candidate) {
-        const std::size_t first = context_.index.first_chunk(candidate.cluster);
-        take_bounds(context_.scratch.segment_bounds.data() + first * context_.index.num_segments(), candidate);
+        const std::size_t first = std::size_t{candidate.cluster} * context_.index.num_segments();
+        take_bounds(context_.scratch.segment_bounds.data() + first, candidate);
     }
 
     /// n * AvgSBound from the stored sums: one number per term, no segments read.
     std::uint64_t segment_sum(std::uint32_t cluster) const {
-        const std::uint32_t chunk = context_.index.first_chunk(cluster);
         std::uint64_t sum = 0;
         for (const auto& term : context_.terms()) {
-            if (term.has(chunk)) {
-                sum += std::uint64_t{term.weight} * context_.index.segment_sum(term.first_pair + term.pair(chunk));
+            if (term.has(cluster)) {
+                sum += std::uint64_t{term.weight} * context_.index.segment_sum(term.first_pair + term.pair(cluster));
             }
         }
         return sum;
@@ -106,9 +106,9 @@ private:
 
     void add_narrow(const TermView<Code>& term) {
         Acc* bounds = context_.scratch.cluster_bounds.data();
-        for (std::size_t pair = 0; pair < term.chunks.size(); ++pair) {
-            if (term.chunks[pair] >= context_.index.num_chunks()) continue;
-            bounds[term.chunks[pair]] += static_cast<Acc>(term.weight) * term.cluster_max[pair];
+        for (std::size_t pair = 0; pair < term.clusters.size(); ++pair) {
+            if (term.clusters[pair] >= context_.index.num_clusters()) continue;
+            bounds[term.clusters[pair]] += static_cast<Acc>(term.weight) * term.cluster_max[pair];
         }
     }
 
@@ -137,7 +137,7 @@ public:
         const Acc* sums = bounds.bound_sums();
         const Index& index = context.index;
         for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
-            const Acc sum = sums[index.first_chunk(cluster)];
+            const Acc sum = sums[cluster];
             if (sum == 0) {
                 ++context.stats().clusters_zero;
             } else if (sum >= context.seed) {
@@ -180,6 +180,15 @@ public:
             std::count_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return bound_of(e.key) >= least; }));
     }
 
+    /// The clusters that may still be handed out at this bound.
+    std::vector<std::uint32_t> clusters_at_least(Acc least) const {
+        std::vector<std::uint32_t> clusters;
+        for (const Entry& entry : entries_) {
+            if (bound_of(entry.key) >= least) clusters.push_back(entry.cluster);
+        }
+        return clusters;
+    }
+
     /// Refines every cluster whose bound is at least `least` and forgets the others: one pass over memory in
     /// order, where refining them one by one at the top would jump about in it.
     void refine_all(Acc least) {
@@ -219,7 +228,7 @@ private:
     Candidate unrefined(std::uint32_t cluster) const {
         Candidate candidate;
         candidate.cluster = cluster;
-        candidate.bound_sum = context_.scratch.cluster_bounds[context_.index.first_chunk(cluster)];
+        candidate.bound_sum = context_.scratch.cluster_bounds[cluster];
         return candidate;
     }
 

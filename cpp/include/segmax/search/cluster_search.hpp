@@ -2,15 +2,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "segmax/search/block_visitor.hpp"
+#include "segmax/search/block_scorer.hpp"
 #include "segmax/search/cluster_queue.hpp"
-#include "segmax/search/exhaustive.hpp"
 #include "segmax/search/maxscore.hpp"
 
 namespace segmax {
@@ -54,15 +52,15 @@ public:
           bounds_(context),
           queue_(context, bounds_, by_max_bound_, params_.lazy),
           limit_(context, start),
-          blocks_(context, document_factor_),
-          maxscore_(context, document_factor_) {}
+          maxscore_(context, document_factor_) {
+        if (params_.documents != DocumentMethod::blocks || context.terms().size() > kMaxBoundedTerms) return;
+        blocks_.emplace(context);
+        scorer_.emplace(context, *blocks_, document_factor_, document_factor_);
+    }
 
     void run() {
-        // Where k is so large that nothing will save the sweep, not even the clusters that make a threshold are
-        // visited.
-        if (may_sweep() && sweeping_is_faster(queue_.count_at_least(0), kSurely)) sweep_rest();
         Candidate candidate;
-        while (!swept_ && take(candidate)) {
+        while (take(candidate)) {
             const Decision decision = decide(candidate);
             record(candidate, decision);
             if (decision == Decision::stopped || decision == Decision::limited) break;
@@ -79,7 +77,6 @@ public:
 private:
     /// Where more than one cluster in this many is wanted, memory is read in order instead.
     static constexpr std::size_t kStreamShare = 8;
-    static constexpr double kSurely = 1.3;
 
     /// The next candidate; one more is kept ahead, and its memory asked for while this one is worked on.
     bool take(Candidate& candidate) {
@@ -96,7 +93,7 @@ private:
         Candidate next;
         if (!queue_.next(next, least)) return false;
         ahead_ = next;
-        if (params_.documents == DocumentMethod::blocks) blocks_.prefetch(context_.index.first_chunk(next.cluster));
+        if (blocks_) blocks_->prefetch(tiles_of_cluster(context_.index, next.cluster).first);
         return true;
     }
 
@@ -105,58 +102,15 @@ private:
     void plan() {
         planned_ = true;
         const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.seed).least;
-        const std::size_t visits = queue_.count_at_least(least);  // at most
-        if (may_sweep() && sweeping_is_faster(visits)) return sweep_rest();
-        if (by_max_bound_ && visits * kStreamShare > context_.index.num_clusters()) queue_.refine_all(least);
-        if (params_.documents == DocumentMethod::blocks) blocks_.expect(queue_.count_at_least(least));
-    }
-
-    /// Only where the answer is exhaustive search's anyway, and nobody asked how it was found.
-    bool may_sweep() const {
-        return params_.sweep && params_.documents == DocumentMethod::blocks && params_.mu == 1.0 &&
-               params_.eta == 1.0 && !params_.is_limited() && !params_.trace;
-    }
-
-    /// Nanoseconds by rule of thumb (docs/performance.md). Visiting: per term, bounding the blocks of the clusters that
-    /// may be visited and scoring those that pass, whose number grows with the root of k. Sweeping: adding up every
-    /// posting and scanning every sum.
-    bool sweeping_is_faster(std::size_t visits, double times = 1.0) const {
-        const Index& index = context_.index;
-        const double root_k = std::sqrt(static_cast<double>(context_.top().capacity()));
-        const double blocks = static_cast<double>(visits) / index.num_clusters() * index.num_blocks();
-        const double visiting = static_cast<double>(context_.terms().size()) * (0.45 * blocks + 700.0 * root_k);
-        double postings = 0;
-        for (const auto& term : context_.terms()) postings += term.num_postings;
-        return visiting > times * (1.0 * postings + 0.1 * index.num_docs());
-    }
-
-    /// Every cluster that was not visited and can still matter. In each window the best bounds come first: they raise
-    /// the threshold, so that fewer documents pass through the heap.
-    void sweep_rest() {
-        swept_ = true;
-        context_.stats().swept = 1;
-        std::vector<std::pair<Acc, std::uint32_t>> chunks;
-        sweep(context_, [&](Position base, std::uint32_t first, std::uint32_t end) {
-            chunks.clear();
-            for (std::uint32_t chunk = first; chunk < end; ++chunk) {
-                const std::uint32_t cluster = context_.index.cluster_of_chunk(chunk);
-                if (std::find(visited_.begin(), visited_.end(), cluster) != visited_.end()) continue;
-                chunks.emplace_back(context_.scratch.cluster_bounds[context_.index.first_chunk(cluster)], chunk);
-            }
-            std::sort(chunks.begin(), chunks.end(), std::greater<>());
-            for (const auto& [bound, chunk] : chunks) {
-                if (bound < context_.top().threshold()) break;
-                sweep_chunk(base, chunk);
-            }
-        });
-    }
-
-    void sweep_chunk(Position base, std::uint32_t chunk) {
-        const Index& index = context_.index;
-        offer_chunk(context_, base, chunk);
-        context_.stats().docs_scored += index.chunk_num_docs(chunk);
-        context_.stats().blocks_scored += blocks_of(index.chunk_num_docs(chunk));
-        context_.stats().clusters_visited += chunk == index.first_chunk(index.cluster_of_chunk(chunk)) ? 1 : 0;
+        const auto is_many = [&](std::size_t visits) { return visits * kStreamShare > context_.index.num_clusters(); };
+        if (by_max_bound_ && is_many(queue_.count_at_least(least))) queue_.refine_all(least);
+        if (!blocks_ || !is_many(queue_.count_at_least(least))) return;
+        std::vector<std::uint32_t> candidates = queue_.clusters_at_least(least);
+        if (ahead_) candidates.push_back(ahead_->cluster);
+        std::sort(candidates.begin(), candidates.end());
+        TileRanges ranges;
+        for (const std::uint32_t cluster : candidates) ranges.add(tiles_of_cluster(context_.index, cluster));
+        blocks_->bound_ranges(ranges.get());
     }
 
     Decision decide(Candidate& candidate) {
@@ -207,26 +161,32 @@ private:
     }
 
     void visit(std::uint32_t cluster) {
-        const Index& index = context_.index;
         ++context_.stats().clusters_visited;
-        if (!planned_) visited_.push_back(cluster);
-        for (std::uint32_t chunk = index.first_chunk(cluster); chunk < index.end_chunk(cluster); ++chunk) {
-            if (params_.documents == DocumentMethod::blocks) {
-                blocks_.visit(chunk);
-            } else {
-                visit_by_maxscore(chunk);
-            }
+        if (blocks_) {
+            visit_by_blocks(cluster);
+        } else {
+            visit_by_maxscore(cluster);
         }
         if (context_.stats().clusters_visited % 64 == 0) context_.check_stop();
     }
 
-    void visit_by_maxscore(std::uint32_t chunk) {
-        for (const auto& term : context_.terms()) {
-            if (!term.has(chunk)) continue;
-            maxscore_.add(term.run(chunk), term.weight,
-                          static_cast<Acc>(term.weight) * term.cluster_max[term.pair(chunk)]);
-        }
-        maxscore_.run(context_.index.chunk_position(chunk), context_.index.chunk_num_docs(chunk));
+    void visit_by_blocks(std::uint32_t cluster) {
+        const TileRange tiles = tiles_of_cluster(context_.index, cluster);
+        const std::uint32_t first = context_.index.first_position(cluster) / kBlockDocs;
+        const std::uint32_t end = context_.index.end_position(cluster) / kBlockDocs;
+        blocks_->require(tiles.first, tiles.end);
+        auto found = blocks_->collect(tiles.first, tiles.end, scorer_->least());
+        const auto outside = [&](std::uint32_t block) { return block < first || block >= end; };
+        scorer_->score({found.begin(), std::remove_if(found.begin(), found.end(), outside)});
+        scorer_->watch_skipped(first, end);
+    }
+
+    void visit_by_maxscore(std::uint32_t cluster) {
+        maxscore_.run(context_.index.first_position(cluster), context_.index.end_position(cluster),
+                      [&](const TermView<Code>& term) -> Acc {
+                          if (!term.has(cluster)) return 0;
+                          return static_cast<Acc>(term.weight) * term.cluster_max[term.pair(cluster)];
+                      });
     }
 
     void record(const Candidate& candidate, Decision decision) {
@@ -252,12 +212,12 @@ private:
     ClusterBounds<Code, Acc> bounds_;
     ClusterQueue<Code, Acc> queue_;
     Limit<Code, Acc> limit_;
-    BlockVisitor<Code, Acc> blocks_;
+    // Documents are scored by blocks where there are these, else by MaxScore.
+    std::optional<BlockBounds<Code, Acc>> blocks_;
+    std::optional<BlockScorer<Code, Acc>> scorer_;
     MaxScoreRange<Code, Acc> maxscore_;
     std::optional<Candidate> ahead_;
     bool planned_ = false;
-    bool swept_ = false;
-    std::vector<std::uint32_t> visited_;  ///< before the plan was made
 };
 
 }  // namespace segmax

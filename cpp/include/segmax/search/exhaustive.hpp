@@ -5,43 +5,39 @@
 
 namespace segmax {
 
-/// Offers the documents of a chunk in the window that starts at position `base`.
-template <class Code, class Acc>
-void offer_chunk(Context<Code, Acc>& context, Position base, std::uint32_t chunk) {
-    const Position first = context.index.chunk_position(chunk);
-    const Acc* accumulators = context.scratch.accumulators.data() + (first - base);
-    std::uint32_t* found = context.scratch.found.data();
-    const Acc least = Gate<Acc>::of(context.top(), 1.0, context.seed).least;
-    const std::size_t hits =
-        context.kernel.collect_at_least(accumulators, context.index.chunk_num_docs(chunk), least, found);
-    for (std::size_t i = 0; i < hits; ++i) context.offer(accumulators[found[i]], first + found[i]);
-}
-
-/// Adds up all postings window by window and calls `visit(window base, first chunk, end chunk)` for each.
-template <class Code, class Acc, class VisitWindow>
-void sweep(Context<Code, Acc>& context, VisitWindow visit) {
-    const Index& index = context.index;
-    Acc* accumulators = context.scratch.accumulators.data();
-    const auto windows = index.window_first_chunk();
-    for (std::size_t w = 0; w + 1 < windows.size(); ++w) {
-        const Position base = index.chunk_position(windows[w]);
-        for (const TermView<Code>& term : context.terms()) {
-            const Run<Code> run = term.in_chunks(windows[w], windows[w + 1], index.num_chunks());
-            context.kernel.scatter_add(run.ids, run.codes, run.size, 0, term.weight, accumulators);
-            context.stats().postings_read += run.size;
-        }
-        visit(base, windows[w], windows[w + 1]);
-        std::fill_n(accumulators, kWindowDocs, Acc{0});
-        context.check_stop();
-    }
-}
-
 template <class Code, class Acc>
 void search_exhaustive(Context<Code, Acc>& context) {
+    using Place = typename Kernels<Code, Acc>::EntryPlace;
     const Index& index = context.index;
-    sweep(context, [&](Position base, std::uint32_t first, std::uint32_t end) {
-        for (std::uint32_t chunk = first; chunk < end; ++chunk) offer_chunk(context, base, chunk);
-    });
+    Acc* accumulators = context.scratch.accumulators.data();
+    std::uint32_t* found = context.scratch.found.data();
+    std::vector<Place> places(context.terms().size());
+    for (std::uint64_t next = 0; next < index.num_positions(); next += kWindowDocs) {
+        const auto base = static_cast<Position>(next);
+        const std::uint32_t size = std::min(kWindowDocs, index.num_positions() - base);
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            const TermView<Code>& term = context.terms()[i];
+            if (term.head) {
+                context.kernel.add_runs(term.run_bytes, term.num_run_bytes, term.run_start, base / kSpanDocs,
+                                        (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, accumulators);
+            } else {
+                places[i] = context.kernel.add_entries(term.entries, places[i], base / kBlockDocs,
+                                                       (base + size) / kBlockDocs, term.weight, accumulators);
+            }
+        }
+        // In pieces, so that what one piece finds raises the threshold for the next.
+        for (std::uint32_t first = 0; first < size; first += kTileDocs) {
+            const Acc least = Gate<Acc>::of(context.top(), 1.0, context.seed).least;
+            const std::size_t hits =
+                context.kernel.collect_at_least(accumulators + first, std::min(kTileDocs, size - first), least, found);
+            for (std::size_t h = 0; h < hits; ++h) {
+                context.offer(accumulators[first + found[h]], base + first + found[h]);
+            }
+        }
+        std::fill_n(accumulators, kWindowDocs + kBlockDocs, Acc{0});
+        context.check_stop();
+    }
+    for (const auto& term : context.terms()) context.stats().postings_read += term.num_postings;
     context.stats().docs_scored = index.num_docs();
     context.stats().blocks_scored = index.num_blocks();
     context.stats().clusters_visited = index.num_clusters();

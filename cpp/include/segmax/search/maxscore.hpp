@@ -1,4 +1,4 @@
-// MaxScore (Turtle and Flood 1995), document at a time, over a window of the whole collection or one chunk.
+// MaxScore (Turtle and Flood 1995), document at a time, over the whole collection or one cluster.
 #pragma once
 
 #include "segmax/search/context.hpp"
@@ -7,31 +7,46 @@ namespace segmax {
 
 template <class Code, class Acc>
 struct MaxScoreCursor {
-    Run<Code> run;
-    std::uint32_t at = 0;
-    std::uint32_t next = 0;  ///< offset of the next document from the start of the range
+    std::uint32_t at = 0;  ///< into the documents of the piece
+    std::uint32_t end = 0;
+    std::uint32_t next = 0;  ///< offset of the next document from the start of the piece
     std::uint32_t weight = 0;
     Acc bound = 0;  ///< weight times the term's largest code in the range
 
     static constexpr std::uint32_t kEnd = 0xFFFFFFFFU;
 
-    void settle(std::uint16_t base) { next = at < run.size ? static_cast<std::uint16_t>(run.ids[at] - base) : kEnd; }
+    void settle(const std::vector<std::uint16_t>& offsets) { next = at < end ? offsets[at] : kEnd; }
 };
 
-/// Scores the documents of [first, first + size) that can still enter. `factor` is 1 for θ itself, or the
-/// over-estimation η of the document level. Cursors are consumed.
+/// Scores the documents of a range of positions that can still enter. `factor` is 1 for θ itself, or the
+/// over-estimation η of the document level. Lists are unpacked piece by piece.
 template <class Code, class Acc>
 class MaxScoreRange {
 public:
     MaxScoreRange(Context<Code, Acc>& context, double factor) : context_(context), factor_(factor) {}
 
-    void add(const Run<Code>& run, std::uint32_t weight, Acc bound) {
-        if (run.size > 0) cursors_.push_back({run, 0, 0, weight, bound});
+    /// `bound_of(term)` is the most that a term can add in the range; terms with 0 are left out.
+    template <class BoundOf>
+    void run(Position first, Position end, BoundOf bound_of) {
+        for (std::uint64_t piece = first; piece < end; piece += kPieceDocs) {
+            const auto stop = static_cast<Position>(std::min<std::uint64_t>(end, piece + kPieceDocs));
+            run_piece(static_cast<Position>(piece), stop, bound_of);
+        }
     }
 
-    void run(Position first, std::uint32_t size) {
-        base_ = static_cast<std::uint16_t>(first);
-        for (auto& cursor : cursors_) cursor.settle(base_);
+private:
+    static constexpr std::uint32_t kPieceDocs = 65536;
+
+    template <class BoundOf>
+    void run_piece(Position first, Position end, BoundOf bound_of) {
+        cursors_.clear();
+        offsets_.clear();
+        codes_.clear();
+        for (const auto& term : context_.terms()) {
+            const Acc bound = bound_of(term);
+            if (bound > 0) unpack(term, first, end, bound);
+        }
+        for (auto& cursor : cursors_) cursor.settle(offsets_);
         std::sort(cursors_.begin(), cursors_.end(), [](const auto& a, const auto& b) { return a.bound < b.bound; });
         prefix_.resize(cursors_.size());
         Acc sum = 0;
@@ -39,12 +54,20 @@ public:
         essential_ = 0;
         num_read_ = 0;
         update_gate();
-        for (std::uint32_t doc = next_essential(); doc < size; doc = upcoming_) score(first + doc, doc);
+        for (std::uint32_t doc = next_essential(); doc < end - first; doc = upcoming_) score(first + doc, doc);
         context_.stats().postings_read += num_read_;
-        cursors_.clear();
     }
 
-private:
+    void unpack(const TermView<Code>& term, Position first, Position end, Acc bound) {
+        const auto begin = static_cast<std::uint32_t>(offsets_.size());
+        term.each_posting(first, end, [&](Position position, Code code) {
+            offsets_.push_back(static_cast<std::uint16_t>(position - first));
+            codes_.push_back(code);
+        });
+        const auto size = static_cast<std::uint32_t>(offsets_.size());
+        if (size > begin) cursors_.push_back({begin, size, 0, term.weight, bound});
+    }
+
     void update_gate() {
         gate_ = Gate<Acc>::of(context_.top(), factor_, context_.seed);
         // Lists whose bounds together stay below the gate cannot lift a document into the results by themselves.
@@ -64,8 +87,8 @@ private:
         for (std::size_t i = essential_; i < cursors_.size(); ++i) {
             auto& cursor = cursors_[i];
             if (cursor.next == doc) {
-                sum += static_cast<Acc>(cursor.weight) * cursor.run.codes[cursor.at++];
-                cursor.settle(base_);
+                sum += static_cast<Acc>(cursor.weight) * codes_[cursor.at++];
+                cursor.settle(offsets_);
                 ++num_read_;
             }
             upcoming = std::min(upcoming, cursor.next);
@@ -76,7 +99,7 @@ private:
             auto& cursor = cursors_[i];
             skip_to(cursor, doc);
             if (cursor.next == doc) {
-                sum += static_cast<Acc>(cursor.weight) * cursor.run.codes[cursor.at];
+                sum += static_cast<Acc>(cursor.weight) * codes_[cursor.at];
                 ++num_read_;
             }
         }
@@ -104,14 +127,14 @@ private:
     /// Gallops, then halves: completions jump far in long lists and a step or two in short ones.
     void skip_to(MaxScoreCursor<Code, Acc>& cursor, std::uint32_t doc) const {
         if (cursor.next >= doc) return;
-        const auto below = [&](std::uint32_t i) { return static_cast<std::uint16_t>(cursor.run.ids[i] - base_) < doc; };
+        const auto below = [&](std::uint32_t i) { return offsets_[i] < doc; };
         std::uint32_t low = cursor.at + 1;
         std::uint32_t step = 1;
-        while (low + step <= cursor.run.size && below(low + step - 1)) {
+        while (low + step <= cursor.end && below(low + step - 1)) {
             low += step;
             step *= 2;
         }
-        std::uint32_t high = std::min(low + step - 1, cursor.run.size);
+        std::uint32_t high = std::min(low + step - 1, cursor.end);
         while (low < high) {
             const std::uint32_t middle = low + (high - low) / 2;
             if (below(middle)) {
@@ -121,13 +144,14 @@ private:
             }
         }
         cursor.at = low;
-        cursor.settle(base_);
+        cursor.settle(offsets_);
     }
 
     Context<Code, Acc>& context_;
     double factor_;
-    std::uint16_t base_ = 0;
     std::vector<MaxScoreCursor<Code, Acc>> cursors_;
+    std::vector<std::uint16_t> offsets_;  // of one cursor after the other
+    std::vector<Code> codes_;
     std::vector<Acc> prefix_;
     std::size_t essential_ = 0;
     std::uint32_t upcoming_ = 0;
@@ -135,19 +159,16 @@ private:
     Gate<Acc> gate_;
 };
 
-/// MaxScore without clusters: the whole collection, window by window, with the terms' global maxima.
+/// MaxScore without clusters: the whole collection with the terms' global maxima.
 template <class Code, class Acc>
 void search_maxscore(Context<Code, Acc>& context) {
     const Index& index = context.index;
     MaxScoreRange<Code, Acc> range(context, 1.0);
-    const auto windows = index.window_first_chunk();
-    for (std::size_t w = 0; w + 1 < windows.size(); ++w) {
-        for (const TermView<Code>& term : context.terms()) {
-            range.add(term.in_chunks(windows[w], windows[w + 1], index.num_chunks()), term.weight,
-                      static_cast<Acc>(term.weight) * term.largest);
-        }
-        const Position first = index.chunk_position(windows[w]);
-        range.run(first, index.chunk_position(windows[w + 1]) - first);
+    constexpr std::uint64_t kWindow = 1 << 20;  // between two looks whether to stop
+    for (std::uint64_t first = 0; first < index.num_positions(); first += kWindow) {
+        const auto end = static_cast<Position>(std::min<std::uint64_t>(index.num_positions(), first + kWindow));
+        range.run(static_cast<Position>(first), end,
+                  [](const TermView<Code>& term) { return static_cast<Acc>(term.most()); });
         context.check_stop();
     }
     context.stats().clusters_visited = index.num_clusters();

@@ -9,7 +9,7 @@
 
 namespace segmax {
 
-enum class Method { exhaustive, maxscore, anytime, asc };
+enum class Method { exhaustive, maxscore, anytime, asc, best_first };
 /// In which order clusters are visited: by MaxSBound (the paper's) or by BoundSum.
 enum class ClusterOrder { max_bound, bound_sum };
 /// How the documents of a visited cluster are scored: by blocks with block maxima, or by the paper's MaxScore.
@@ -25,6 +25,7 @@ struct SearchParams {
     double budget_ms = 0;  ///< 0: none
     double risk = 1.0;
     std::uint32_t max_clusters = 0;  ///< 0: no limit
+    std::uint32_t max_blocks = 0;    ///< best first: look at no more blocks than this; 0: no limit
     std::uint32_t max_terms = 0;     ///< only the heaviest terms of a query; 0: all
     /// What the dropped terms might add counts in every bound, and documents that pass get it: nothing is lost.
     bool bound_dropped = false;
@@ -33,12 +34,16 @@ struct SearchParams {
     bool lazy = true;  ///< false: all bounds before the first visit; the slow twin of the lazy queue
     bool seed = true;  ///< start from a lower bound of the final threshold (DESIGN: theta seeds)
     bool trace = false;
+    /// Best first: collections of up to so many tiles are bounded whole, without asking which clusters matter.
+    std::uint32_t all_tiles = 2048;
     bool sweep = true;           ///< let a rank-safe search finish exhaustively where that is faster
     Position watch = kNoRow;     ///< a position whose fate is told in the result
     Clock clock;                 ///< empty: the steady clock
     std::function<bool()> stop;  ///< polled between clusters and windows; true abandons the search
 
     bool is_limited() const { return budget_ms > 0 || max_clusters > 0; }
+    /// Whether the answer is exhaustive search's, so that it does not matter how it is found.
+    bool is_exact() const { return mu == 1.0 && eta == 1.0 && !is_limited() && max_blocks == 0; }
 };
 
 struct SearchStats {

@@ -4,21 +4,15 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <vector>
 
 #include "segmax/index/index.hpp"
+#include "segmax/kernels/kernels.hpp"
 #include "segmax/search/query.hpp"
 
 namespace segmax {
-
-/// Consecutive postings of one term.
-template <class Code>
-struct Run {
-    const std::uint16_t* ids = nullptr;
-    const Code* codes = nullptr;
-    std::uint32_t size = 0;
-};
 
 /// Asks for a range of memory that will be read soon: in order, it costs a fraction of what scattered misses do.
 inline void prefetch_range(const void* data, std::size_t bytes) {
@@ -31,6 +25,12 @@ inline void prefetch_range(const void* data, std::size_t bytes) {
     }
 }
 
+/// The bytes of a run.
+struct Run {
+    const std::uint8_t* bytes = nullptr;
+    std::uint32_t size = 0;
+};
+
 template <class Code>
 struct TermView {
     std::uint32_t term = 0;
@@ -38,55 +38,126 @@ struct TermView {
     std::uint32_t num_pairs = 0;
     std::uint32_t num_postings = 0;
     std::uint64_t first_pair = 0;
-    std::span<const std::uint32_t> chunks;     ///< of its pairs, ascending; empty if wide
-    const std::uint64_t* bits = nullptr;       ///< narrow: chunks that have a pair
-    const std::uint32_t* rank = nullptr;       ///< narrow: pairs before each word of `bits`
-    const std::uint32_t* run_start = nullptr;  ///< by pair, relative to `ids`
-    const std::uint16_t* ids = nullptr;
-    const Code* codes = nullptr;
-    const Code* cluster_max = nullptr;  ///< by pair
-    const Code* segment_max = nullptr;  ///< by pair, num_segments each
-    const Code* block_max = nullptr;    ///< by block; nullptr for a term that is not head
+    std::span<const std::uint32_t> clusters;  ///< of its pairs, ascending; empty if wide
+    const std::uint64_t* bits = nullptr;      ///< narrow: clusters that have a pair
+    const std::uint32_t* rank = nullptr;      ///< narrow: pairs before each word of `bits`
+    const Code* cluster_max = nullptr;        ///< by pair
+    const Code* segment_max = nullptr;        ///< by pair, num_segments each
     bool wide = false;
+    bool head = false;
     Code largest = 0;
+    const Code* levels = nullptr;  ///< of its rows; nullptr for a term that is too rare to have any
+    const std::uint8_t* span_max = nullptr;
+    // head
+    const std::uint8_t* block_max = nullptr;
+    const std::uint32_t* run_start = nullptr;
+    const std::uint8_t* run_bytes = nullptr;
+    std::uint64_t num_run_bytes = 0;
+    // tail
+    EntryList<Code> entries;
 
-    /// Whether the term occurs in the cluster that a chunk belongs to.
-    bool has(std::uint32_t chunk) const {
-        return wide ? cluster_max[chunk] != 0 : ((bits[chunk / 64] >> (chunk % 64)) & 1) != 0;
+    /// The most that the term can add to a score.
+    std::uint64_t most() const { return std::uint64_t{weight} * largest; }
+
+    /// Whether the term occurs in a cluster.
+    bool has(std::uint32_t cluster) const {
+        return wide ? cluster_max[cluster] != 0 : ((bits[cluster / 64] >> (cluster % 64)) & 1) != 0;
     }
 
-    /// The pair of a chunk that has() is true for.
-    std::uint32_t pair(std::uint32_t chunk) const { return std::min(pairs_before(chunk), num_pairs - 1); }
-
-    Run<Code> run_of_pair(std::uint32_t pair) const { return between(pair, pair + 1); }
-    Run<Code> run(std::uint32_t chunk) const { return run_of_pair(pair(chunk)); }
-
-    /// The code of the document at a position of a chunk that has() is true for; 0 where it lacks the term.
-    std::uint32_t code_at(Position position, std::uint32_t chunk) const {
-        const Run<Code> postings = run(chunk);
-        const auto id = static_cast<std::uint16_t>(position);
-        // A chunk lies inside one window, so its ids ascend.
-        const auto* found = std::lower_bound(postings.ids, postings.ids + postings.size, id);
-        return found != postings.ids + postings.size && *found == id ? postings.codes[found - postings.ids] : 0U;
+    /// The pair of a cluster that has() is true for.
+    std::uint32_t pair(std::uint32_t cluster) const {
+        if (wide) return cluster;
+        const std::uint64_t before = bits[cluster / 64] & ((std::uint64_t{1} << (cluster % 64)) - 1);
+        return std::min(rank[cluster / 64] + static_cast<std::uint32_t>(std::popcount(before)), num_pairs - 1);
     }
 
-    /// The postings of all chunks in [first, end).
-    Run<Code> in_chunks(std::uint32_t first, std::uint32_t end, std::uint32_t num_chunks) const {
-        return between(first == 0 ? 0 : pairs_before(first), end == num_chunks ? num_pairs : pairs_before(end));
+    /// A head term's run in a span.
+    Run run(std::uint32_t span) const {
+        const std::uint64_t start = std::min<std::uint64_t>(run_start[span], num_run_bytes);
+        const std::uint64_t end = std::min<std::uint64_t>(run_start[span + 1], num_run_bytes);
+        return {run_bytes + start, static_cast<std::uint32_t>(end > start ? end - start : 0)};
+    }
+
+    /// A head term's level in a block.
+    std::uint32_t level(std::uint32_t block) const { return level_in(block_max, block); }
+    /// The level in a span of a term that has a row.
+    std::uint32_t span_level(std::uint32_t span) const { return level_in(span_max, span); }
+
+    /// The first entry of a tail term at a block or behind it.
+    std::uint32_t first_entry(std::uint32_t block) const {
+        const auto* end = entries.blocks + entries.num_entries;
+        return static_cast<std::uint32_t>(std::lower_bound(entries.blocks, end, block) - entries.blocks);
+    }
+
+    /// Calls visit(position, code) for the term's documents in [first, end), ascending; both are multiples of
+    /// kBlockDocs.
+    template <class Visit>
+    void each_posting(Position first, Position end, Visit visit) const {
+        if (head) {
+            for (std::uint32_t span = first / kSpanDocs; span * kSpanDocs < end; ++span) {
+                each_in_run(span, first, end, visit);
+            }
+        } else {
+            each_in_entries(first / kBlockDocs, end / kBlockDocs, visit);
+        }
+    }
+
+    /// The code of the document at a position; 0 where it lacks the term.
+    std::uint32_t code_at(Position position) const {
+        std::uint32_t found = 0;
+        const Position block = position / kBlockDocs * kBlockDocs;
+        each_posting(block, block + kBlockDocs, [&](Position at, Code code) { found = at == position ? code : found; });
+        return found;
     }
 
 private:
-    /// Pairs in chunks before this one.
-    std::uint32_t pairs_before(std::uint32_t chunk) const {
-        if (wide) return chunk;
-        const std::uint64_t before = bits[chunk / 64] & ((std::uint64_t{1} << (chunk % 64)) - 1);
-        return rank[chunk / 64] + static_cast<std::uint32_t>(std::popcount(before));
+    static std::uint32_t level_in(const std::uint8_t* row, std::uint32_t place) {
+        const std::uint32_t inside = place % kSpanBlocks;
+        const std::uint8_t byte = row[std::size_t{place / kSpanBlocks} * kSpanBytes + inside % kSpanBytes];
+        return (byte >> (inside / kSpanBytes * 4)) & 15U;
     }
 
-    Run<Code> between(std::uint32_t first, std::uint32_t end) const {
-        const std::uint32_t stop = end < num_pairs ? std::min(run_start[end], num_postings) : num_postings;
-        const std::uint32_t start = first < num_pairs ? std::min(run_start[first], stop) : stop;
-        return {ids + start, codes + start, stop - start};
+    static Code code_in(const std::uint8_t* codes, std::size_t i) {
+        Code code;
+        std::memcpy(&code, codes + i * sizeof(Code), sizeof(Code));
+        return code;
+    }
+
+    template <class Visit>
+    void each_in_run(std::uint32_t span, Position first, Position end, Visit visit) const {
+        const Run part = run(span);
+        const Position base = span * kSpanDocs;
+        const auto offer = [&](Position place, Code code) {
+            if (base + place >= first && base + place < end) visit(base + place, code);
+        };
+        if (part.size <= kMaxListed * (1 + sizeof(Code))) {
+            const std::size_t size = part.size / (1 + sizeof(Code));
+            for (std::size_t i = 0; i < size; ++i) offer(part.bytes[i], code_in(part.bytes + size, i));
+            return;
+        }
+        const std::size_t size = (part.size - kSpanBlocks) / sizeof(Code);
+        std::size_t rank_in_run = 0;
+        for (std::uint32_t place = 0; place < kSpanDocs && rank_in_run < size; ++place) {
+            if ((part.bytes[place / kBlockDocs] >> (place % kBlockDocs) & 1) == 0) continue;
+            offer(place, code_in(part.bytes + kSpanBlocks, rank_in_run++));
+        }
+    }
+
+    template <class Visit>
+    void each_in_entries(std::uint32_t first_block, std::uint32_t end_block, Visit visit) const {
+        std::uint32_t entry = first_entry(first_block);
+        if (entry == entries.num_entries) return;
+        std::uint64_t code = entries.group_start[entry / kGroupEntries];
+        for (std::uint32_t e = entry / kGroupEntries * kGroupEntries; e < entry; ++e) {
+            code += static_cast<std::uint64_t>(std::popcount(entries.masks[e]));
+        }
+        for (; entry < entries.num_entries && entries.blocks[entry] < end_block; ++entry) {
+            for (std::uint32_t mask = entries.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
+                if (code >= entries.num_codes || entries.blocks[entry] < first_block) continue;
+                const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
+                visit(entries.blocks[entry] * kBlockDocs + place, entries.codes[code]);
+            }
+        }
     }
 };
 
@@ -95,13 +166,26 @@ template <class Code>
 class QueryView {
 public:
     void open(const Index& index, const PreparedQuery& query) {
-        const std::size_t words = (index.num_chunks() + 63) / 64;
+        const std::size_t words = (index.num_clusters() + 63) / 64;
         bits_.resize(words * query.terms.size());
         rank_.resize(words * query.terms.size());
         terms_.resize(query.terms.size());
         for (std::size_t i = 0; i < terms_.size(); ++i) {
             open_term(index, query.terms[i], terms_[i]);
-            if (!terms_[i].wide) index_chunks(index, terms_[i], words * i, words);
+            terms_[i].bits = bits_.data() + words * i;
+            terms_[i].rank = rank_.data() + words * i;
+        }
+        num_clusters_ = index.num_clusters();
+        indexed_ = false;
+    }
+
+    /// Makes has() and pair() of narrow terms work; searches that never ask for one cluster do without.
+    void index_clusters() {
+        if (indexed_) return;
+        indexed_ = true;
+        const std::size_t words = (num_clusters_ + 63) / 64;
+        for (std::size_t i = 0; i < terms_.size(); ++i) {
+            if (!terms_[i].wide) index_clusters_of(terms_[i], words * i, words);
         }
     }
 
@@ -111,43 +195,59 @@ private:
     static void open_term(const Index& index, const QueryTerm& query, TermView<Code>& view) {
         const IndexArrays& a = index.arrays();
         const std::uint32_t t = query.term;
+        const Index::Offsets& at = index.offsets(t);
+        view = TermView<Code>();
         view.term = t;
         view.weight = query.weight;
         view.num_pairs = static_cast<std::uint32_t>(index.num_pairs(t));
         view.num_postings = static_cast<std::uint32_t>(index.num_postings(t));
         view.first_pair = a.term_first_pair[t];
-        view.run_start = a.run_start.data() + view.first_pair;
-        view.ids = a.posting_id.data() + a.term_first_posting[t];
-        view.codes = index.codes<Code>(a.posting_code) + a.term_first_posting[t];
         view.cluster_max = index.codes<Code>(a.cluster_max) + view.first_pair;
         view.segment_max = index.codes<Code>(a.segment_max) + view.first_pair * index.num_segments();
-        view.block_max = index.is_head(t) ? index.codes<Code>(a.block_max) + index.block_max_offset(t) : nullptr;
         view.wide = index.is_wide(t);
-        view.largest = index.codes<Code>(a.term_seed_code)[std::size_t{t} * kNumSeedRanks];
-        view.chunks = view.wide ? std::span<const std::uint32_t>{}
-                                : a.narrow_chunk.subspan(index.narrow_offset(t), view.num_pairs);
+        view.head = index.is_head(t);
+        view.largest = static_cast<Code>(index.largest_code(t));
+        if (!view.wide) view.clusters = a.narrow_cluster.subspan(at.narrow, view.num_pairs);
+        if (index.has_row(t)) {
+            view.levels = index.codes<Code>(a.level) + at.row * kNumLevels;
+            view.span_max = a.span_max.data() + at.row * level_row_bytes(index.num_spans());
+        }
+        if (view.head) {
+            view.block_max = a.block_max.data() + at.head * index.num_spans() * kSpanBytes;
+            view.run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
+            view.run_bytes = a.run_bytes.data() + a.term_first_byte[t];
+            view.num_run_bytes = a.term_first_byte[t + 1] - a.term_first_byte[t];
+        } else {
+            const std::uint64_t first = a.term_first_entry[t];
+            view.entries = {a.entry_block.data() + first,
+                            index.codes<Code>(a.entry_max) + first,
+                            a.entry_mask.data() + first,
+                            a.group_start.data() + at.group,
+                            index.codes<Code>(a.entry_code) + at.code,
+                            static_cast<std::uint32_t>(index.num_entries(t)),
+                            view.num_postings};
+        }
     }
 
-    /// A narrow term's list of chunks as bitmap and rank: a lookup is two loads from the L1 cache.
-    void index_chunks(const Index& index, TermView<Code>& view, std::size_t at, std::size_t words) {
+    /// A narrow term's list of clusters as bitmap and rank: a lookup is two loads from the L1 cache.
+    void index_clusters_of(const TermView<Code>& view, std::size_t at, std::size_t words) {
         std::uint64_t* bits = bits_.data() + at;
-        std::uint32_t* rank = rank_.data() + at;
         std::fill_n(bits, words, 0);
-        for (const std::uint32_t chunk : view.chunks) {
-            if (chunk < index.num_chunks()) bits[chunk / 64] |= std::uint64_t{1} << (chunk % 64);
+        for (const std::uint32_t cluster : view.clusters) {
+            if (cluster < num_clusters_) bits[cluster / 64] |= std::uint64_t{1} << (cluster % 64);
         }
         std::uint32_t before = 0;
         for (std::size_t w = 0; w < words; ++w) {
-            rank[w] = before;
+            rank_[at + w] = before;
             before += static_cast<std::uint32_t>(std::popcount(bits[w]));
         }
-        view.bits = bits;
-        view.rank = rank;
     }
 
     std::vector<TermView<Code>> terms_;
     std::vector<std::uint64_t> bits_;
     std::vector<std::uint32_t> rank_;
+    std::uint32_t num_clusters_ = 0;
+    bool indexed_ = false;
 };
 
 }  // namespace segmax

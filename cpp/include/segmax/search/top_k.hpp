@@ -11,21 +11,24 @@
 
 namespace segmax {
 
-/// A bounded heap over (score, row). Keys pack both into one integer that sorts like the ranking.
+/// Keys pack score and row into one integer that sorts like the ranking. `exact`: a bounded heap, θ always that of the
+/// results so far. Otherwise results are collected and cut to the best k now and then: a push costs next to nothing,
+/// and θ lags behind.
 template <class Acc>
 class TopK {
 public:
     using Key = std::conditional_t<std::is_same_v<Acc, std::uint32_t>, std::uint64_t, unsigned __int128>;
 
-    void reset(std::size_t k) {
+    void reset(std::size_t k, bool exact = true) {
         k_ = k;
+        exact_ = exact;
         heap_.clear();
         threshold_ = 0;
         threshold_row_ = kNoRow;
     }
 
-    bool full() const { return heap_.size() == k_; }
-    std::size_t size() const { return heap_.size(); }
+    bool full() const { return heap_.size() >= k_; }
+    std::size_t size() const { return std::min(heap_.size(), k_); }
     std::size_t capacity() const { return k_; }
     /// θ: the k-th score, 0 until there are k results.
     Acc threshold() const { return threshold_; }
@@ -40,6 +43,11 @@ public:
     /// Adds a document that admits() let through.
     void push(Acc score, Row row) {
         const Key key = make_key(score, row);
+        if (!exact_) {
+            heap_.push_back(key);
+            if (heap_.size() == k_ || heap_.size() == 2 * k_) cut();
+            return;
+        }
         if (!full()) {
             heap_.push_back(key);
             std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
@@ -52,9 +60,15 @@ public:
         }
     }
 
+    /// Brings θ up to date where it may have fallen behind by much.
+    void settle() {
+        if (!exact_ && heap_.size() > k_ + k_ / 8) cut();
+    }
+
     /// Writes the results best first; returns how many.
     template <class Visit>
     std::size_t drain(Visit visit) {
+        if (heap_.size() > k_) cut();
         std::sort(heap_.begin(), heap_.end(), std::greater<>());
         for (std::size_t i = 0; i < heap_.size(); ++i) visit(i, score_of(heap_[i]), row_of(heap_[i]));
         return heap_.size();
@@ -64,6 +78,15 @@ private:
     static Key make_key(Acc score, Row row) { return (Key{score} << 32) | (kNoRow - row); }
     static Acc score_of(Key key) { return static_cast<Acc>(key >> 32); }
     static Row row_of(Key key) { return kNoRow - static_cast<Row>(key & kNoRow); }
+
+    /// Keeps the best k, the k-th at the end.
+    void cut() {
+        const auto last = heap_.begin() + static_cast<std::ptrdiff_t>(k_) - 1;
+        std::nth_element(heap_.begin(), last, heap_.end(), std::greater<>());
+        heap_.resize(k_);
+        threshold_ = score_of(heap_.back());
+        threshold_row_ = row_of(heap_.back());
+    }
 
     /// One sift-down instead of a pop and a push.
     void replace_lowest(Key key) {
@@ -81,6 +104,7 @@ private:
     }
 
     std::size_t k_ = 0;
+    bool exact_ = true;
     std::vector<Key> heap_;
     Acc threshold_ = 0;
     Row threshold_row_ = kNoRow;

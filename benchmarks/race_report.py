@@ -1,0 +1,423 @@
+"""What the records of a race say: choices made on one half of the queries, tables, goals and plots. Runs nothing."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Record = dict[str, Any]
+Clock = Literal["call", "core"]
+
+FLOORS = (0.99, 0.97)
+SEISMIC = ("seismic", "seismic-guide")
+BMP = ("bmp-32", "bmp-8")
+SCALE = Path(__file__).parent / "results" / "scale.jsonl"
+BEGIN, END = "<!-- begin -->", "<!-- end -->"
+
+
+# --- halves, recall, choice ------------------------------------------------------------------------------------------
+
+
+def sample_of_even(num_queries: int, count: int) -> list[int]:
+    """Return so many even numbers of queries, evenly spaced; all even ones if there are not more."""
+    even = range(0, num_queries, 2)
+    if len(even) <= count:
+        return list(even)
+    return [even[place] for place in np.linspace(0, len(even) - 1, count).round().astype(int)]
+
+
+def mean_recall(missed: NDArray[Any], wanted: NDArray[Any] | int) -> float:
+    """Return the mean share of wanted results that were found; a query that wants none has them all."""
+    return float(np.mean(1.0 - missed / np.maximum(wanted, 1))) if len(missed) else 1.0
+
+
+def candidates(points: Sequence[tuple[float, float]], targets: Iterable[float]) -> set[int]:
+    """Return for each recall to be reached the number of the fastest of these (latency, recall) that does."""
+    enough = [[i for i, (_, recall) in enumerate(points) if recall >= target] for target in targets]
+    return {min(numbers, key=lambda i: points[i]) for numbers in enough if numbers}
+
+
+class Figures(NamedTuple):
+    """A setting on some queries, in milliseconds."""
+
+    mean: float
+    median: float
+    p99: float
+    recall: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One setting of one engine at one k, on all queries."""
+
+    engine: str
+    setting: str
+    k: int
+    documents: int
+    exact: bool
+    swept: float
+    latency_ms: NDArray[np.float64]
+    core_ms: NDArray[np.float64]  # empty if the engine has no clock of its own
+    missed: NDArray[np.int64]
+    wanted: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, record: Record) -> Run:
+        """Read a record of type "search"."""
+        missed = np.array(record["missed"])
+        return cls(
+            **{field: record[field] for field in ("engine", "setting", "k", "documents", "exact", "swept")},
+            latency_ms=np.array(record["latency_us"]) / 1000,
+            core_ms=np.array(record["core_us"]) / 1000,
+            missed=missed,
+            wanted=np.broadcast_to(np.array(record["wanted"]), missed.shape),
+        )
+
+    def on(self, first: int, clock: Clock = "call") -> Figures:
+        """Return the figures on every second query from `first`: 0 for those we choose on, 1 for those we report."""
+        ms = (self.latency_ms if clock == "call" else self.core_ms)[first::2]
+        if not len(ms):
+            return Figures(np.nan, np.nan, np.nan, 1.0)
+        recall = mean_recall(self.missed[first::2], self.wanted[first::2])
+        return Figures(float(ms.mean()), float(np.median(ms)), float(np.percentile(ms, 99)), recall)
+
+    def chosen_on(self, clock: Clock = "call") -> Figures:
+        """Return the figures on the even-numbered queries: for choices."""
+        return self.on(0, clock)
+
+    def reported(self, clock: Clock = "call") -> Figures:
+        """Return the figures on the odd-numbered queries: for tables, plots and goals."""
+        return self.on(1, clock)
+
+    @property
+    def name(self) -> str:
+        """Engine and setting."""
+        return f"{self.engine}, {self.setting}" if self.setting else self.engine
+
+
+def choose(runs: Iterable[Run], least_recall: float) -> Run | None:
+    """Return the fastest run with at least this recall, both on the even-numbered queries."""
+    enough = [run for run in runs if run.chosen_on().recall >= least_recall]
+    return min(enough, key=lambda run: run.chosen_on().mean, default=None)
+
+
+def choose_rival(runs: Sequence[Run], least_recall: float) -> Run | None:
+    """Return what `choose` does, or the run with the most recall where none has enough."""
+    return choose(runs, least_recall) or max(runs, key=lambda run: run.chosen_on().recall, default=None)
+
+
+# --- goals -----------------------------------------------------------------------------------------------------------
+
+
+class Goal(NamedTuple):
+    """One line of the table; `reached` is None where it could not be measured."""
+
+    text: str
+    measured: str
+    reached: bool | None
+
+
+def speed_goals(text: str, times: float, ours: Run | None, theirs: Run | None, clock: Clock = "call") -> list[Goal]:
+    """Return whether our mean latency is so many times smaller, and our p99 not larger, on the reported queries."""
+    goals = [f"{text}: ≥ {times:g} ×", f"{text}: p99 not worse"]
+    if ours is None or theirs is None:
+        return [Goal(goal, f"no record of {'ours' if ours is None else 'theirs'}", None) for goal in goals]
+    mine, other = ours.reported(clock), theirs.reported(clock)
+    notes = f"{_described(ours, mine)} against {_described(theirs, other)}"
+    mean = f"{mine.mean:.3f} against {other.mean:.3f} ms: {other.mean / mine.mean:.2f} × ({notes}"
+    if clock == "call" and len(ours.core_ms):
+        mean += f"; ours in the core: {ours.reported('core').mean:.3f} ms"
+    return [
+        Goal(goals[0], f"{mean})", other.mean >= times * mine.mean),
+        Goal(goals[1], f"{mine.p99:.3f} against {other.p99:.3f} ms", mine.p99 <= other.p99),
+    ]
+
+
+def _described(run: Run, figures: Figures) -> str:
+    swept = f", {run.swept:.0%} swept" if run.swept else ""
+    return f"{run.name}, recall {figures.recall:.4f}{swept}"
+
+
+def exponent(sizes: Sequence[float], latencies: Sequence[float]) -> float:
+    """Return the slope of latency over size, both as logarithms."""
+    return float(np.polyfit(np.log(sizes), np.log(latencies), 1)[0])
+
+
+class Results:
+    """All records of one race."""
+
+    def __init__(self, records: Iterable[Record]) -> None:
+        by_type: dict[str, list[Record]] = {}
+        for record in records:
+            by_type.setdefault(record["type"], []).append(record)
+        self.setup = by_type["race"][0]
+        documents = self.setup["documents"]
+        builds = by_type.get("build", [])
+        self.builds = {record["engine"]: record for record in builds if record["documents"] == documents}
+        self.opened = {r["engine"]: r for r in by_type.get("open", []) if r["documents"] == documents}
+        self.failed = by_type.get("failed", [])
+        self.screened = by_type.get("screened", [])
+        self._all = [Run.of(record) for record in by_type.get("search", [])]
+        self.runs = [run for run in self._all if run.documents == documents]
+
+    @classmethod
+    def load(cls, path: Path) -> Results:
+        """Read JSON lines."""
+        return cls(map(json.loads, path.read_text().splitlines()))
+
+    def of(self, k: int, engines: Iterable[str], setting: str | None = None) -> list[Run]:
+        """Return the runs of some engines at one k, of one setting if given."""
+        return [run for run in self.runs if run.k == k and run.engine in engines and setting in (None, run.setting)]
+
+    def one(self, k: int, engine: str, setting: str) -> Run | None:
+        """Return the run of one setting, if it is there."""
+        return next(iter(self.of(k, [engine], setting)), None)
+
+    def growth(self) -> list[Run]:
+        """Return exact runs of segmax at k = 10, smallest collection first."""
+        exact = [run for run in self._all if (run.engine, run.setting, run.k) == ("segmax", "exact", 10)]
+        return sorted(exact, key=lambda run: run.documents)
+
+    # --- what was to be reached ---
+
+    def goals(self) -> list[Goal]:
+        """Return all goals."""
+        return [*self._goals_of_speed(), *self._goals_of_size(), *self._goals_of_growth()]
+
+    def _goals_of_speed(self) -> Iterable[Goal]:
+        exact = {k: self.one(k, "segmax", "exact") for k in (10, 100, 1000)}
+        for k, times in ((10, 4.0), (100, 2.5), (1000, 1.5)):
+            plain = self.one(k, "scatter-add", "")
+            yield from speed_goals(f"k={k}, exact, scatter-add", times, exact[k], plain, "core")
+        for k, times in ((10, 4.0), (100, 6.0), (1000, 6.0)):
+            rival = choose_rival(self.of(k, SEISMIC), 0.99)
+            yield from speed_goals(f"k={k}, exact, Seismic with recall ≥ .99", times, exact[k], rival)
+        bmp = choose(self.of(10, BMP, "alpha=1, beta=1"), 0.0)
+        yield from speed_goals("k=10, exact, BMP at alpha=1", 6.0, exact[10], bmp)
+        yield from speed_goals("k=10, exact, PISA MaxScore", 15.0, exact[10], self.one(10, "pisa", "maxscore"))
+        for floor in FLOORS:
+            text = f"k=10, recall ≥ {floor:g}, Seismic with that recall"
+            yield from speed_goals(
+                text, 5.0, choose(self.of(10, ["segmax"]), floor), choose_rival(self.of(10, SEISMIC), floor)
+            )
+
+    def _goals_of_size(self) -> Iterable[Goal]:
+        for text, names in (("Seismic", SEISMIC), ("BMP", BMP)):
+            yield self._build_goal(
+                f"index smaller than that of {text}", names, lambda b: b["size_bytes"] / 1e6, "MB", 1.0
+            )
+        yield self._build_goal("build, Seismic: ≥ 5 ×", SEISMIC, build_seconds, "s", 5.0)
+
+    def _build_goal(
+        self, text: str, names: Iterable[str], cost: Callable[[Record], float], unit: str, times: float
+    ) -> Goal:
+        ours, theirs = self.builds.get("segmax"), [self.builds[name] for name in names if name in self.builds]
+        if ours is None or not theirs:
+            return Goal(text, "not built", None)
+        mine, least = cost(ours), min(theirs, key=cost)
+        other = cost(least)
+        measured = f"{mine:,.1f} against {other:,.1f} {unit} ({least['engine']}): {other / mine:.1f} ×"
+        return Goal(text, measured, other > mine if times == 1.0 else other >= times * mine)
+
+    def _goals_of_growth(self) -> Iterable[Goal]:
+        text = "k=10, exact, growth of latency with documents: exponent ≤ 0.5"
+        runs = self.growth()
+        sizes = [run.documents for run in runs]
+        yield growth_goal(f"{text}, first passages of the set", sizes, [run.reported("core").mean for run in runs])
+        latest = (
+            {r["docs"]: r["asc_ms"] for r in map(json.loads, SCALE.read_text().splitlines())} if SCALE.exists() else {}
+        )
+        sizes = sorted(latest)
+        yield growth_goal(f"{text}, generated (`benchmarks.scale`)", sizes, [latest[size] for size in sizes])
+
+
+def growth_goal(text: str, sizes: Sequence[int], latencies: Sequence[float]) -> Goal:
+    """Return whether latency grows at most like the square root of the size."""
+    if len(sizes) < 2:
+        return Goal(text, "no record", None)
+    slope = exponent(sizes, latencies)
+    points = ", ".join(f"{ms:.3f} ms at {size:,}" for size, ms in zip(sizes, latencies, strict=True))
+    return Goal(text, f"{slope:.2f} ({points})", slope <= 0.5)
+
+
+def build_seconds(build: Record) -> float:
+    """Return the wall time from vectors in memory to an index on disk."""
+    return float(build["convert_seconds"] + build["build_seconds"])
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def setup_text(results: Results) -> str:
+    """Say what ran where."""
+    s = results.setup
+    versions = {
+        f"{b['name']} {b['version']}" for b in results.builds.values() if b["name"] not in ("segmax", "scatter-add")
+    }
+    rivals = ", ".join(sorted(versions)) or "none"
+    return (
+        f"{s['date']}: {s['documents']:,} documents, {s['postings']:,} postings, {s['queries']:,} queries; the "
+        f"fastest of {s['passes']} passes per query; {s['cpu']}, {s['cores']} cores of which one searches, "
+        f"{s['simd']}; Python {s['python']}; segmax {s['segmax']}; rivals: {rivals}. "
+        "Figures are of the odd-numbered queries."
+    )
+
+
+def goals_table(goals: Iterable[Goal]) -> str:
+    """Return the goals, what was measured, and whether they were reached."""
+    words = {True: "yes", False: "**no**", None: "not measured"}
+    return table(["goal", "measured", "reached"], ([g.text, g.measured, words[g.reached]] for g in goals))
+
+
+def builds_table(results: Results) -> str:
+    """Return what the indexes cost; engines that failed are among them."""
+    postings = results.setup["postings"]
+    head = ["engine", "version", "build settings", "convert s", "build s", "CPU s", "peak GB, building"]
+    head += ["index MB", "bytes/posting", "open s", "peak GB, searching"]
+    rows = []
+    for engine, b in results.builds.items():
+        settings = ", ".join(f"{name}={value:g}" for name, value in b["settings"].items()) or "default"
+        row = [engine, b["version"], settings, f"{b['convert_seconds']:.1f}", f"{b['build_seconds']:.1f}"]
+        row += [f"{b['cpu_seconds']:.0f}", f"{b['peak_bytes'] / 1e9:.2f}", f"{b['size_bytes'] / 1e6:,.0f}"]
+        row += [f"{b['size_bytes'] / postings:.2f}"]
+        opened = results.opened.get(engine)
+        row += [f"{opened['open_seconds']:.1f}", f"{opened['peak_bytes'] / 1e9:.2f}"] if opened else ["", ""]
+        rows.append(row)
+    for f in results.failed:
+        rows.append([f["engine"], f"failed to {f['stage']}: {f['reason']}", *[""] * (len(head) - 2)])
+    return table(head, rows)
+
+
+RUN_HEAD = ["engine", "setting", "recall", "mean ms", "median", "p99", "mean ms in the core", "swept"]
+
+
+def run_row(run: Run) -> list[str]:
+    """Return one line about a run."""
+    figures = run.reported()
+    core = f"{run.reported('core').mean:.3f}" if len(run.core_ms) else ""
+    times = [f"{value:.3f}" for value in (figures.mean, figures.median, figures.p99)]
+    swept = f"{run.swept:.0%}" if run.engine == "segmax" and run.setting.startswith("exact") else ""
+    return [run.engine, run.setting, f"{figures.recall:.4f}", *times, core, swept]
+
+
+def chosen_runs(results: Results, k: int) -> list[tuple[str, Run]]:
+    """Return the rows of the table for one k: what is exact, and every engine's choice for each recall."""
+    rows: list[tuple[str, Run]] = []
+    for engine in results.builds:
+        runs = results.of(k, [engine])
+        reasons: dict[str, list[str]] = {run.setting: ["exact"] for run in runs if run.exact}
+        if "alpha=1, beta=1" in [run.setting for run in runs]:
+            reasons["alpha=1, beta=1"] = ["alpha=1"]
+        for floor in FLOORS if not all(run.exact for run in runs) else ():
+            if best := choose(runs, floor):
+                reasons.setdefault(best.setting, []).append(f"≥ {floor:g}")
+        rows += [(", ".join(reasons[run.setting]), run) for run in runs if run.setting in reasons]
+    return rows
+
+
+def latency_tables(results: Results, k: int) -> str:
+    """Return the rows that matter, then all that were measured."""
+    chosen = table(["chosen for", *RUN_HEAD], ([why, *run_row(run)] for why, run in chosen_runs(results, k)))
+    every = table(RUN_HEAD, map(run_row, results.of(k, results.builds)))
+    return f"{chosen}\n\n<details><summary>All settings that ran on all queries</summary>\n\n{every}\n\n</details>"
+
+
+def markdown(results: Results) -> str:
+    """Return everything between the markers of docs/benchmarks.md."""
+    parts = [setup_text(results), "### Goals", goals_table(results.goals()), "### Indexes", builds_table(results)]
+    for k in results.setup["ks"]:
+        image = f"![latency against recall, k = {k}](images/race-k{k}.png)"
+        parts += [f"### k = {k}", latency_tables(results, k), image]
+    return "\n\n".join(parts)
+
+
+def between_markers(page: str, text: str) -> str:
+    """Return the page with what is between its markers replaced; a page without them is the text alone."""
+    if BEGIN not in page:
+        page = f"{BEGIN}\n{END}\n"
+    pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
+    return pattern.sub(lambda _: f"{BEGIN}\n{text}\n{END}", page, count=1)
+
+
+# --- plots -----------------------------------------------------------------------------------------------------------
+
+TICKS = (0.8, 0.9, 0.95, 0.97, 0.99, 0.995, 0.999, 1.0)
+STYLES = {
+    "scatter-add": ("black", "X"),
+    "segmax": ("tab:red", "o"),
+    "seismic": ("tab:blue", "s"),
+    "seismic-guide": ("tab:cyan", "D"),
+    "bmp-32": ("tab:green", "^"),
+    "bmp-8": ("tab:olive", "v"),
+    "pisa": ("tab:purple", "P"),
+}
+
+
+def spread(recall: float) -> float:
+    """Return where a recall is drawn: .9, .99 and .999 equally far apart, 1 at the end."""
+    return float(-np.log10(1 - recall + 3e-4))
+
+
+def apart(places: Sequence[float], gap: float) -> list[float]:
+    """Return ascending places moved up so far that neighbours keep a distance."""
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] + gap) if moved else place)
+    return moved
+
+
+def plot(results: Results, k: int, path: Path) -> None:
+    """Draw mean latency against recall: exact settings as named stars, those of the sample alone small and pale."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 6), layout="constrained")
+    axes = figure.subplots()
+    axes.set_yscale("log")
+    left = [r for r in results.screened if r["k"] == k and not r["kept"] and r["recall"] >= TICKS[0]]
+    runs = [run for run in results.of(k, STYLES) if run.exact or run.reported().recall >= TICKS[0]]
+    for engine, (color, marker) in STYLES.items():
+        pale = [(spread(r["recall"]), r["mean_ms"]) for r in left if r["engine"] == engine]
+        axes.plot(*np.reshape(pale, (-1, 2)).T, marker, color=color, markersize=4, alpha=0.25)
+        here = [(spread(run.reported().recall), run.reported().mean, run.exact) for run in runs if run.engine == engine]
+        curve = sorted((x, y) for x, y, exact in here if not exact)
+        axes.plot(*np.reshape(curve, (-1, 2)).T, marker=marker, color=color, markersize=6, linewidth=1, label=engine)
+        stars = [(x, y) for x, y, exact in here if exact]
+        axes.plot(*np.reshape(stars, (-1, 2)).T, "*", color=color, markersize=13, markeredgecolor="black")
+    exact = sorted((run for run in runs if run.exact), key=lambda run: run.reported().mean)
+    low, high = np.log10(axes.get_ylim())
+    names = apart([float(np.log10(run.reported().mean)) for run in exact], 0.035 * (high - low))
+    for run, height in zip(exact, names, strict=True):
+        place = (spread(run.reported().recall), run.reported().mean)
+        axes.annotate(run.name, place, (place[0] - 0.06, 10**height), ha="right", va="center", fontsize=7)
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
+    axes.set_xticks([spread(tick) for tick in TICKS], [f"{tick:g}" for tick in TICKS])
+    axes.set(xlabel="recall", ylabel="mean ms per query", title=f"k = {k}, one core (stars: exact; pale: sample only)")
+    axes.grid(alpha=0.3, which="both")
+    axes.legend(loc="upper left")
+    figure.savefig(path, dpi=110)
+
+
+def write(lines: Path, docs: Path) -> None:
+    """Read JSON lines; print the tables, and write them and the plots to the folder of documents."""
+    results = Results.load(lines)
+    (docs / "images").mkdir(parents=True, exist_ok=True)
+    for k in results.setup["ks"]:
+        plot(results, k, docs / "images" / f"race-k{k}.png")
+    text = markdown(results)
+    page = docs / "benchmarks.md"
+    page.write_text(between_markers(page.read_text() if page.exists() else "", text))
+    print(text)

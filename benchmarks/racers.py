@@ -1,0 +1,290 @@
+"""The engines of the race: how each builds its index, how it is asked one query, and the range of its parameters.
+
+To add a setting, add a line to a grid below; to add an engine, a `Racer`. `benchmarks.race` runs them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+import segmax
+from benchmarks.rivals import Build, Clock, build_bmp, build_pisa, build_seismic, peak_bytes
+from benchmarks.yardstick import ScatterAdd
+from segmax.params import SearchParams
+from segmax.storage import load_index
+
+Rows = NDArray[np.integer[Any]]
+
+
+class Setting(NamedTuple):
+    """Parameters of a search. `always`: measured on all queries even if another setting is better."""
+
+    label: str
+    values: Mapping[str, Any]
+    exact: bool = False
+    always: bool = False
+
+
+class Answer(NamedTuple):
+    """What an engine tells about one query; the race has its own clock around the call."""
+
+    rows: Rows
+    core_ns: int | None = None  # by the engine's own clock, if it has one
+    swept: bool = False
+
+
+class Searcher(Protocol):
+    """An open index, with the queries in the form that the engine takes."""
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return what answers the query of a given number; only this is on the clock."""
+        ...
+
+    def answer(self, raw: Any) -> Answer:
+        """Read what that returned."""
+        ...
+
+
+class Racer(NamedTuple):
+    """An engine with an index of its own."""
+
+    package: str
+    grid: tuple[Setting, ...]
+    build: Callable[[sp.csr_matrix, Path], Build]
+    open: Callable[[Path, sp.csr_matrix], Searcher]
+    settings: Mapping[str, Any] = {}  # of the build
+    timed_inside: bool = False  # by its own clock alone
+
+
+# --- segmax ----------------------------------------------------------------------------------------------------------
+
+
+def _segmax(label: str, params: SearchParams, *, exact: bool = False) -> Setting:
+    return Setting(label, {"params": params}, exact, always=exact)
+
+
+_ETA_MASS = [
+    (eta, mass)
+    for eta in (1.0, 0.97, 0.95, 0.93, 0.91, 0.89, 0.86)
+    for mass in (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.92)
+    if (eta, mass) != (1.0, 1.0)
+]
+SEGMAX_GRID = (
+    _segmax("exact", segmax.ASC(), exact=True),
+    _segmax("exact, never swept", segmax.ASC(sweep=False), exact=True),
+    _segmax("exhaustive", segmax.Exhaustive(), exact=True),
+    *(_segmax(f"eta={eta:g}, query_mass={q:g}", segmax.BestFirst(eta=eta, query_mass=q)) for eta, q in _ETA_MASS),
+    *(_segmax(f"max_blocks={count}", segmax.BestFirst(max_blocks=count)) for count in (60, 90, 140, 300, 1500, 3000)),
+    *(_segmax(f"mu={mu:g}", segmax.ASC(mu=mu)) for mu in (0.9, 0.7, 0.5)),
+    *(_segmax(f"max_clusters={count}", segmax.ASC(max_clusters=count)) for count in (16, 64)),
+)
+
+
+def build_segmax(docs: sp.csr_matrix, folder: Path) -> Build:
+    """Build with default settings at FOLDER/index."""
+    clock = Clock()
+    with segmax.build(docs, path=folder / "index", overwrite=True) as index:
+        return Build("segmax", segmax.__version__, 0.0, clock.lap(), clock.cpu(), index.num_bytes, peak_bytes())
+
+
+class SegmaxSearcher:
+    """`Index.search` with a pair of arrays; the index is read into memory, as Seismic and BMP do."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        self._index = segmax.open(folder / "index", preload=True)
+        self._queries = [(row.indices.astype(np.int64), row.data.astype(np.float64)) for row in queries]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], segmax.Hits]:
+        """Return the search of one query."""
+        search, queries, params = self._index.search, self._queries, setting.values["params"]
+        return lambda number: search(queries[number], k, params)
+
+    def answer(self, raw: segmax.Hits) -> Answer:
+        """Read the rows and the core's clock."""
+        return Answer(raw.rows, raw.stats.elapsed_ns, raw.stats.swept)
+
+
+# --- the plain scatter-add -------------------------------------------------------------------------------------------
+
+
+def build_plain(docs: sp.csr_matrix, folder: Path) -> Build:
+    """Keep the vectors: the lists are made in memory when they are opened, and their size is told."""
+    clock = Clock()
+    ScatterAdd(docs)
+    seconds = clock.lap()
+    sp.save_npz(folder / "docs.npz", docs, compressed=False)
+    size = docs.nnz * (4 + 1) + (docs.shape[1] + 1) * 8
+    return Build("scatter-add", segmax.__version__, 0.0, seconds, clock.cpu(), size, peak_bytes())
+
+
+class PlainSearcher:
+    """The yardstick, by its own clock: the call from Python would cost it more than it should."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        self._plain = ScatterAdd(sp.csr_matrix(sp.load_npz(folder / "docs.npz")))
+        self._queries: list[sp.csr_matrix] = list(queries)
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        return lambda number: self._plain.search(self._queries[number], k)
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows and the clock."""
+        rows, elapsed = raw
+        return Answer(rows[0][rows[0] >= 0], int(elapsed[0]))
+
+
+# --- Seismic ---------------------------------------------------------------------------------------------------------
+
+#: The settings of Seismic's guide.
+SEISMIC_GUIDE: dict[str, Any] = {
+    "n_postings": 3000,
+    "centroid_fraction": 0.2,
+    "summary_energy": 0.5,
+    "max_fraction": 6.0,
+}
+SEISMIC_GRID = tuple(
+    Setting(f"query_cut={cut}, heap_factor={factor}", {"query_cut": cut, "heap_factor": factor})
+    for cut, factor in itertools.product((3, 5, 8, 10, 15, 20, 50), (0.6, 0.7, 0.8, 0.9, 1.0))
+)
+
+
+class SeismicSearcher:
+    """`SeismicIndex.search`; terms are strings, because that is what it takes."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        from seismic import SeismicIndex, get_seismic_string
+
+        self._index = SeismicIndex.load(str(folder / "seismic.index.seismic"))
+        text = get_seismic_string()
+        self._queries = [(row.indices.astype(str).astype(text), row.data.astype(np.float32)) for row in queries]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        search, queries = self._index.search, self._queries
+        cut, factor = setting.values["query_cut"], setting.values["heap_factor"]
+        return lambda number: search("0", *queries[number], k, cut, factor)
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows."""
+        return Answer(np.array([int(hit[2]) for hit in raw], dtype=np.int64))
+
+
+# --- BMP -------------------------------------------------------------------------------------------------------------
+
+BMP_GRID = tuple(
+    Setting(f"alpha={alpha:g}, beta={beta:g}", {"alpha": alpha, "beta": beta}, always=alpha == beta == 1)
+    for alpha, beta in itertools.product((1.0, 0.9, 0.85, 0.8, 0.7, 0.6), (1.0, 0.8))
+)
+
+
+def build_bmp_ordered(docs: sp.csr_matrix, folder: Path, block_size: int) -> Build:
+    """Build from documents in the order of the segmax index that lies beside."""
+    positions = load_index(folder.parent / "segmax" / "index", preload=True, verify=False)[1]["position_row"]
+    order = positions[positions != np.iinfo(np.uint32).max]
+    return build_bmp(docs, folder, block_size, order)
+
+
+class BmpSearcher:
+    """`Searcher.search` with a dictionary; BMP rounds query weights to at most 32 levels."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        from bmp import Searcher
+
+        self._searcher = Searcher(str(folder / "index.bmp"))
+        self._queries = [
+            dict(zip(map(str, row.indices.tolist()), map(int, row.data.tolist()), strict=True)) for row in queries
+        ]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        search, queries = self._searcher.search, self._queries
+        alpha, beta = setting.values["alpha"], setting.values["beta"]
+        return lambda number: search(queries[number], k=k, alpha=alpha, beta=beta)
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows."""
+        return Answer(np.array(raw[0], dtype=np.int64))
+
+
+# --- PISA ------------------------------------------------------------------------------------------------------------
+
+PISA_GRID = tuple(
+    Setting(algorithm, {"query_algorithm": algorithm}, exact=True, always=True)
+    for algorithm in ("maxscore", "block_max_maxscore")
+)
+
+
+class PisaSearcher:
+    """What `PisaRetrieve.transform` calls for a frame of queries, for one query and without the frame."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        from pyterrier_pisa import PisaIndex, _pisathon
+
+        self._retrieve = _pisathon.retrieve
+        index = PisaIndex(str(folder / "index"), stemmer="none", stops="none", threads=1)
+        self._context = index.quantized(threads=1, toks_scale=1.0)._ctxt
+        self._queries = [
+            [(0, dict(zip(map(str, row.indices.tolist()), map(float, row.data.tolist()), strict=True)))]
+            for row in queries
+        ]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        names = np.empty(k, dtype=object)
+        call = partial(
+            self._retrieve,
+            self._context,
+            setting.values["query_algorithm"],
+            k=k,
+            threads=1,
+            query_weighted=1,
+            pretokenised=True,
+            result_qidxs=np.empty(k, dtype=np.int32),
+            result_docnos=names,
+            result_ranks=np.empty(k, dtype=np.int32),
+            result_scores=np.empty(k, dtype=np.float32),
+        )
+        return lambda number: names[: call(self._queries[number])]
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows."""
+        return Answer(raw.astype(np.int64))
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+
+def _bmp(block_size: int) -> Racer:
+    build = partial(build_bmp_ordered, block_size=block_size)
+    return Racer("bmp", BMP_GRID, build, BmpSearcher, {"bsize": block_size, "compress_range": False})
+
+
+#: In the order of the race: BMP takes its order of documents from segmax.
+RACERS: dict[str, Racer] = {
+    "scatter-add": Racer(
+        "segmax", (Setting("", {}, exact=True, always=True),), build_plain, PlainSearcher, timed_inside=True
+    ),
+    "segmax": Racer("segmax", SEGMAX_GRID, build_segmax, SegmaxSearcher),
+    "seismic": Racer("pyseismic-lsr", SEISMIC_GRID, build_seismic, SeismicSearcher),
+    "seismic-guide": Racer(
+        "pyseismic-lsr", SEISMIC_GRID, partial(build_seismic, **SEISMIC_GUIDE), SeismicSearcher, SEISMIC_GUIDE
+    ),
+    "bmp-32": _bmp(32),
+    "bmp-8": _bmp(8),
+    "pisa": Racer("pyterrier-pisa", PISA_GRID, build_pisa, PisaSearcher),
+}
+
+
+def installed(racer: Racer) -> str:
+    """Return the version of an engine; ModuleNotFoundError if it is not there."""
+    return segmax.__version__ if racer.package == "segmax" else version(racer.package)

@@ -1,0 +1,83 @@
+"""Exact results by float scores of the raw vectors, and recall against them that is fair to ties."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+#: Scores that differ by less than this share are equal: floats are summed in different orders.
+TOLERANCE = 1e-9
+
+
+def best_rows(scores: NDArray[np.float64], ks: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
+    """Return the rows that count as right, best first, and how many of them do for each k.
+
+    A row is right if its score is at least the k-th best and above 0, so of equal scores any will do.
+    """
+    largest = min(max(ks), len(scores))
+    rows = np.flatnonzero(scores >= _least(np.partition(scores, -largest)[-largest]))
+    rows = rows[np.argsort(-scores[rows], kind="stable")]
+    ordered = scores[rows]
+    return rows, [int(np.count_nonzero(ordered >= _least(ordered[k - 1]))) if k < len(rows) else len(rows) for k in ks]
+
+
+def _least(score: float) -> float:
+    return max(score * (1 - TOLERANCE), float(np.nextafter(0.0, 1.0)))
+
+
+class Truth:
+    """The right rows of all queries for several k."""
+
+    def __init__(self, num_docs: int, ks: Sequence[int], rows: list[NDArray[Any]], ends: NDArray[Any]) -> None:
+        self.num_docs = num_docs
+        self.ks = tuple(ks)
+        self._rows = rows
+        self._ends = ends  # (queries, ks): the first so many of a query's rows are right
+
+    @classmethod
+    def of(cls, docs: sp.csr_matrix, queries: sp.csr_matrix, ks: Sequence[int]) -> Self:
+        """Score every document for every query."""
+        columns = sp.csc_matrix(docs)
+        found = []
+        for query in queries:
+            lists = columns[:, query.indices].astype(np.float64)
+            found.append(best_rows(np.asarray(lists @ query.data.astype(np.float64)), ks))
+        rows = [right.astype(np.int32) for right, _ in found]
+        return cls(docs.shape[0], ks, rows, np.array([ends for _, ends in found]).reshape(-1, len(ks)))
+
+    def wanted(self, k: int) -> NDArray[np.int64]:
+        """Return how many results each query should have: k, or fewer where fewer documents have a score."""
+        ends: NDArray[np.int64] = self._ends[:, self.ks.index(k)]
+        return np.minimum(ends, k)
+
+    def missed(self, k: int, numbers: Sequence[int], found: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
+        """Return for the queries of these numbers how many of the wanted results were not found."""
+        column, wanted = self.ks.index(k), self.wanted(k)
+        right = np.zeros(self.num_docs, dtype=bool)
+        result = np.zeros(len(numbers), dtype=np.int64)
+        for i, (number, rows) in enumerate(zip(numbers, found, strict=True)):
+            best = self._rows[number][: self._ends[number, column]]
+            right[best] = True
+            hits = int(np.count_nonzero(right[np.unique(rows)]))
+            right[best] = False
+            result[i] = wanted[number] - min(hits, wanted[number])
+        return result
+
+    def save(self, path: Path) -> None:
+        """Write to an .npz file."""
+        starts = np.cumsum([0] + [len(rows) for rows in self._rows])
+        np.savez(
+            path, num_docs=self.num_docs, ks=self.ks, starts=starts, rows=np.concatenate(self._rows), ends=self._ends
+        )
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote."""
+        with np.load(path) as file:
+            rows = np.split(file["rows"], file["starts"][1:-1])
+            return cls(int(file["num_docs"]), [int(k) for k in file["ks"]], rows, file["ends"])

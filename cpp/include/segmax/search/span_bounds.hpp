@@ -1,0 +1,85 @@
+// Bounds of spans: a coarser level that tells, in a large collection, which tiles are worth bounding block by block.
+//
+// All terms but the rarest have a row of levels over all spans; the rarest add the maxima of their entries.
+#pragma once
+
+#include <numeric>
+
+#include "segmax/search/block_bounds.hpp"
+
+namespace segmax {
+
+template <class Code, class Acc>
+class SpanBounds {
+public:
+    SpanBounds(Context<Code, Acc>& context, const BlockBounds<Code, Acc>& blocks) : context_(context) {
+        auto& s = context.scratch;
+        num_tiles_ = level_row_bytes(context.index.num_spans()) * 2 / kTileBlocks;
+        s.span_bounds.assign(num_tiles_ * kTileBlocks + 1, blocks.floor());
+        s.span_tile_max.resize(num_tiles_);
+        s.spans.resize(s.span_bounds.size());
+        for (const auto& term : context.terms()) {
+            if (blocks.is_dropped(term)) continue;
+            if (term.span_max != nullptr) {
+                rows_.push_back(blocks.row_of(term, term.span_max));
+                rows_.back().run_start = s.spans.data();  // nothing to look up after this
+            } else {
+                add_entries(term, blocks);
+            }
+        }
+        std::vector<std::uint32_t> tiles(num_tiles_);
+        std::iota(tiles.begin(), tiles.end(), 0U);
+        context.kernel.add_levels(rows_.data(), rows_.size(), tiles.data(), num_tiles_, s.span_bounds.data(),
+                                  s.span_tile_max.data());
+    }
+
+    /// The spans with at least this bound, ascending.
+    std::span<std::uint32_t> collect(std::uint64_t least) {
+        auto& s = context_.scratch;
+        if (least > std::numeric_limits<std::uint16_t>::max()) return {};
+        std::size_t found = context_.kernel.collect_blocks(s.span_bounds.data(), s.span_tile_max.data(), 0, num_tiles_,
+                                                           static_cast<std::uint16_t>(least), s.spans.data());
+        while (found > 0 && s.spans[found - 1] >= context_.index.num_spans()) --found;
+        return {s.spans.data(), found};
+    }
+
+    /// About the best `count` of them, not below `least`, ascending.
+    std::span<std::uint32_t> best(std::size_t count, std::uint64_t least) {
+        const auto& s = context_.scratch;
+        std::uint64_t limit = *std::max_element(s.span_tile_max.begin(), s.span_tile_max.end());
+        auto found = collect(std::max(limit, least));
+        while (found.size() < count && limit > least) {
+            limit = std::max(limit * 9 / 10, least);
+            found = collect(limit);
+        }
+        if (found.size() <= count) return found;
+        std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
+                         [&](std::uint32_t a, std::uint32_t b) {
+                             return s.span_bounds[a] != s.span_bounds[b] ? s.span_bounds[a] > s.span_bounds[b] : a < b;
+                         });
+        found = found.first(count);
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+
+private:
+    void add_entries(const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
+        const auto& entries = term.entries;
+        for (std::uint32_t i = 0; i < entries.num_entries;) {
+            const std::uint32_t span = entries.blocks[i] / kSpanBlocks;
+            Code most = 0;
+            for (; i < entries.num_entries && entries.blocks[i] / kSpanBlocks == span; ++i) {
+                most = std::max(most, entries.maxima[i]);
+            }
+            const std::size_t place = std::min<std::size_t>(span, num_tiles_ * kTileBlocks);
+            std::uint16_t& bound = context_.scratch.span_bounds[place];
+            bound = static_cast<std::uint16_t>(bound + blocks.steps(std::uint64_t{term.weight} * most));
+        }
+    }
+
+    Context<Code, Acc>& context_;
+    std::size_t num_tiles_ = 0;
+    std::vector<LevelRow> rows_;
+};
+
+}  // namespace segmax

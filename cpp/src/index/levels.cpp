@@ -1,0 +1,116 @@
+#include "segmax/index/levels.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace segmax {
+
+namespace {
+
+constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max() / 2;
+
+/// The values to choose from, ascending, with how many maxima each stands for.
+struct Steps {
+    std::vector<std::uint64_t> value{0}, count{0};
+};
+
+/// Chooses `levels` of the steps so that rounding up costs least, by dynamic programming over the largest step that is
+/// covered. The best previous level never falls as the step rises, so each row is solved by halving.
+class LevelChoice {
+public:
+    explicit LevelChoice(const Steps& steps) : value_(steps.value), count_(value_.size()), sum_(value_.size()) {
+        for (std::size_t i = 1; i < value_.size(); ++i) {
+            count_[i] = count_[i - 1] + steps.count[i];
+            sum_[i] = sum_[i - 1] + steps.count[i] * value_[i];
+        }
+    }
+
+    std::vector<std::uint64_t> choose(std::size_t levels) {
+        const std::size_t size = value_.size();
+        best_.assign(size, kNever);
+        best_[0] = 0;
+        std::vector<std::vector<std::size_t>> from;
+        for (std::size_t level = 1; level < levels; ++level) {
+            next_.assign(size, kNever);
+            from_.assign(size, 0);
+            solve(1, size, 0, size);
+            best_ = next_;
+            from.push_back(from_);
+        }
+        std::vector<std::uint64_t> chosen;
+        std::size_t at = size - 1;
+        for (std::size_t level = from.size(); level-- > 0 && at > 0;) {
+            chosen.push_back(value_[at]);
+            at = from[level][at];
+        }
+        std::reverse(chosen.begin(), chosen.end());
+        return chosen;
+    }
+
+private:
+    /// What rounding the steps (low, high] up to step `high` costs.
+    std::uint64_t cost(std::size_t low, std::size_t high) const {
+        return (count_[high] - count_[low]) * value_[high] - (sum_[high] - sum_[low]);
+    }
+
+    /// Fills next_[begin, end), knowing that the best previous level is in [low, high).
+    void solve(std::size_t begin, std::size_t end, std::size_t low, std::size_t high) {
+        if (begin >= end) return;
+        const std::size_t middle = begin + (end - begin) / 2;
+        std::size_t best = low;
+        for (std::size_t previous = low; previous < std::min(middle, high); ++previous) {
+            const std::uint64_t total = best_[previous] >= kNever ? kNever : best_[previous] + cost(previous, middle);
+            if (total < next_[middle]) {
+                next_[middle] = total;
+                best = previous;
+            }
+        }
+        from_[middle] = best;
+        solve(begin, middle, low, best + 1);
+        solve(middle + 1, end, best, high);
+    }
+
+    const std::vector<std::uint64_t>& value_;
+    std::vector<std::uint64_t> count_, sum_;
+    std::vector<std::uint64_t> best_, next_;
+    std::vector<std::size_t> from_;
+};
+
+}  // namespace
+
+template <class Code>
+std::array<Code, kNumLevels> choose_levels(std::span<const Code> maxima) {
+    constexpr std::uint32_t kMostSteps = 255;
+    const std::uint32_t largest = maxima.empty() ? 0 : *std::max_element(maxima.begin(), maxima.end());
+    const std::uint32_t width = (largest + kMostSteps - 1) / kMostSteps;
+    std::array<std::uint64_t, kMostSteps + 1> count{};
+    std::array<std::uint64_t, kMostSteps + 1> top{};
+    for (const Code maximum : maxima) {
+        if (maximum == 0) continue;
+        const std::size_t step = (maximum + width - 1) / width;
+        ++count[step];
+        top[step] = std::max<std::uint64_t>(top[step], maximum);
+    }
+    Steps steps;
+    for (std::size_t step = 1; step <= kMostSteps; ++step) {
+        if (count[step] == 0) continue;
+        steps.value.push_back(top[step]);
+        steps.count.push_back(count[step]);
+    }
+    std::vector<std::uint64_t> chosen = steps.value;
+    if (steps.value.size() > kNumLevels) {
+        chosen = LevelChoice(steps).choose(kNumLevels);
+        chosen.insert(chosen.begin(), 0);
+    }
+    std::array<Code, kNumLevels> levels;
+    for (std::size_t i = 0; i < kNumLevels; ++i) {
+        levels[i] = static_cast<Code>(i < chosen.size() ? chosen[i] : largest);
+    }
+    return levels;
+}
+
+template std::array<std::uint8_t, kNumLevels> choose_levels(std::span<const std::uint8_t>);
+template std::array<std::uint16_t, kNumLevels> choose_levels(std::span<const std::uint16_t>);
+
+}  // namespace segmax
