@@ -16,7 +16,14 @@ queries = docs[rng.integers(0, 20_000, 200)]
 
 index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=100))
 exact = index.search_batch(queries, k=10, params=segmax.Exhaustive())
-for params in (segmax.Exhaustive(), segmax.MaxScore(), segmax.Anytime(), segmax.ASC(), segmax.ASC(mu=0.5)):
+for params in (
+    segmax.Exhaustive(),
+    segmax.MaxScore(),
+    segmax.Anytime(),
+    segmax.ASC(),
+    segmax.ASC(mu=0.5),
+    segmax.BestFirst(eta=0.9),
+):
     found = index.search_batch(queries, k=10, params=params)
     recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact.rows, found.rows, strict=True)])
     print(f"{params.method:10} recall {recall:.3f}, {found.stats.docs_scored.mean():8.1f} documents scored")

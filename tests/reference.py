@@ -28,6 +28,10 @@ SAFE_METHODS: dict[str, SearchParams] = {
         for kind in (segmax.Anytime, segmax.ASC)
         for documents in ("blocks", "maxscore")
     },
+    "best first": segmax.BestFirst(sweep=False),
+    "best first, no seed": segmax.BestFirst(seed=False, sweep=False),
+    "best first, may sweep": segmax.BestFirst(),
+    "best first, bounded": segmax.BestFirst(max_terms=2, dropped="bounded", sweep=False),
     "asc by bound_sum": segmax.ASC(order="bound_sum", max_clusters=_NO_LIMIT),
     "asc by bound_sum, eager": segmax.ASC(order="bound_sum", lazy=False, max_clusters=_NO_LIMIT),
     "asc, eager": segmax.ASC(lazy=False, max_clusters=_NO_LIMIT),

@@ -175,3 +175,47 @@ def test_params_stay_values_after_use(index: segmax.Index) -> None:
     copy = pickle.loads(pickle.dumps(used))
     assert copy == used
     assert index.search({3: 1.0}, params=copy).rows.tolist() == index.search({3: 1.0}, params=used).rows.tolist()
+
+
+# --- best first ------------------------------------------------------------------------------------------------------
+
+
+def test_best_first_misses_nothing_above_the_scaled_threshold(
+    docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator
+) -> None:
+    """What eta leaves out scores at most θ/η; what is returned has its true score."""
+    for eta in (0.95, 0.8, 0.5):
+        for _ in range(20):
+            query = as_query(rng, docs.shape[1], 8)
+            exact = index.search(query, 400, segmax.Exhaustive())
+            hits = index.search(query, 5, segmax.BestFirst(eta=eta, sweep=False))
+            scores = dict(zip(exact.rows.tolist(), exact.scores.tolist(), strict=True))
+            assert [scores[row] for row in hits.rows.tolist()] == hits.scores.tolist()
+            missed = [score for row, score in scores.items() if row not in set(hits.rows.tolist())]
+            assert max(missed) <= hits.scores[-1] / eta
+
+
+def test_max_blocks_limits_the_work_and_says_so(
+    docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator
+) -> None:
+    """Fewer blocks give a part of the results; a limit that is not reached changes nothing."""
+    query = as_query(rng, docs.shape[1], 8)
+    exact = index.search(query, 10, segmax.Exhaustive())
+    few = index.search(query, 10, segmax.BestFirst(max_blocks=2))
+    assert few.stats.blocks_scored <= 2
+    assert few.stats.budget_hit
+    assert few.stats.clusters_visited + few.stats.clusters_limited == index.num_clusters
+    enough = index.search(query, 10, segmax.BestFirst(max_blocks=10**6))
+    assert enough.rows.tolist() == exact.rows.tolist()
+    assert not enough.stats.budget_hit
+    missed = next(row for row in exact.rows.tolist() if row not in few.rows.tolist())
+    told = index.explain(query, missed, 10, segmax.BestFirst(max_blocks=2))
+    assert told.decision == "limited"
+    assert "its block was not looked at" in str(told)
+
+
+def test_explaining_a_search_of_everything(docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator) -> None:
+    """Exhaustive search has scored every document, and says so."""
+    query = as_query(rng, docs.shape[1], 8)
+    last = int(index.search(query, 400, segmax.Exhaustive()).rows[-1])
+    assert "it was scored" in str(index.explain(query, last, 3, segmax.Exhaustive()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
 import zipfile
@@ -81,7 +82,7 @@ _SEARCH_EXAMPLES = """\
 examples:
   segmax search docs.segmax queries.npz -k 100 > results.tsv
   segmax search docs.segmax queries.npz --target-recall 0.99
-  segmax search docs.segmax queries.npz --mu 0.8 --query-mass 0.97
+  segmax search docs.segmax queries.npz --method best_first --eta 0.95
 """
 
 
@@ -136,12 +137,13 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
     if method not in _METHODS:
         msg = f"--method: expected {' or '.join(map(repr, _METHODS))}, got {method!r}"
         raise ConfigError(msg)
-    if "eta" in given and method != "asc":
-        msg = f"--eta applies to asc, not to {method}"
-        raise ConfigError(msg)
-    if "mu" in given and method not in ("asc", "anytime"):
-        msg = f"--mu applies to asc and anytime, not to {method}"
-        raise ConfigError(msg)
+    for name in given:
+        takers = [
+            known for known, kind in _METHODS.items() if name in {field.name for field in dataclasses.fields(kind)}
+        ]
+        if method not in takers:
+            msg = f"{_flag(name)} applies to {' and '.join(takers)}, not to {method}"
+            raise ConfigError(msg)
     values = {name: _number(_OPTIONS[name][0], _flag(name), text) for name, text in given.items()}
     return _METHODS[method](**values)
 

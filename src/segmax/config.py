@@ -83,7 +83,7 @@ class BuildConfig:
 
     @property
     def head_ratio(self) -> int:
-        """How many codes per posting a row of block maxima may cost."""
+        """How many bytes per posting a row of block maxima may cost."""
         return _COMPACT_HEAD_RATIO if self.compact else _HEAD_RATIO
 
     def to_dict(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import NamedTuple
 
-from segmax.params import ASC, BestFirst, ClusterParams, SearchParams
+from segmax.params import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
 from segmax.results import ClusterBounds, DocId, Explanation, Hits
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
@@ -39,7 +39,9 @@ def explanation(
     final = float(hits.scores[-1]) if len(hits) == k else 0.0
     trace = hits.trace or []
     entry = next((e for e in trace if e.cluster == label), None)
-    if not isinstance(params, ClusterParams):
+    if isinstance(params, BestFirst) and fate.kind == _UNSEEN and not hits.stats.swept:
+        decision = "limited" if hits.stats.budget_hit else "stopped"
+    elif not isinstance(params, ClusterParams):
         decision = "visited"
     elif entry is not None:
         decision = entry.decision
@@ -59,7 +61,7 @@ def explanation(
         final_threshold=final,
         reason="",
     )
-    reason = _reason(told, fate, params) + _shortening(hits.stats.dropped_terms, params)
+    reason = _reason(told, fate, params, swept=hits.stats.swept) + _shortening(hits.stats.dropped_terms, params)
     return dataclasses.replace(told, reason=reason)
 
 
@@ -73,7 +75,7 @@ def _shortening(dropped_terms: int, params: SearchParams) -> str:
     return f"; {terms} of the query took no part in the search, so bounds and θ are without what they add"
 
 
-def _reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
+def _reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
     document = f"document {told.doc_id!r} (score {told.score:.6g}, cluster {told.cluster})"
     if told.rank is not None:
         return f"{document} is returned at rank {told.rank}"
@@ -81,7 +83,7 @@ def _reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
         return f"{document} is not returned: it shares no term with the query"
     if isinstance(params, ClusterParams) and told.decision != "visited":
         return f"{document} is not returned: {_cluster_reason(told, fate, params)}"
-    return f"{document} is not returned: {_document_reason(told, fate, params)}"
+    return f"{document} is not returned: {_document_reason(told, fate, params, swept=swept)}"
 
 
 def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str:
@@ -101,13 +103,13 @@ def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str
     return f"the search ended before its cluster: {name} {bound:.6g} <= {needed:.6g}, what clusters had to pass then"
 
 
-def _document_reason(told: Explanation, fate: Fate, params: SearchParams) -> str:
+def _document_reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
     """Say why it was not returned although its cluster was looked at."""
     if fate.kind == _BELOW_BOUND and fate.bound < fate.needed:
         return f"its bound {fate.bound:.6g} was below {fate.needed:.6g}, what it took then (θ = {fate.threshold:.6g})"
     if fate.kind == _BELOW_BOUND:
         return f"its bound {fate.bound:.6g} equals θ, and its row comes after the k-th result"
-    if fate.kind == _SCORED:
+    if fate.kind == _SCORED or isinstance(params, Exhaustive) or swept:
         return f"it was scored, and the k-th result has {told.final_threshold:.6g}"
     if isinstance(params, BestFirst):
         return "its block was not looked at: others had better bounds, and the search ended before it"

@@ -176,7 +176,7 @@ class Index:
             Instead of params: the share of the exact results to find, on average over queries. `expectation` tells what
             is chosen and why.
         trace
-            Record every decision about a cluster in `hits.trace`.
+            Record every decision about a cluster in `hits.trace`; empty for methods that visit none.
 
         Raises
         ------
@@ -463,7 +463,9 @@ class Index:
     ) -> tuple[Hits, Fate]:
         """Search with a trace, watching what happens to one row; so many terms were dropped before."""
         with _input_errors():
-            rows, scores, stats, columns, watched, scale, seed = self._engine.trace(terms, weights, k, params, row)
+            rows, scores, stats, columns, watched, scale, seed = self._engine.trace(
+                terms, weights, min(k, self.num_docs), params, row
+            )
         unknown = float("nan")
         entries = [
             TraceEntry(

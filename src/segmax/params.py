@@ -140,7 +140,7 @@ class ClusterParams(SearchParams):
     seed
         Start from a lower bound of the final threshold; off by itself where a limit is set.
     sweep
-        Let an exact search finish exhaustively where that is faster; `stats.swept` tells.
+        Let an exact search be answered exhaustively where that is faster; `stats.swept` tells.
     """
 
     mu: float = 1.0
@@ -234,8 +234,10 @@ class BestFirst(SearchParams):
         Look at no more blocks than this, the best ones.
     max_terms, query_mass, dropped
         Search with the heaviest terms of a query only, as `ASC` tells.
-    seed, sweep
-        As for `ASC`.
+    seed
+        Start from a lower bound of the final threshold.
+    sweep
+        Let a search without `max_blocks` be answered exhaustively, and so exactly, where that is faster.
 
     Examples
     --------

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <stdexcept>
 
 #include "segmax/index/levels.hpp"
@@ -40,6 +41,9 @@ public:
             const std::size_t begin = at;
             while (at < postings.size() && postings[at].position / kSpanDocs == span) ++at;
             write_run(postings.subspan(begin, at - begin));
+        }
+        if (out_.run_bytes.size() - first_byte > std::numeric_limits<std::uint32_t>::max()) {
+            throw std::length_error("a term occurs in too many documents: its runs take more than 4 GiB");
         }
         out_.run_start.push_back(static_cast<std::uint32_t>(out_.run_bytes.size() - first_byte));
         const std::size_t row = out_.block_max.size();

@@ -19,6 +19,7 @@ METHODS: dict[str, SearchParams] = {
     "anytime": segmax.Anytime(),
     "asc": segmax.ASC(),
     "asc, μ = 0.7": segmax.ASC(mu=0.7),
+    "best first, η = 0.9": segmax.BestFirst(eta=0.9),
 }
 
 

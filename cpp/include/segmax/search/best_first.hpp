@@ -33,7 +33,7 @@ template <class Code, class Acc>
 class BestFirst {
 public:
     BestFirst(Context<Code, Acc>& context, double factor)
-        : context_(context), factor_(factor), bounds_(context), scorer_(context, bounds_, factor, 1.0) {}
+        : context_(context), bounds_(context), scorer_(context, bounds_, factor, 1.0) {}
 
     void run() {
         const std::size_t k = context_.top().capacity();
@@ -148,11 +148,13 @@ private:
             count += visited[cluster] ? 0 : 1;
             visited[cluster] = true;
         }
-        context_.stats().clusters_stopped = index.num_clusters() - count;
+        const bool limited = blocks_left() == 0;
+        context_.stats().budget_hit = limited ? 1 : 0;
+        (limited ? context_.stats().clusters_limited : context_.stats().clusters_stopped) =
+            index.num_clusters() - count;
     }
 
     Context<Code, Acc>& context_;
-    double factor_;
     BlockBounds<Code, Acc> bounds_;
     BlockScorer<Code, Acc> scorer_;
     std::vector<TileRange> ranges_;

@@ -49,8 +49,6 @@ public:
     struct Head {
         const TermView<Code>* term = nullptr;
         std::uint16_t added[kNumLevels] = {};
-
-        std::uint16_t at(std::uint32_t block) const { return added[term->level(block)]; }
     };
 
     /// For a query of at most kMaxBoundedTerms.

@@ -49,7 +49,7 @@ public:
         const std::uint32_t block = context_.params.watch / kBlockDocs;
         if (context_.params.watch == kNoRow || block < first_block || block >= end_block) return;
         if (context_.result.watched.fate != Fate::unseen || !bounds_.is_bounded(block / kTileBlocks)) return;
-        if (bounds_.bound(block) < least()) note_dropped(bounds_.bound(block));
+        if (bounds_.bound(block) < least()) note_dropped(bounds_.bound(block), factor_);
     }
 
 private:
@@ -122,7 +122,7 @@ private:
         for (std::size_t i = 0; i < num_blocks_; ++i) {
             const std::uint64_t bound = bounds_.steps(largest[i]) + left_[i];
             if (bound < gate) {
-                if (blocks_[i] == context_.params.watch / kBlockDocs) note_dropped(bound);
+                if (blocks_[i] == context_.params.watch / kBlockDocs) note_dropped(bound, inner_factor_);
                 continue;
             }
             blocks_[kept] = blocks_[i];
@@ -152,8 +152,8 @@ private:
         context_.result.watched = {Fate::scored, score, context_.top().threshold(), context_.top().threshold()};
     }
 
-    void note_dropped(std::uint64_t bound) {
-        const Acc needed = Gate<Acc>::of(context_.top(), factor_, context_.seed).least;
+    void note_dropped(std::uint64_t bound, double factor) {
+        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.seed).least;
         context_.result.watched = {Fate::below_bound, bounds_.score_of(bound), context_.top().threshold(), needed};
     }
 

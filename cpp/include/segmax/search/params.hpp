@@ -36,7 +36,7 @@ struct SearchParams {
     bool trace = false;
     /// Best first: collections of up to so many tiles are bounded whole, without asking which clusters matter.
     std::uint32_t all_tiles = 2048;
-    bool sweep = true;           ///< let a rank-safe search finish exhaustively where that is faster
+    bool sweep = true;           ///< let a search be answered exhaustively where that is faster
     Position watch = kNoRow;     ///< a position whose fate is told in the result
     Clock clock;                 ///< empty: the steady clock
     std::function<bool()> stop;  ///< polled between clusters and windows; true abandons the search
@@ -51,7 +51,7 @@ struct SearchStats {
     std::uint64_t clusters_pruned = 0;   ///< MaxSBound <= θ/μ and AvgSBound <= θ/η (anytime: never counted one by one)
     std::uint64_t clusters_tied = 0;     ///< bound equal to θ, every row behind the k-th result
     std::uint64_t clusters_stopped = 0;  ///< never considered: the search ended before them
-    std::uint64_t clusters_limited = 0;  ///< left out by the time budget or max_clusters
+    std::uint64_t clusters_limited = 0;  ///< left out by the time budget, max_clusters or max_blocks
     std::uint64_t clusters_zero = 0;     ///< no query term occurs in them
     std::uint64_t segments_read = 0;     ///< clusters whose segment maxima were read
     std::uint64_t blocks_scored = 0;
@@ -59,8 +59,8 @@ struct SearchStats {
     std::uint64_t postings_read = 0;
     std::uint64_t unknown_terms = 0;
     std::uint64_t dropped_terms = 0;  ///< lighter than the max_terms heaviest
-    std::uint64_t budget_hit = 0;     ///< 1 where the time budget or max_clusters ended the search
-    std::uint64_t swept = 0;          ///< 1 where the rest was searched exhaustively, being the faster way
+    std::uint64_t budget_hit = 0;     ///< 1 where the time budget, max_clusters or max_blocks ended the search
+    std::uint64_t swept = 0;          ///< 1 where it was answered exhaustively, being the faster way
     std::uint64_t elapsed_ns = 0;
 };
 

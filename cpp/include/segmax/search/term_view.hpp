@@ -14,17 +14,6 @@
 
 namespace segmax {
 
-/// Asks for a range of memory that will be read soon: in order, it costs a fraction of what scattered misses do.
-inline void prefetch_range(const void* data, std::size_t bytes) {
-    constexpr std::size_t kLine = 64;
-    const char* first = static_cast<const char*>(data);
-    for (std::size_t at = 0; at < bytes; at += kLine) {
-        __builtin_prefetch(first + at, 0, 2);
-        // GCC drops calls of functions that only prefetch, as if they had no effect.
-        asm volatile("");
-    }
-}
-
 /// The bytes of a run.
 struct Run {
     const std::uint8_t* bytes = nullptr;
@@ -94,7 +83,7 @@ struct TermView {
     template <class Visit>
     void each_posting(Position first, Position end, Visit visit) const {
         if (head) {
-            for (std::uint32_t span = first / kSpanDocs; span * kSpanDocs < end; ++span) {
+            for (std::uint32_t span = first / kSpanDocs; std::uint64_t{span} * kSpanDocs < end; ++span) {
                 each_in_run(span, first, end, visit);
             }
         } else {
