@@ -18,8 +18,8 @@ class SearchStats:
     """What one query cost. The fields are those of the core, in its order.
 
     `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
-    `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and `_zero`
-    (no query term) add up to the number of clusters.
+    `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and
+    `_zero` (no query term) add up to the number of clusters.
     """
 
     clusters_visited: int

@@ -61,7 +61,7 @@ private:
     /// Nanoseconds by rule of thumb: blocks that pass grow with k to the power of 0.62.
     double expected_cost(std::size_t k) const {
         const double blocks = 34.0 * std::pow(static_cast<double>(k), 0.62);
-        return blocks * static_cast<double>(context_.terms().size()) * 18.0;
+        return blocks * static_cast<double>(context_.terms().size()) * 13.5;
     }
 
     std::size_t blocks_left() const {
