@@ -231,11 +231,21 @@ class Results:
         runs = self.growth()
         sizes = [run.documents for run in runs]
         yield growth_goal(f"{text}, first passages of the set", sizes, [run.reported("core").mean for run in runs])
-        latest = (
-            {r["docs"]: r["asc_ms"] for r in map(json.loads, SCALE.read_text().splitlines())} if SCALE.exists() else {}
-        )
+        records = map(json.loads, SCALE.read_text().splitlines()) if SCALE.exists() else []
+        latest = {record["docs"]: record for record in records}
         sizes = sorted(latest)
-        yield growth_goal(f"{text}, generated (`benchmarks.scale`)", sizes, [latest[size] for size in sizes])
+        yield growth_goal(f"{text}, generated (`benchmarks.scale`)", sizes, [latest[size]["asc_ms"] for size in sizes])
+        for size in (4_000_000, 8_800_000):
+            yield scale_goal(size, latest.get(size, {}))
+
+
+def scale_goal(size: int, record: Record) -> Goal:
+    """Return whether exact search of a generated collection is eight times as fast as the scatter-add."""
+    text = f"k=10, exact, {size:,} generated documents, scatter-add: ≥ 8 × (`benchmarks.scale`)"
+    if "scatter_add_ms" not in record:
+        return Goal(text, "no record", None)
+    mine, other = record["asc_ms"], record["scatter_add_ms"]
+    return Goal(text, f"{mine:.3f} against {other:.3f} ms: {other / mine:.1f} ×", other >= 8.0 * mine)
 
 
 def growth_goal(text: str, sizes: Sequence[int], latencies: Sequence[float]) -> Goal:
