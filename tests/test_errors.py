@@ -65,7 +65,7 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected k >= 1, got 0": lambda: segmax.build(DOCS).search({0: 1}, k=0),
     "expected k >= 1, got -5": lambda: segmax.build(DOCS).search_batch([{0: 1}], k=-5),
     "expected threads >= 1, got 0": lambda: segmax.build(DOCS).search_batch([{0: 1}], threads=0),
-    "expected params to be Exhaustive, MaxScore, Anytime or ASC, got str": lambda: segmax.build(DOCS).search(
+    "expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
     ),
 }

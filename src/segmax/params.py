@@ -37,8 +37,11 @@ class SearchParams:
     def __post_init__(self) -> None:
         for name, default in {**_LIMITS, **_SHORTENING}.items():
             if name not in self._takes and getattr(self, name) != default:
-                methods = "Anytime and ASC" if name in _LIMITS else "Anytime, ASC and BestFirst"
-                msg = f"{name} applies to {methods}, not to {type(self).__name__}"
+                kind = type(self).__name__
+                if name in _LIMITS:
+                    msg = f"{name} applies to Anytime and ASC, not to {kind}: it visits no clusters"
+                else:
+                    msg = f"{name} applies to Anytime, ASC and BestFirst, not to {kind}"
                 raise ConfigError(msg)
         if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
             msg = f"expected budget_ms > 0 or None, got {self.budget_ms}"
