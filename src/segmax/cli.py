@@ -500,7 +500,8 @@ def _main_parser() -> argparse.ArgumentParser:
         prog="segmax",
         usage="segmax COMMAND ...",
         description=f"Fast top-k retrieval over learned sparse vectors, with guarantees.\n\ncommands:\n{commands}",
-        epilog="examples:\n  segmax build docs.npz docs.segmax\n  segmax inspect docs.segmax --plot docs.png\n\n"
+        epilog="examples:\n  segmax build docs.npz docs.segmax\n  segmax inspect docs.segmax --plot docs.png\n"
+        "  segmax search docs.segmax queries.npz -k 100 > results.tsv\n  segmax tune docs.segmax queries.npz\n\n"
         "segmax COMMAND --help tells more.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
