@@ -18,8 +18,8 @@ DOCUMENT_ORDERS = ("similarity", "row")
 #: The default size of clusters; docs/building.md has the measurement behind it.
 DOCS_PER_CLUSTER = 1024
 #: A term has a row of block maxima if that costs at most so many bytes per posting.
-_HEAD_RATIO = 16
-_COMPACT_HEAD_RATIO = 4
+_HEAD_RATIO = 8
+_COMPACT_HEAD_RATIO = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

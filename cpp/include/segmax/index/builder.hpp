@@ -63,7 +63,7 @@ struct FillJob {
     std::span<const std::uint32_t> order;                   // slots in clustered order
     std::span<const std::uint32_t> segments;                // by slot: a label below num_segments
     std::uint32_t num_segments = 1;
-    std::uint32_t head_ratio = 16;
+    std::uint32_t head_ratio = 8;
     std::span<const std::uint64_t> postings, pairs;  // by term, from count_terms
 };
 

@@ -22,7 +22,7 @@ struct IndexArrays {
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 0;
     std::uint32_t code_bytes = 1;
-    std::uint32_t head_ratio = 16;
+    std::uint32_t head_ratio = 8;
     std::span<const std::uint32_t> cluster_first_position;
     std::span<const std::uint32_t> cluster_num_docs;
     std::span<const std::uint32_t> position_row;
