@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,6 +13,19 @@ import scipy.sparse as sp
 import segmax
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+WIKI = SHARED / "data" / "wiki"
+
+
+def wiki_reader() -> ModuleType:
+    """The module that reads the wiki vectors; skips where they are absent."""
+    if not WIKI.is_dir():
+        pytest.skip("needs the wiki vectors beside the project")
+    spec = importlib.util.spec_from_file_location("read", WIKI / "read.py")
+    assert spec is not None
+    assert spec.loader is not None
+    read = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(read)
+    return read
 
 
 def random_docs(

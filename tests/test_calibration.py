@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from conftest import SHARED, topic_docs
+from conftest import topic_docs, wiki_reader
 from segmax.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
 from segmax.params import BestFirst, SearchParams
 from segmax.points import rarity
@@ -245,16 +245,7 @@ def test_pseudo_queries_of_odd_collections() -> None:
 @pytest.mark.slow
 def test_pseudo_queries_look_like_real_ones() -> None:
     """Lengths and rarities of those made of wiki documents are close to those of the questions people asked."""
-    import importlib.util
-
-    folder = SHARED / "data" / "wiki"
-    if not folder.is_dir():
-        pytest.skip("needs the wiki vectors beside the project")
-    spec = importlib.util.spec_from_file_location("read", folder / "read.py")
-    assert spec is not None
-    assert spec.loader is not None
-    read = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(read)
+    read = wiki_reader()
     docs, queries = read.documents(parts=1), read.queries()[0]
     rare = rarity(np.bincount(docs.indices, minlength=docs.shape[1]), docs.shape[0])
     sample = matrix_to_csr(docs[::4].astype(np.float64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import lzma
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import WIKI, wiki_reader
 
 pytestmark = pytest.mark.slow
 
@@ -27,19 +27,9 @@ class Wiki(NamedTuple):
 @pytest.fixture(scope="module")
 def vectors() -> Wiki:
     """What lies beside the project."""
-    from conftest import SHARED
-
-    folder = SHARED / "data" / "wiki"
-    if not folder.is_dir():
-        pytest.skip("needs the wiki vectors beside the project")
-    spec = importlib.util.spec_from_file_location("read", folder / "read.py")
-    assert spec is not None
-    assert spec.loader is not None
-    read = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(read)
+    read = wiki_reader()
     labels = {
-        m: np.frombuffer(lzma.decompress((folder / f"labels-mx-{m}.u16.xz").read_bytes()), np.uint16)
-        for m in (192, 768)
+        m: np.frombuffer(lzma.decompress((WIKI / f"labels-mx-{m}.u16.xz").read_bytes()), np.uint16) for m in (192, 768)
     }
     return Wiki(read.documents(), read.queries()[0], labels)
 

@@ -430,9 +430,7 @@ def _build_parser() -> argparse.ArgumentParser:
         usage="segmax build [options] IN.npz [IN.npz ...] OUT",
         description=_BUILD_HELP,
         epilog=_BUILD_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
         argument_default=argparse.SUPPRESS,
-        allow_abbrev=False,
     )
     parser.add_argument("paths", nargs="*", metavar="IN.npz ... OUT", help="vectors, then the index to write")
     for title, options in _GROUPS.items():
@@ -466,8 +464,6 @@ def _inspect_parser() -> argparse.ArgumentParser:
         prog="segmax inspect",
         description=_INSPECT_HELP,
         epilog=_INSPECT_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("index", metavar="INDEX", help="the directory of an index")
     queries = parser.add_argument_group("queries for the tightness of the bounds")
@@ -503,8 +499,6 @@ def _main_parser() -> argparse.ArgumentParser:
         epilog="examples:\n  segmax build docs.npz docs.segmax\n  segmax inspect docs.segmax --plot docs.png\n"
         "  segmax search docs.segmax queries.npz -k 100 > results.tsv\n  segmax tune docs.segmax queries.npz\n\n"
         "segmax COMMAND --help tells more.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("command", metavar="COMMAND", choices=_COMMANDS, help=" or ".join(_COMMANDS))
     parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}")

@@ -39,7 +39,10 @@ _OPTIONS: Mapping[str, tuple[type, str, str]] = {
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises ConfigError where argparse would print its usage and exit."""
+    """Shows its texts as they are, and raises ConfigError where argparse would print its usage and exit."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""
@@ -92,8 +95,6 @@ def search_parser() -> argparse.ArgumentParser:
         prog="segmax search",
         description=_SEARCH_HELP,
         epilog=_SEARCH_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _add_shared(parser)
     parser.add_argument(
@@ -168,8 +169,6 @@ def tune_parser() -> argparse.ArgumentParser:
         prog="segmax tune",
         description=_TUNE_HELP,
         epilog=_TUNE_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     _add_shared(parser)
     parser.add_argument(

@@ -1,7 +1,6 @@
 #include "segmax/search/search.hpp"
 
 #include <numeric>
-#include <stdexcept>
 
 #include "segmax/search/best_first.hpp"
 #include "segmax/search/cluster_search.hpp"
@@ -65,7 +64,7 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
             search_maxscore(context);
         } else if (by_clusters) {
             ClusterSearch<Code, Acc>(context, start).run();
-        } else if (query.terms.size() > kMaxBoundedTerms) {
+        } else if (query.terms.size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
             sweep(context);
         } else {
             BestFirst<Code, Acc>(context, params.eta).run();
@@ -105,8 +104,9 @@ PreparedQuery heaviest_terms(const Index& index, const PreparedQuery& query, std
 SearchResult search(const Index& index, const PreparedQuery& given, std::size_t k, const SearchParams& params) {
     SearchResult result;
     const bool shorten = params.max_terms > 0 && given.terms.size() > params.max_terms;
-    const PreparedQuery query =
-        shorten && !params.bound_dropped ? heaviest_terms(index, given, params.max_terms) : given;
+    PreparedQuery shorter;
+    if (shorten && !params.bound_dropped) shorter = heaviest_terms(index, given, params.max_terms);
+    const PreparedQuery& query = shorten && !params.bound_dropped ? shorter : given;
     result.stats.dropped_terms = shorten ? given.terms.size() - params.max_terms : 0;
     with_types(index, query,
                [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });

@@ -12,12 +12,17 @@
 
 namespace segmax {
 
-/// Nanoseconds by rule of thumb (docs/performance.md) of adding up every posting and scanning every sum.
+/// Whether a search may be answered exhaustively, and that will be faster. Nanoseconds by rule of thumb
+/// (docs/performance.md): blocks that pass grow with k to the power of 0.62; or every posting is added up and every sum
+/// looked at.
 template <class Code, class Acc>
-double cost_of_exhaustive(const Context<Code, Acc>& context) {
+bool sweeping_is_faster(Context<Code, Acc>& context) {
+    if (!context.params.sweep || context.params.max_blocks != 0) return false;
+    const double blocks = 34.0 * std::pow(static_cast<double>(context.top().capacity()), 0.62);
     double postings = 0;
     for (const auto& term : context.terms()) postings += term.num_postings;
-    return 1.1 * postings + 0.2 * context.index.num_docs();
+    return blocks * static_cast<double>(context.terms().size()) * 13.5 >
+           1.1 * postings + 0.2 * context.index.num_docs();
 }
 
 /// Finishes a search exhaustively, θ so far being a lower bound of the final one.
@@ -37,7 +42,6 @@ public:
 
     void run() {
         const std::size_t k = context_.top().capacity();
-        if (may_sweep() && expected_cost(k) > cost_of_exhaustive(context_)) return sweep(context_);
         if (context_.index.num_tiles() <= context_.params.all_tiles) {
             bounds_.bound_all();
             ranges_ = {{0, context_.index.num_tiles()}};
@@ -55,14 +59,6 @@ public:
 private:
     static constexpr std::size_t kFirstBlocks = 32;
     static constexpr std::size_t kFirstSpans = 16;
-
-    bool may_sweep() const { return context_.params.sweep && context_.params.max_blocks == 0; }
-
-    /// Nanoseconds by rule of thumb: blocks that pass grow with k to the power of 0.62.
-    double expected_cost(std::size_t k) const {
-        const double blocks = 34.0 * std::pow(static_cast<double>(k), 0.62);
-        return blocks * static_cast<double>(context_.terms().size()) * 13.5;
-    }
 
     std::size_t blocks_left() const {
         const std::size_t most = context_.params.max_blocks;

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "segmax/search/block_scorer.hpp"
