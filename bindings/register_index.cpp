@@ -49,7 +49,7 @@ void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, 
     a.span_max = typed<std::uint8_t>(arrays, "span_max");
     a.run_start = typed<std::uint32_t>(arrays, "run_start");
     a.run_bytes = typed<std::uint8_t>(arrays, "run_bytes");
-    a.entry_block = typed<std::uint32_t>(arrays, "entry_block");
+    a.entry_block = typed<std::uint16_t>(arrays, "entry_block");
     a.entry_max = typed<std::byte>(arrays, "entry_max");
     a.entry_mask = typed<std::uint8_t>(arrays, "entry_mask");
     a.group_start = typed<std::uint32_t>(arrays, "group_start");

@@ -425,7 +425,8 @@ class Twin:
         narrow_sums = code.itemsize == 1 and self._num_segments <= 257
         dtypes: dict[str, Any] = {
             **dict.fromkeys(("term_first_pair", "term_first_posting", "term_first_byte", "term_first_entry"), "<u8"),
-            **dict.fromkeys(("narrow_cluster", "run_start", "entry_block", "group_start"), "<u4"),
+            **dict.fromkeys(("narrow_cluster", "run_start", "group_start"), "<u4"),
+            "entry_block": "<u2",
             **dict.fromkeys(("block_max", "span_max", "run_bytes", "entry_mask"), "u1"),
             **dict.fromkeys(("term_seed_code", "cluster_max", "segment_max"), code),
             **dict.fromkeys(("level", "entry_max", "entry_code"), code),
@@ -1187,3 +1188,16 @@ def test_default_number_of_clusters(num_docs: int, clusters: int) -> None:
     if num_docs < 20_000:
         docs = random_docs(np.random.default_rng(0), num_docs, 50, 3.0)
         assert segmax.build(docs).num_clusters == clusters
+
+
+def test_more_blocks_than_16_bits_can_name() -> None:
+    """Clusters of one document take a block each: 67,000 of them need a second zone."""
+    rng = np.random.default_rng(11)
+    docs = random_docs(rng, 67_000, 500)
+    labels = segmax.Labels(rng.permutation(docs.shape[0]))
+    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(calibrate=False))
+    for _ in range(3):
+        query = as_query(rng, 500, 5)
+        for params in SAFE_METHODS.values():
+            hits = index.search(query, 10, params)
+            assert (hits.rows.tolist(), hits.scores.tolist()) == best(docs, query, 10)

@@ -132,6 +132,12 @@ Collection<Code> random_collection(const Shape& shape) {
     return made;
 }
 
+/// Enough documents in clusters of their own, a block each, to need a second zone.
+template <class Code>
+Collection<Code> zoned_collection() {
+    return random_collection<Code>({.docs = 67'000, .terms = 3000, .clusters = 1U << 30, .segments = 2, .seed = 77});
+}
+
 /// All rows grouped by cluster; labels that no document has are left out.
 struct Groups {
     std::vector<Row> rows;
@@ -181,7 +187,7 @@ struct BuiltArrays {
     PaddedVector<std::uint8_t> span_max, block_max;
     PaddedVector<std::uint32_t> run_start;
     PaddedVector<std::uint8_t> run_bytes;
-    PaddedVector<std::uint32_t> entry_block;
+    PaddedVector<std::uint16_t> entry_block;
     PaddedVector<Code> entry_max;
     PaddedVector<std::uint8_t> entry_mask;
     PaddedVector<std::uint32_t> group_start;

@@ -296,9 +296,12 @@ template <class Code>
 void write_tail_slowly(const std::vector<PlainPosting<Code>>& postings, TermArrays<Code>& out) {
     std::map<std::uint32_t, std::vector<PlainPosting<Code>>> blocks;
     for (const auto& posting : postings) blocks[posting.position / 8].push_back(posting);
+    std::uint32_t zone = 0;
     std::uint32_t entry = 0;
     std::uint32_t code_count = 0;
     for (const auto& [block, some] : blocks) {
+        if (block / 65536 != zone) entry = 0;
+        zone = block / 65536;
         if (entry++ % 32 == 0) out.group_start.push_back(code_count);
         code_count += static_cast<std::uint32_t>(some.size());
         Code largest = 0;
@@ -308,7 +311,7 @@ void write_tail_slowly(const std::vector<PlainPosting<Code>>& postings, TermArra
             mask += 1U << (position % 8);
             out.entry_code.push_back(code);
         }
-        out.entry_block.push_back(block);
+        out.entry_block.push_back(static_cast<std::uint16_t>(block % 65536));
         out.entry_max.push_back(largest);
         out.entry_mask.push_back(static_cast<std::uint8_t>(mask));
     }
@@ -526,18 +529,19 @@ TEST(index_maxima_of_queries) {
 TEST(index_postings_and_block_maxima) {
     each_code_type([](auto code) {
         using Code = decltype(code);
+        constexpr std::uint32_t kZoned = 5;  // the ratio of the collection with two zones
         std::size_t tails = 0;
-        for (const std::uint32_t ratio : {1U, 2U, 8U, 1000U}) {
-            Collection<Code> docs = mixed_collection<Code>();
+        for (const std::uint32_t ratio : {1U, 2U, 8U, 1000U, kZoned}) {
+            Collection<Code> docs = ratio == kZoned ? zoned_collection<Code>() : mixed_collection<Code>();
             docs.head_ratio = ratio;
             const Indexed<Code> made(std::move(docs));
+            CHECK_EQ(made.index.num_zones(), ratio == kZoned ? 2U : 1U);
             NOTE("code bytes " << sizeof(Code) << ", head ratio " << ratio);
             TermArrays<Code> expected;
             for (const auto& postings : direct_postings(made)) {
                 const bool head = postings.size() > 0 && postings.size() * ratio >= made.index.num_positions() / 16;
                 const bool row = postings.size() > 0 && postings.size() * 32 * ratio >= made.index.num_positions() / 16;
                 const std::size_t bytes = expected.run_bytes.size();
-                const std::size_t entries = expected.entry_block.size();
                 if (row) write_row_slowly(postings, made.index.num_spans(), expected);
                 if (head) {
                     write_head_slowly(postings, made.index.num_spans(), expected);
@@ -545,8 +549,14 @@ TEST(index_postings_and_block_maxima) {
                     write_tail_slowly(postings, expected);
                     ++tails;
                 }
+                for (std::uint32_t zone = 0; zone < made.index.num_zones(); ++zone) {
+                    std::set<std::uint32_t> blocks;
+                    for (const auto& posting : postings) {
+                        if (!head && posting.position / 8 / 65536 == zone) blocks.insert(posting.position / 8);
+                    }
+                    expected.term_num_entries.push_back(blocks.size());
+                }
                 expected.term_num_bytes.push_back(expected.run_bytes.size() - bytes);
-                expected.term_num_entries.push_back(expected.entry_block.size() - entries);
             }
             const auto& built = made.parts.built;
             const auto same = [](const auto& a, const auto& b) { return std::ranges::equal(a.view(), b); };

@@ -154,20 +154,23 @@ constexpr std::size_t kRunSizes[] = {0, 1, 2, 7, 8, 31, 32, 33, 34, 63, 64, 65, 
 /// The entries of a tail term, owned, each array followed by slack, and the postings they stand for.
 template <class Code>
 struct OwnedEntries {
-    std::vector<std::uint32_t> blocks, group_start;
+    std::uint32_t zone_first;
+    std::vector<std::uint16_t> blocks;  // from there
+    std::vector<std::uint32_t> group_start;
     std::vector<std::uint8_t> masks;
     std::vector<Code> maxima, codes;
     std::vector<PlainPosting<Code>> postings;
     std::uint32_t num_entries = 0, num_codes = 0;
 
-    /// So many entries among the blocks [first_block, end_block).
-    OwnedEntries(std::size_t count, std::uint32_t first_block, std::uint32_t end_block, Random& random) {
+    /// So many entries among the blocks [first_block, end_block), the first of them that of the zone.
+    OwnedEntries(std::size_t count, std::uint32_t first_block, std::uint32_t end_block, Random& random)
+        : zone_first(first_block) {
         for (const auto& [block, unused] : some_postings<Code>(count, end_block - first_block, random)) {
             if (blocks.size() % kGroupEntries == 0) group_start.push_back(static_cast<std::uint32_t>(codes.size()));
             // One document, all of them, or any.
             const auto kind = draw(random, 0, 3);
             const std::uint64_t mask = kind == 0 ? 1U << draw(random, 0, 7) : kind == 1 ? 255 : draw(random, 1, 255);
-            blocks.push_back(first_block + block);
+            blocks.push_back(static_cast<std::uint16_t>(block));
             masks.push_back(static_cast<std::uint8_t>(mask));
             maxima.push_back(0);
             for (std::uint32_t doc = 0; doc < kBlockDocs; ++doc) {
@@ -175,23 +178,25 @@ struct OwnedEntries {
                 const std::uint64_t code = std::numeric_limits<Code>::max() - draw(random, 0, 200);
                 codes.push_back(static_cast<Code>(code));
                 maxima.back() = std::max(maxima.back(), codes.back());
-                postings.push_back({blocks.back() * kBlockDocs + doc, codes.back()});
+                postings.push_back({(first_block + block) * kBlockDocs + doc, codes.back()});
             }
         }
         num_entries = static_cast<std::uint32_t>(blocks.size());
         num_codes = static_cast<std::uint32_t>(codes.size());
-        blocks.resize(blocks.size() + kSlackBytes / 4, blocks.empty() ? 0 : blocks[0]);
+        blocks.resize(blocks.size() + kSlackBytes / 2, blocks.empty() ? std::uint16_t{0} : blocks[0]);
         group_start.resize(group_start.size() + kSlackBytes / 4);
         masks.resize(masks.size() + kSlackBytes, 255);
         maxima.resize(maxima.size() + kSlackBytes / sizeof(Code));
         codes.resize(codes.size() + kSlackBytes / sizeof(Code));
-        for (auto* array : {&blocks, &group_start}) array->shrink_to_fit();
+        blocks.shrink_to_fit();
+        group_start.shrink_to_fit();
         masks.shrink_to_fit();
         for (auto* array : {&maxima, &codes}) array->shrink_to_fit();
     }
 
     EntryList<Code> list() const {
-        return {blocks.data(), maxima.data(), masks.data(), group_start.data(), codes.data(), num_entries, num_codes};
+        return {blocks.data(), maxima.data(), masks.data(), group_start.data(),
+                codes.data(),  num_entries,   num_codes,    zone_first};
     }
 };
 
@@ -339,7 +344,7 @@ TEST(kernels_add_maxima) {
                         for (std::size_t i = first; i < end; ++i) {
                             const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
                             const std::uint64_t width = std::uint64_t{1} << shift;
-                            auto& bound = expected[std::min(owned.blocks[i], num_blocks)];
+                            auto& bound = expected[std::min(owned.zone_first + owned.blocks[i], num_blocks)];
                             bound =
                                 static_cast<std::uint16_t>(bound + product / width + (product % width != 0 ? 1 : 0));
                         }
@@ -430,8 +435,8 @@ TEST(kernels_add_entries_of) {
         for (const std::size_t count : kEntryCounts) {
             const OwnedEntries<Code> owned(count, 5, 700, random);
             std::vector<std::uint32_t> wanted(710);
-            std::iota(wanted.begin(), wanted.end(), 0U);
-            wanted.push_back(0xFFFFFFFFU);
+            std::iota(wanted.begin(), wanted.end(), 5U);
+            wanted.push_back(5U + kZoneBlocks - 1);
             for (const std::size_t size : {wanted.size(), std::size_t{32}, std::size_t{1}, std::size_t{0}}) {
                 NOTE("entries " << count << ", blocks " << size);
                 std::shuffle(wanted.begin(), wanted.end(), random);
@@ -546,8 +551,8 @@ TEST(kernels_survive_damage) {
 
             OwnedEntries<Code> owned(draw(random, 1, 100), 0, 200, random);
             for (std::uint32_t i = 0; i < owned.num_entries; ++i) {
-                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint32_t>(random());
-                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint32_t>(draw(random, 0, 300));
+                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint16_t>(random());
+                if (draw(random, 0, 3) == 0) owned.blocks[i] = static_cast<std::uint16_t>(draw(random, 0, 300));
                 if (draw(random, 0, 3) == 0) owned.masks[i] = 255;
                 if (draw(random, 0, 3) == 0)
                     owned.group_start[i / kGroupEntries] = static_cast<std::uint32_t>(random());

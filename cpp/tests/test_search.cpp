@@ -314,6 +314,13 @@ TEST(search_equals_brute_force_8_bits) {
     }
 }
 
+// A collection with more blocks than 16 bits can name is no different.
+TEST(search_equals_brute_force_across_zones) {
+    const Indexed<std::uint8_t> made(zoned_collection<std::uint8_t>());
+    CHECK_EQ(made.index.num_zones(), 2U);
+    check_all_variants(made, {12}, 1);
+}
+
 // With 16-bit codes, where sums soon need 64 bits, they do the same.
 TEST(search_equals_brute_force_16_bits) {
     for (const Shape& shape : shapes<std::uint16_t>()) {

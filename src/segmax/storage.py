@@ -61,7 +61,7 @@ COMPONENTS: Mapping[str, tuple[str, bool]] = {
     "block_max": ("u1", False),
     "run_start": ("<u4", False),
     "run_bytes": ("u1", False),
-    "entry_block": ("<u4", False),
+    "entry_block": ("<u2", False),
     "entry_max": ("code", False),
     "entry_mask": ("u1", False),
     "group_start": ("<u4", False),

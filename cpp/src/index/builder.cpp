@@ -30,7 +30,7 @@ template <class Code>
 class PostingWriter {
 public:
     PostingWriter(TermArrays<Code>& out, std::uint32_t num_positions)
-        : out_(out), num_spans_(tiles_of(num_positions) * kTileSpans) {}
+        : out_(out), num_spans_(tiles_of(num_positions) * kTileSpans), num_zones_(zones_of(num_positions)) {}
 
     /// A head term: its runs, span by span, and its rows.
     void write_head(std::span<const Posting<Code>> postings) {
@@ -50,20 +50,22 @@ public:
         out_.block_max.resize(row + level_row_bytes(std::uint64_t{num_spans_} * kSpanBlocks));
         write_levels(postings, out_.block_max.data() + row);
         out_.term_num_bytes.push_back(out_.run_bytes.size() - first_byte);
-        out_.term_num_entries.push_back(0);
+        out_.term_num_entries.resize(out_.term_num_entries.size() + num_zones_);
     }
 
     /// A tail term: an entry per block, all its codes, and its row of span maxima, unless it is very rare.
     void write_tail(std::span<const Posting<Code>> postings, bool has_row) {
-        const std::size_t first_entry = out_.entry_block.size();
+        const std::size_t first_zone = out_.term_num_entries.size();
         const std::size_t first_code = out_.entry_code.size();
+        out_.term_num_entries.resize(first_zone + num_zones_);
         for (const auto& [position, code] : postings) {
-            const std::uint32_t block = position / kBlockDocs;
-            if (out_.entry_block.size() == first_entry || out_.entry_block.back() != block) {
-                if ((out_.entry_block.size() - first_entry) % kGroupEntries == 0) {
+            const std::uint32_t block = position / kBlockDocs % kZoneBlocks;
+            std::uint64_t& num_entries = out_.term_num_entries[first_zone + position / kBlockDocs / kZoneBlocks];
+            if (num_entries == 0 || out_.entry_block.back() != block) {
+                if (num_entries++ % kGroupEntries == 0) {
                     out_.group_start.push_back(static_cast<std::uint32_t>(out_.entry_code.size() - first_code));
                 }
-                out_.entry_block.push_back(block);
+                out_.entry_block.push_back(static_cast<std::uint16_t>(block));
                 out_.entry_max.push_back(0);
                 out_.entry_mask.push_back(0);
             }
@@ -72,7 +74,6 @@ public:
             out_.entry_code.push_back(code);
         }
         out_.term_num_bytes.push_back(0);
-        out_.term_num_entries.push_back(out_.entry_block.size() - first_entry);
         if (has_row) write_levels(postings, nullptr);
     }
 
@@ -131,7 +132,7 @@ private:
     }
 
     TermArrays<Code>& out_;
-    std::uint32_t num_spans_;
+    std::uint32_t num_spans_, num_zones_;
     std::vector<std::uint32_t> block_;  // blocks of a term,
     std::vector<Code> best_;            // and their maxima
 };
@@ -201,7 +202,7 @@ private:
                 most.run_bytes += job_.postings[t] * (1 + sizeof(Code));
             } else {
                 most.tail_postings += job_.postings[t];
-                most.groups += Index::groups_of(job_.postings[t]);
+                most.groups += Index::most_groups_of(job_.postings[t], zones_of(num_positions_));
             }
         }
         reserve(most);
@@ -221,7 +222,7 @@ private:
     void reserve(const Reserve& most) {
         const std::size_t num_spans = std::size_t{tiles_of(num_positions_)} * kTileSpans;
         out_.term_num_bytes.reserve(terms_.size());
-        out_.term_num_entries.reserve(terms_.size());
+        out_.term_num_entries.reserve(terms_.size() * zones_of(num_positions_));
         out_.term_seed_code.reserve(terms_.size() * kNumSeedRanks);
         out_.level.reserve(most.rows * kNumLevels);
         out_.span_max.reserve(most.rows * level_row_bytes(num_spans));
@@ -364,6 +365,7 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
     plan.term_first_pair.push_back(0);
     const std::uint64_t sum_bytes = Index::sum_bytes(num_segments, code_bytes);
     const std::uint64_t num_spans = std::uint64_t{tiles_of(num_positions)} * kTileSpans;
+    const std::uint64_t num_zones = zones_of(num_positions);
     const std::uint64_t posting_bytes =
         code_bytes == 1 ? sizeof(Posting<std::uint8_t>) : sizeof(Posting<std::uint16_t>);
     for (std::size_t t = 0; t < postings.size(); ++t) {
@@ -375,11 +377,12 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
                                             : 0;
         const std::uint64_t head_bytes = num_spans * (kSpanBytes + 4) + 4 + postings[t] * (1 + code_bytes);
         const std::uint64_t tail_bytes =
-            postings[t] * (5 + 2 * std::uint64_t{code_bytes}) + Index::groups_of(postings[t]) * 4;
+            postings[t] * (3 + 2 * std::uint64_t{code_bytes}) + Index::most_groups_of(postings[t], num_zones) * 4;
         const bool head = Index::head(postings[t], num_positions, head_ratio);
         plan.term_first_pair.push_back(plan.term_first_pair.back() + num_pairs);
         plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * posting_bytes +
-                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumSeedRanks * code_bytes + 16);
+                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumSeedRanks * code_bytes + 8 +
+                                  num_zones * 8);
     }
     return plan;
 }

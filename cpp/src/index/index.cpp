@@ -64,7 +64,7 @@ void Index::check_terms() {
     require(a.term_scale.size() == terms, "term_scale has the wrong length");
     require(is_ascending_from_zero(a.term_first_byte) && a.term_first_byte.size() == terms + 1,
             "term_first_byte does not ascend from 0, or has the wrong length");
-    require(is_ascending_from_zero(a.term_first_entry) && a.term_first_entry.size() == terms + 1,
+    require(is_ascending_from_zero(a.term_first_entry) && a.term_first_entry.size() == terms * num_zones() + 1,
             "term_first_entry does not ascend from 0, or has the wrong length");
     offsets_.resize(terms);
     Offsets at;
@@ -86,7 +86,8 @@ void Index::check_terms() {
         at.narrow += is_wide(term) ? 0 : pairs;
         at.head += is_head(term) ? 1 : 0;
         at.row += has_row(term) ? 1 : 0;
-        at.group += groups_of(entries);
+        const auto zones = zone_entries(term);
+        for (std::size_t zone = 0; zone < num_zones(); ++zone) at.group += groups_of(zones[zone + 1] - zones[zone]);
         at.code += is_head(term) ? 0 : postings;
     }
     const std::uint64_t pairs = a.term_first_pair.back();

@@ -67,14 +67,13 @@ struct ExpandedBlocks : PlainBlocks<std::uint8_t, std::uint32_t> {
         const __m256i same = _mm256_cmpeq_epi8(blocks, _mm256_set1_epi8(static_cast<char>(block * kBlockDocs)));
         return _bzhi_u32(static_cast<std::uint32_t>(_mm256_movemask_epi8(same)), count);
     }
-    static std::uint32_t find(const std::uint32_t* blocks, std::uint32_t count, std::uint32_t block) {
-        const __m256i wanted = _mm256_set1_epi32(static_cast<int>(block));
-        for (std::uint32_t i = 0; i < count; i += 8) {
-            const __m256i eight = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + i));
-            const auto same =
-                static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(eight, wanted))));
+    static std::uint32_t find(const std::uint16_t* blocks, std::uint32_t count, std::uint32_t block) {
+        const __m256i wanted = _mm256_set1_epi16(static_cast<short>(block));
+        for (std::uint32_t i = 0; i < count; i += 16) {
+            const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + i));
+            const auto same = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi16(sixteen, wanted)));
             if (same == 0) continue;
-            const std::uint32_t at = i + static_cast<std::uint32_t>(std::countr_zero(same));
+            const std::uint32_t at = i + static_cast<std::uint32_t>(std::countr_zero(same)) / 2;
             return at < count ? at : count;
         }
         return count;

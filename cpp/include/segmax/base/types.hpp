@@ -30,6 +30,8 @@ inline constexpr std::uint32_t kTileDocs = kTileSpans * kSpanDocs;
 inline constexpr std::uint32_t kMaxListed = 32;
 /// Entries of a tail term that share one offset into its codes.
 inline constexpr std::uint32_t kGroupEntries = 32;
+/// Blocks per zone: an entry names a block of its zone by 16 bits.
+inline constexpr std::uint32_t kZoneBlocks = 65536;
 /// Positions that are added up together where everything is: their sums (64 KiB) stay near.
 inline constexpr std::uint32_t kWindowDocs = 16384;
 /// Every array handed to the kernels is followed by this many readable bytes: SIMD loads may pass the end.
@@ -53,6 +55,11 @@ constexpr std::uint64_t level_row_bytes(std::uint64_t levels) {
 
 constexpr std::uint32_t tiles_of(std::uint32_t positions) {
     return positions / kTileDocs + (positions % kTileDocs != 0 ? 1 : 0);
+}
+
+/// Even an empty collection has a zone.
+constexpr std::uint32_t zones_of(std::uint32_t positions) {
+    return positions <= kBlockDocs ? 1 : (positions - 1) / (kZoneBlocks * kBlockDocs) + 1;
 }
 
 }  // namespace segmax

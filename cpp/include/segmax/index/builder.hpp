@@ -80,7 +80,7 @@ struct TermArrays {
     std::vector<std::uint8_t> span_max, block_max;
     std::vector<std::uint32_t> run_start;
     std::vector<std::uint8_t> run_bytes;
-    std::vector<std::uint32_t> entry_block;
+    std::vector<std::uint16_t> entry_block;
     std::vector<Code> entry_max;
     std::vector<std::uint8_t> entry_mask;
     std::vector<std::uint32_t> group_start;

@@ -44,7 +44,7 @@ struct IndexArrays {
     std::span<const std::uint32_t> run_start;
     std::span<const std::uint8_t> run_bytes;
     // tail terms
-    std::span<const std::uint32_t> entry_block;
+    std::span<const std::uint16_t> entry_block;
     std::span<const std::byte> entry_max;
     std::span<const std::uint8_t> entry_mask;
     std::span<const std::uint32_t> group_start;
@@ -88,8 +88,13 @@ public:
     bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_clusters_; }
     bool has_row(std::uint32_t term) const { return row(num_postings(term), num_positions_, arrays_.head_ratio); }
     bool is_head(std::uint32_t term) const { return head(num_postings(term), num_positions_, arrays_.head_ratio); }
+    std::uint32_t num_zones() const { return zones_of(num_positions_); }
+    /// Where a term's entries of every zone start, and end.
+    std::span<const std::uint64_t> zone_entries(std::uint32_t term) const {
+        return arrays_.term_first_entry.subspan(std::size_t{term} * num_zones(), std::size_t{num_zones()} + 1);
+    }
     std::uint64_t num_entries(std::uint32_t term) const {
-        return arrays_.term_first_entry[term + 1] - arrays_.term_first_entry[term];
+        return zone_entries(term).back() - zone_entries(term).front();
     }
 
     /// Where a term's part of an array starts that has no offsets of its own.
@@ -139,6 +144,10 @@ public:
     }
     static constexpr std::uint64_t groups_of(std::uint64_t entries) {
         return (entries + kGroupEntries - 1) / kGroupEntries;
+    }
+    /// The groups of so many entries, however they spread over the zones.
+    static constexpr std::uint64_t most_groups_of(std::uint64_t entries, std::uint64_t num_zones) {
+        return std::min(entries, groups_of(entries) + num_zones - 1);
     }
 
 private:

@@ -29,16 +29,19 @@ struct RunLookup {
     std::uint16_t block = 0;  ///< in its span
 };
 
-/// The entries of a tail term.
+/// The entries of a tail term in a zone. Blocks are numbered from the collection's first everywhere but in `blocks`.
 template <class Code>
 struct EntryList {
-    const std::uint32_t* blocks = nullptr;  ///< ascending
+    const std::uint16_t* blocks = nullptr;  ///< in the zone, ascending
     const Code* maxima = nullptr;
     const std::uint8_t* masks = nullptr;
     const std::uint32_t* group_start = nullptr;
     const Code* codes = nullptr;
     std::uint32_t num_entries = 0;
-    std::uint32_t num_codes = 0;
+    std::uint32_t num_codes = 0;    ///< of the term in all zones
+    std::uint32_t first_block = 0;  ///< of the zone
+
+    std::uint32_t block(std::size_t entry) const { return first_block + blocks[entry]; }
 };
 
 template <class Code, class Acc>
@@ -68,8 +71,8 @@ struct Kernels {
     /// Adds weight * code to the sums of the documents that each lookup finds in its run; returns how many.
     std::uint64_t (*add_lookups)(const RunLookup* lookups, std::size_t count, Acc* sums);
 
-    /// Adds weight * code to the sums of the blocks[i] that the list has; slot i is block i's. Blocks ascend.
-    /// Returns how many codes.
+    /// Adds weight * code to the sums of the blocks[i] that the list has; slot i is block i's. Blocks ascend
+    /// and lie in the list's zone. Returns how many codes.
     std::uint64_t (*add_entries_of)(const EntryList<Code>& list, const std::uint32_t* blocks, std::size_t count,
                                     std::uint32_t weight, Acc* sums);
 

@@ -98,11 +98,11 @@ public:
             if (is_dropped(*term)) continue;
             // Searching a list costs about as much as adding this many entries.
             constexpr std::size_t kSearchCost = 200;
-            if (term->entries.num_entries <= ranges.size() * kSearchCost) {
-                add_entries(*term, 0, term->entries.num_entries);
+            if (term->num_entries <= ranges.size() * kSearchCost) {
+                add_entries(*term, 0, context_.index.num_tiles());
             } else {
                 for (const auto& [first, end] : ranges) {
-                    if (may_occur(*term, first, end)) add_entries_between(*term, first, end);
+                    if (may_occur(*term, first, end)) add_entries(*term, first, end);
                 }
             }
         }
@@ -119,7 +119,7 @@ public:
             if (bounded_[tile] != 0) continue;
             open_tiles(tile, tile + 1);
             for (const auto* term : tails_) {
-                if (!is_dropped(*term)) add_entries_between(*term, tile, tile + 1);
+                if (!is_dropped(*term)) add_entries(*term, tile, tile + 1);
             }
             add_rows(std::span(&tile, 1));
         }
@@ -215,13 +215,11 @@ private:
                                    context_.scratch.tile_max.data());
     }
 
-    void add_entries_between(const TermView<Code>& term, std::uint32_t first, std::uint32_t end) {
-        add_entries(term, term.first_entry(first * kTileBlocks), term.first_entry(end * kTileBlocks));
-    }
-
     void add_entries(const TermView<Code>& term, std::uint32_t first, std::uint32_t end) {
         const std::uint32_t num_blocks = context_.index.num_tiles() * kTileBlocks;
-        context_.kernel.add_maxima(term.entries, first, end, term.weight, shift_, num_blocks, bounds());
+        term.each_entries(first * kTileBlocks, end * kTileBlocks, [&](const auto& list, auto from, auto to) {
+            context_.kernel.add_maxima(list, from, to, term.weight, shift_, num_blocks, bounds());
+        });
     }
 
     Context<Code, Acc>& context_;

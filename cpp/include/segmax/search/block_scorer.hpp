@@ -82,9 +82,15 @@ private:
             add_heads(heads.subspan(at, std::min(kGroupTerms, heads.size() - at)));
             drop_failed();
         }
-        for (const auto* term : bounds_.tails()) {
-            context_.stats().postings_read +=
-                context_.kernel.add_entries_of(term->entries, blocks_, num_blocks_, term->weight, sums);
+        for (std::size_t first = 0; first < num_blocks_;) {
+            const std::uint32_t zone = blocks_[first] / kZoneBlocks;
+            std::size_t end = first + 1;
+            while (end < num_blocks_ && blocks_[end] / kZoneBlocks == zone) ++end;
+            for (const auto* term : bounds_.tails()) {
+                context_.stats().postings_read += context_.kernel.add_entries_of(
+                    term->zones[zone], blocks_ + first, end - first, term->weight, sums + first * kBlockDocs);
+            }
+            first = end;
         }
         offer();
         context_.top().settle();

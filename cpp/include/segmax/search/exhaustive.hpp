@@ -21,7 +21,9 @@ void search_exhaustive(Context<Code, Acc>& context) {
                 context.kernel.add_runs(term.run_bytes, term.num_run_bytes, term.run_start, base / kSpanDocs,
                                         (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, accumulators);
             } else {
-                places[i] = context.kernel.add_entries(term.entries, places[i], base / kBlockDocs,
+                const std::uint32_t zone = base / kBlockDocs / kZoneBlocks;
+                if (base == zone * kZoneBlocks * kBlockDocs) places[i].entry = 0;
+                places[i] = context.kernel.add_entries(term.zones[zone], places[i], base / kBlockDocs,
                                                        (base + size) / kBlockDocs, term.weight, accumulators);
             }
         }

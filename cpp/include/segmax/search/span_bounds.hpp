@@ -64,16 +64,17 @@ public:
 
 private:
     void add_entries(const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
-        const auto& entries = term.entries;
-        for (std::uint32_t i = 0; i < entries.num_entries;) {
-            const std::uint32_t span = entries.blocks[i] / kSpanBlocks;
-            Code most = 0;
-            for (; i < entries.num_entries && entries.blocks[i] / kSpanBlocks == span; ++i) {
-                most = std::max(most, entries.maxima[i]);
+        for (const EntryList<Code>& list : term.zones) {
+            for (std::uint32_t i = 0; i < list.num_entries;) {
+                const std::uint32_t span = list.block(i) / kSpanBlocks;
+                Code most = 0;
+                for (; i < list.num_entries && list.block(i) / kSpanBlocks == span; ++i) {
+                    most = std::max(most, list.maxima[i]);
+                }
+                const std::size_t place = std::min<std::size_t>(span, num_tiles_ * kTileBlocks);
+                std::uint16_t& bound = context_.scratch.span_bounds[place];
+                bound = static_cast<std::uint16_t>(bound + blocks.steps(std::uint64_t{term.weight} * most));
             }
-            const std::size_t place = std::min<std::size_t>(span, num_tiles_ * kTileBlocks);
-            std::uint16_t& bound = context_.scratch.span_bounds[place];
-            bound = static_cast<std::uint16_t>(bound + blocks.steps(std::uint64_t{term.weight} * most));
         }
     }
 

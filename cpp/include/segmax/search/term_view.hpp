@@ -43,7 +43,8 @@ struct TermView {
     const std::uint8_t* run_bytes = nullptr;
     std::uint64_t num_run_bytes = 0;
     // tail
-    EntryList<Code> entries;
+    std::span<const EntryList<Code>> zones;
+    std::uint64_t num_entries = 0;
 
     /// The most that the term can add to a score.
     std::uint64_t most() const { return std::uint64_t{weight} * largest; }
@@ -72,10 +73,17 @@ struct TermView {
     /// The level in a span of a term that has a row.
     std::uint32_t span_level(std::uint32_t span) const { return level_in(span_max, span); }
 
-    /// The first entry of a tail term at a block or behind it.
-    std::uint32_t first_entry(std::uint32_t block) const {
-        const auto* end = entries.blocks + entries.num_entries;
-        return static_cast<std::uint32_t>(std::lower_bound(entries.blocks, end, block) - entries.blocks);
+    /// Calls visit(list, first, end) with the entries of a tail term in the blocks [first_block, end_block), zone by
+    /// zone.
+    template <class Visit>
+    void each_entries(std::uint32_t first_block, std::uint32_t end_block, Visit visit) const {
+        for (std::uint32_t zone = first_block / kZoneBlocks; zone < zones.size(); ++zone) {
+            const EntryList<Code>& list = zones[zone];
+            if (list.first_block >= end_block) return;
+            const std::uint32_t first = first_entry(list, first_block);
+            const std::uint32_t end = first_entry(list, end_block);
+            if (first < end) visit(list, first, end);
+        }
     }
 
     /// Calls visit(position, code) for the term's documents in [first, end), ascending; both are multiples of
@@ -100,6 +108,14 @@ struct TermView {
     }
 
 private:
+    /// The first entry of a list at a block or behind it.
+    static std::uint32_t first_entry(const EntryList<Code>& list, std::uint32_t block) {
+        if (block <= list.first_block) return 0;
+        if (block - list.first_block >= kZoneBlocks) return list.num_entries;
+        const auto* end = list.blocks + list.num_entries;
+        return static_cast<std::uint32_t>(std::lower_bound(list.blocks, end, block - list.first_block) - list.blocks);
+    }
+
     static std::uint32_t level_in(const std::uint8_t* row, std::uint32_t place) {
         const std::uint32_t inside = place % kSpanBlocks;
         const std::uint8_t byte = row[std::size_t{place / kSpanBlocks} * kSpanBytes + inside % kSpanBytes];
@@ -134,19 +150,21 @@ private:
 
     template <class Visit>
     void each_in_entries(std::uint32_t first_block, std::uint32_t end_block, Visit visit) const {
-        std::uint32_t entry = first_entry(first_block);
-        if (entry == entries.num_entries) return;
-        std::uint64_t code = entries.group_start[entry / kGroupEntries];
-        for (std::uint32_t e = entry / kGroupEntries * kGroupEntries; e < entry; ++e) {
-            code += static_cast<std::uint64_t>(std::popcount(entries.masks[e]));
-        }
-        for (; entry < entries.num_entries && entries.blocks[entry] < end_block; ++entry) {
-            for (std::uint32_t mask = entries.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
-                if (code >= entries.num_codes || entries.blocks[entry] < first_block) continue;
-                const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
-                visit(entries.blocks[entry] * kBlockDocs + place, entries.codes[code]);
+        each_entries(first_block, end_block, [&](const EntryList<Code>& list, std::uint32_t entry, std::uint32_t end) {
+            std::uint64_t code = list.group_start[entry / kGroupEntries];
+            for (std::uint32_t e = entry / kGroupEntries * kGroupEntries; e < entry; ++e) {
+                code += static_cast<std::uint64_t>(std::popcount(list.masks[e]));
             }
-        }
+            for (; entry < end; ++entry) {
+                for (std::uint32_t mask = list.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
+                    // A block outside the range can only be damage.
+                    const bool inside = list.block(entry) >= first_block && list.block(entry) < end_block;
+                    if (code >= list.num_codes || !inside) continue;
+                    const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
+                    visit(list.block(entry) * kBlockDocs + place, list.codes[code]);
+                }
+            }
+        });
     }
 };
 
@@ -159,8 +177,10 @@ public:
         bits_.resize(words * query.terms.size());
         rank_.resize(words * query.terms.size());
         terms_.resize(query.terms.size());
+        entries_.resize(index.num_zones() * query.terms.size());
         for (std::size_t i = 0; i < terms_.size(); ++i) {
             open_term(index, query.terms[i], terms_[i]);
+            if (!terms_[i].head) open_zones(index, terms_[i], entries_.data() + index.num_zones() * i);
             terms_[i].bits = bits_.data() + words * i;
             terms_[i].rank = rank_.data() + words * i;
         }
@@ -206,16 +226,29 @@ private:
             view.run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
             view.run_bytes = a.run_bytes.data() + a.term_first_byte[t];
             view.num_run_bytes = a.term_first_byte[t + 1] - a.term_first_byte[t];
-        } else {
-            const std::uint64_t first = a.term_first_entry[t];
-            view.entries = {a.entry_block.data() + first,
-                            index.codes<Code>(a.entry_max) + first,
-                            a.entry_mask.data() + first,
-                            a.group_start.data() + at.group,
-                            index.codes<Code>(a.entry_code) + at.code,
-                            static_cast<std::uint32_t>(index.num_entries(t)),
-                            view.num_postings};
         }
+    }
+
+    /// A tail term's entries of all zones.
+    static void open_zones(const Index& index, TermView<Code>& view, EntryList<Code>* lists) {
+        const IndexArrays& a = index.arrays();
+        const auto first = index.zone_entries(view.term);
+        const std::uint32_t* group_start = a.group_start.data() + index.offsets(view.term).group;
+        const Code* codes = index.codes<Code>(a.entry_code) + index.offsets(view.term).code;
+        for (std::uint32_t zone = 0; zone < index.num_zones(); ++zone) {
+            const std::uint64_t count = first[zone + 1] - first[zone];
+            lists[zone] = {a.entry_block.data() + first[zone],
+                           index.codes<Code>(a.entry_max) + first[zone],
+                           a.entry_mask.data() + first[zone],
+                           group_start,
+                           codes,
+                           static_cast<std::uint32_t>(count),
+                           view.num_postings,
+                           zone * kZoneBlocks};
+            group_start += Index::groups_of(count);
+        }
+        view.zones = {lists, index.num_zones()};
+        view.num_entries = first.back() - first.front();
     }
 
     /// A narrow term's list of clusters as bitmap and rank: a lookup is two loads from the L1 cache.
@@ -233,6 +266,7 @@ private:
     }
 
     std::vector<TermView<Code>> terms_;
+    std::vector<EntryList<Code>> entries_;  // of each term and zone
     std::vector<std::uint64_t> bits_;
     std::vector<std::uint32_t> rank_;
     std::uint32_t num_clusters_ = 0;
