@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,46 @@ template <class T>
 nb::object owned(std::vector<T>&& values) {
     const std::size_t size = values.size();
     return owned(std::move(values), {size});
+}
+
+/// A one-dimensional array by the buffer protocol: a tenth of what nb::ndarray takes, for calls of a few microseconds.
+/// Refuses what is not contiguous or not of T, which must be a signed integer or a float.
+template <class T>
+class Buffer {
+public:
+    explicit Buffer(nb::handle array) {
+        if (PyObject_GetBuffer(array.ptr(), &buffer_, PyBUF_ND | PyBUF_FORMAT) != 0) throw nb::python_error();
+        const char* format = buffer_.format;
+        const bool same = buffer_.itemsize == sizeof(T) && format != nullptr && format[0] != 0 && format[1] == 0 &&
+                          (std::is_integral_v<T> ? format[0] == 'l' || format[0] == 'q' : format[0] == 'd');
+        if (buffer_.ndim == 1 && same) return;
+        PyBuffer_Release(&buffer_);
+        throw nb::type_error("expected a contiguous array of one dimension, int64 or float64");
+    }
+    Buffer(const Buffer&) = delete;
+    Buffer& operator=(const Buffer&) = delete;
+    ~Buffer() { PyBuffer_Release(&buffer_); }
+
+    std::span<const T> view() const { return {static_cast<const T*>(buffer_.buf), size()}; }
+    std::size_t size() const { return static_cast<std::size_t>(buffer_.shape[0]); }
+
+private:
+    Py_buffer buffer_;
+};
+
+/// A numpy array with a copy of these values, likewise.
+template <class T>
+nb::object copied(std::span<const T> values) {
+    static const nb::handle from = nb::module_::import_("numpy").attr("frombuffer").inc_ref();  // lives for ever
+    static const nb::handle type = nb::module_::import_("numpy")
+                                       .attr("dtype")(std::is_floating_point_v<T> ? "f8"
+                                                      : std::is_signed_v<T>       ? "i8"
+                                                                                  : "u8")
+                                       .release();
+    static_assert(sizeof(T) == 8);
+    const auto bytes = nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
+                                                               static_cast<Py_ssize_t>(values.size_bytes())));
+    return from(bytes, type);
 }
 
 }  // namespace segmax::bindings

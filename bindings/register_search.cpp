@@ -152,6 +152,22 @@ nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, c
                           owned(std::move(out.stats), {batch.size(), kStatsFields}));
 }
 
+/// One query: what search_batch would do, with less around it: (rows, scores, stats), as many as were found.
+nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, std::size_t k,
+                     const SearchParams& params) {
+    const PreparedQuery query =
+        prepare_query(self.get(), Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view());
+    SearchParams interruptible = params;
+    SearchResult result;
+    run_interruptible([&] {
+        interruptible.stop = SignalPoll();
+        result = search(self.get(), query, k, interruptible);
+    });
+    Output out(1, result.rows.size());
+    out.store(0, result, query.scale);
+    return nb::make_tuple(copied<std::int64_t>(out.rows), copied<double>(out.scores), copied<std::uint64_t>(out.stats));
+}
+
 template <class T, class Get>
 nb::object column(const std::vector<TraceEntry>& trace, Get get) {
     std::vector<T> values;
@@ -260,6 +276,12 @@ void register_search(nb::module_& module) {
         .def_rw("sweep", &SearchParams::sweep)
         .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
     auto index = nb::borrow<nb::class_<PyIndex>>(module.attr("Index"));
+    index.def("search_one", &search_one,
+              nb::sig("def search_one(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                      "numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams) -> "
+                      "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], "
+                      "numpy.typing.NDArray[numpy.uint64]]"),
+              "terms"_a, "weights"_a, "k"_a, "params"_a, "One query: (rows, scores, stats).");
     index.def("search_batch", &search_batch,
               nb::sig("def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: "
                       "numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "

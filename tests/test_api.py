@@ -355,3 +355,25 @@ def test_ctrl_c_is_honoured_within_a_second(threads: int) -> None:
         assert time.monotonic() - start < 1.0
         assert process.stdout.read() == "3\n"
     assert process.returncode == 0
+
+
+def test_arrays_of_any_layout() -> None:
+    """Strided, reversed, read-only, byte-swapped and narrow arrays are the same query."""
+    docs = random_docs(np.random.default_rng(4), 200, 60)
+    index = segmax.build(docs)
+    terms, weights = np.array([3, 8, 20, 41]), np.array([2.0, 5.0, 1.0, 7.0])
+    expected = index.search((terms, weights))
+    read_only = weights.copy()
+    read_only.flags.writeable = False
+    queries = [
+        (np.repeat(terms, 3)[::3], np.repeat(weights, 2)[::2]),
+        (terms[::-1].copy()[::-1], weights[::-1].copy()[::-1]),
+        (terms, read_only),
+        (terms.astype(">i4"), weights.astype(">f4")),
+        (terms.astype(np.uint8), weights.astype(np.float16)),
+    ]
+    for query in queries:
+        hits = index.search(query)
+        assert (hits.rows.tolist(), hits.scores.tolist()) == (expected.rows.tolist(), expected.scores.tolist())
+    nothing = index.search(([], []))
+    assert (nothing.rows.dtype, nothing.scores.dtype, len(nothing)) == (np.int64, np.float64, 0)

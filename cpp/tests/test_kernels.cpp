@@ -151,6 +151,15 @@ void add_slack(std::vector<std::uint8_t>& bytes, Random& random) {
 
 constexpr std::size_t kRunSizes[] = {0, 1, 2, 7, 8, 31, 32, 33, 34, 63, 64, 65, 100, 255, 256};
 
+/// Where the bounds of so many tiles start: side by side in any order.
+std::vector<std::uint32_t> shuffled_places(std::size_t num_tiles, Random& random) {
+    std::vector<std::uint32_t> places(num_tiles);
+    std::iota(places.begin(), places.end(), 0U);
+    std::shuffle(places.begin(), places.end(), random);
+    for (std::uint32_t& place : places) place *= kTileBlocks;
+    return places;
+}
+
 /// The entries of a tail term, owned, each array followed by slack, and the postings they stand for.
 template <class Code>
 struct OwnedEntries {
@@ -286,6 +295,7 @@ TEST(kernels_add_levels) {
             for (const auto& [first, end] : {std::pair{0, 5}, {0, 1}, {4, 5}, {1, 4}, {2, 2}}) {
                 for (const bool wraps : {false, true}) {
                     NOTE("rows " << num_rows << ", tiles " << first << " to " << end << ", wraps " << wraps);
+                    const auto places = shuffled_places(kTiles, random);
                     std::vector<Input<std::uint8_t>> levels;
                     std::vector<LevelRow> rows(num_rows);
                     Output<std::uint16_t> bounds(kTiles * kTileBlocks), tile_max(kTiles);
@@ -306,16 +316,17 @@ TEST(kernels_add_levels) {
                             rows[r].high[level] = static_cast<std::uint8_t>(added[level] / 256);
                         }
                         for (std::size_t b = first * kTileBlocks; b < end * kTileBlocks; ++b) {
-                            expected[b] = static_cast<std::uint16_t>(expected[b] + added[of_block[b]]);
+                            std::uint16_t& sum = expected[places[b / kTileBlocks] + b % kTileBlocks];
+                            sum = static_cast<std::uint16_t>(sum + added[of_block[b]]);
                         }
                     }
                     for (std::size_t tile = first; tile < static_cast<std::size_t>(end); ++tile) {
-                        const auto* blocks = expected.data() + tile * kTileBlocks;
+                        const auto* blocks = expected.data() + places[tile];
                         expected_max[tile] = *std::max_element(blocks, blocks + kTileBlocks);
                     }
                     std::vector<std::uint32_t> tiles(static_cast<std::size_t>(end - first));
                     std::iota(tiles.begin(), tiles.end(), static_cast<std::uint32_t>(first));
-                    kernel.add_levels(rows.data(), num_rows, tiles.data(), tiles.size(), bounds.data(),
+                    kernel.add_levels(rows.data(), num_rows, tiles.data(), tiles.size(), places.data(), bounds.data(),
                                       tile_max.data());
                     CHECK_EQ(bounds.first(expected.size()), expected);
                     CHECK_EQ(tile_max.first(kTiles), expected_max);
@@ -335,21 +346,26 @@ TEST(kernels_add_maxima) {
             const OwnedEntries<Code> owned(count, 3, 600, random);
             for (const std::uint32_t weight : {1U, 77U, kMaxQueryWeight}) {
                 for (const std::uint32_t shift : {0U, 1U, 7U, 16U, 20U, 31U}) {
-                    for (const std::uint32_t num_blocks : {600U, 200U}) {
+                    for (const std::uint32_t num_tiles : {5U, 2U}) {
+                        const auto places = shuffled_places(num_tiles + 1, random);
+                        const std::size_t num_blocks = places.size() * kTileBlocks;
                         NOTE("entries " << count << ", weight " << weight << ", shift " << shift);
                         const std::size_t first = draw(random, 0, count / 2);
                         const std::size_t end = draw(random, first, count);
-                        Output<std::uint16_t> bounds(num_blocks + 1, 7);
-                        std::vector<std::uint16_t> expected(num_blocks + 1, 7);
+                        Output<std::uint16_t> bounds(num_blocks, 7);
+                        std::vector<std::uint16_t> expected(num_blocks, 7);
                         for (std::size_t i = first; i < end; ++i) {
                             const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
                             const std::uint64_t width = std::uint64_t{1} << shift;
-                            auto& bound = expected[std::min(owned.zone_first + owned.blocks[i], num_blocks)];
+                            const std::uint32_t block = owned.zone_first + owned.blocks[i];
+                            auto& bound =
+                                expected[places[std::min(block / kTileBlocks, num_tiles)] + block % kTileBlocks];
                             bound =
                                 static_cast<std::uint16_t>(bound + product / width + (product % width != 0 ? 1 : 0));
                         }
-                        kernel.add_maxima(owned.list(), first, end, weight, shift, num_blocks, bounds.data());
-                        CHECK_EQ(bounds.first(num_blocks + 1), expected);
+                        kernel.add_maxima(owned.list(), first, end, weight, shift, places.data(), num_tiles,
+                                          bounds.data());
+                        CHECK_EQ(bounds.first(num_blocks), expected);
                         CHECK(bounds.guards_are_whole());
                     }
                 }
@@ -569,8 +585,9 @@ TEST(kernels_survive_damage) {
                 place = kernel.add_entries(owned.list(), place, first, end, 1, window.data());
                 CHECK(window.guards_are_whole());
             }
-            Output<std::uint16_t> bounds(101, 0);
-            kernel.add_maxima(owned.list(), 0, owned.num_entries, kMaxQueryWeight, 0, 100, bounds.data());
+            const std::uint32_t places[] = {0, kTileBlocks};
+            Output<std::uint16_t> bounds(2 * kTileBlocks, 0);
+            kernel.add_maxima(owned.list(), 0, owned.num_entries, kMaxQueryWeight, 0, places, 1, bounds.data());
             CHECK(bounds.guards_are_whole());
         }
     });

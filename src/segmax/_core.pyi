@@ -360,6 +360,17 @@ class Index:
     def cluster_sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
         """The number of documents in every cluster."""
 
+    def search_one(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: int,
+        params: SearchParams,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64]
+    ]:
+        """One query: (rows, scores, stats)."""
+
     def search_batch(
         self,
         indptr: numpy.typing.NDArray[numpy.int64],

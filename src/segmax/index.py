@@ -200,15 +200,12 @@ class Index:
         if trace:
             return self._traced(terms, weights, k, core_params, -1, lost)[0]
         try:
-            rows, scores, counts, stats = engine.search_batch(
-                np.array((0, len(terms))), terms, weights, min(k, engine.num_docs), core_params, 1
-            )
+            rows, scores, stats = engine.search_one(terms, weights, min(k, engine.num_docs), core_params)
         except ValueError as error:
             raise _input_error(error) from error
         if lost:
-            stats[0, _DROPPED_TERMS] += lost
-        count = counts[0]
-        return Hits(rows[0, :count], scores[0, :count], stats[0], self._ids.id_of)
+            stats[_DROPPED_TERMS] += lost
+        return Hits(rows, scores, stats, self._ids.id_of)
 
     def search_batch(
         self,

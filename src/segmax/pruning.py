@@ -554,4 +554,4 @@ def _summed(queries: Csr) -> _Summed:
     is_first = np.ones(len(rows), dtype=np.bool_)
     is_first[1:] = (rows[1:] != rows[:-1]) | (terms[1:] != terms[:-1])
     sums: NDArray[Any] = np.bincount(np.cumsum(is_first) - 1, weights=queries.values[order])
-    return _Summed(rows[is_first], terms[is_first], sums)
+    return _Summed(rows[is_first], terms[is_first], sums.astype(np.float64))  # of nothing bincount makes integers

@@ -151,7 +151,7 @@ def _check_weights(csr: Csr, first_row: int) -> None:
 
 def _numbers(values: Any, what: str) -> NDArray[np.float64]:
     try:
-        return np.asarray(values, dtype=np.float64)
+        return np.asarray(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         msg = f"expected numbers as {what}, got {values!r}"[:300]
         raise InputError(msg) from error
@@ -173,7 +173,7 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
         raise InputError(msg)
     if indices.dtype == np.uint64:  # no index has that many terms: such numbers are unknown terms, if they do not wrap
         indices = np.minimum(indices, np.iinfo(np.int64).max)
-    return indices.astype(np.int64, copy=False), values
+    return indices.astype(np.int64, order="C", copy=False), values
 
 
 def _mapping_to_arrays(
@@ -238,7 +238,8 @@ def query_arrays(
     if isinstance(query, Mapping):
         return _mapping_to_arrays(query, lookup, num_terms)
     if isinstance(query, (sp.csr_matrix, sp.csr_array)) and _is_plain_row(query):
-        return query.indices.astype(np.int64, copy=False), query.data.astype(np.float64, copy=False)
+        terms = query.indices.astype(np.int64, order="C", copy=False)
+        return terms, query.data.astype(np.float64, order="C", copy=False)
     if is_matrix(query):
         csr = matrix_to_csr(query)
         if csr.num_rows != 1:

@@ -82,7 +82,8 @@ struct ExpandedBlocks : PlainBlocks<std::uint8_t, std::uint32_t> {
 
 /// Sixteen levels looked up per lane, 64 blocks of a row at a time: low and high bytes by one shuffle each.
 inline void add_levels_avx2(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles,
-                            std::size_t num_tiles, std::uint16_t* bounds, std::uint16_t* tile_max) {
+                            std::size_t num_tiles, const std::uint32_t* places, std::uint16_t* bounds,
+                            std::uint16_t* tile_max) {
     constexpr std::size_t kAhead = 12;  // tiles
     constexpr std::size_t kTileBytes = kTileSpans * kSpanBytes;
     constexpr std::size_t kPairs = kTileSpans / 2;
@@ -92,7 +93,7 @@ inline void add_levels_avx2(const LevelRow* rows, std::size_t num_rows, const st
         const std::size_t ahead = tiles[t + kAhead < num_tiles ? t + kAhead : num_tiles - 1] * kTileBytes;
         // Two spans share a register half each: blocks 0-7 and 8-15 by low, 16-23 and 24-31 by high halves of bytes.
         __m256i sums[kPairs][4];
-        auto* at = reinterpret_cast<__m256i*>(bounds + tile * kTileBlocks);
+        auto* at = reinterpret_cast<__m256i*>(bounds + places[tile]);
         for (std::size_t p = 0; p < kPairs; ++p) {
             const __m256i a = _mm256_loadu_si256(at + 4 * p);
             const __m256i b = _mm256_loadu_si256(at + 4 * p + 1);

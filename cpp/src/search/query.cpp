@@ -64,14 +64,17 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
         if (unknown) return true;
         const double scale = index.arrays().term_scale[static_cast<std::size_t>(t.term)];
         t.weight *= scale;
-        whole = whole && scale == 1.0 && t.weight == std::floor(t.weight) && t.weight <= kMaxQueryWeight;
+        whole = whole && scale == 1.0 && t.weight <= kMaxQueryWeight &&
+                static_cast<double>(t.weight) == std::floor(static_cast<double>(t.weight));
         largest = std::max(largest, t.weight);
         return false;
     });
     const auto quantize = [&](double levels) {
         query.terms.clear();
         for (const RealTerm& t : known) {
-            const long double value = whole ? t.weight : std::max(1.0L, std::nearbyint(t.weight / largest * levels));
+            // Small enough for a double here; rounding a long double takes half of a short search's time.
+            const auto level = static_cast<double>(whole ? t.weight : t.weight / largest * levels);
+            const double value = whole ? level : std::max(1.0, std::nearbyint(level));
             query.terms.push_back({static_cast<std::uint32_t>(t.term), static_cast<std::uint32_t>(value)});
         }
         // Never 0, however small the weights: a result has a positive score.

@@ -54,15 +54,16 @@ struct Kernels {
     /// out[i] += weight * row[i], for i < count. Reads and writes nothing else.
     void (*add_row)(const Code* row, std::uint32_t weight, std::size_t count, Acc* out);
 
-    /// Adds what the rows say to the bounds of all blocks of these tiles, and writes the largest of each tile. Sums
-    /// wrap at 16 bits; the caller scales so that they do not.
+    /// Adds what the rows say to the bounds of all blocks of these tiles, which start at places[tile], and writes the
+    /// largest of each tile. Sums wrap at 16 bits; the caller scales so that they do not.
     void (*add_levels)(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles, std::size_t num_tiles,
-                       std::uint16_t* bounds, std::uint16_t* tile_max);
+                       const std::uint32_t* places, std::uint16_t* bounds, std::uint16_t* tile_max);
 
-    /// bounds[block] += ceil(weight * maximum / 2^shift) for every entry in [first, end). Blocks from num_blocks on
-    /// share the place behind the last.
+    /// bounds[block] += ceil(weight * maximum / 2^shift) for every entry in [first, end). Blocks behind the last tile
+    /// go to places[num_tiles].
     void (*add_maxima)(const EntryList<Code>& list, std::size_t first, std::size_t end, std::uint32_t weight,
-                       std::uint32_t shift, std::uint32_t num_blocks, std::uint16_t* bounds);
+                       std::uint32_t shift, const std::uint32_t* places, std::uint32_t num_tiles,
+                       std::uint16_t* bounds);
 
     /// Writes the blocks of the tiles [first, end) with a bound of at least `least`, ascending; returns how many.
     std::size_t (*collect_blocks)(const std::uint16_t* bounds, const std::uint16_t* tile_max, std::size_t first,

@@ -1,7 +1,7 @@
 // Best first: the blocks of the collection by bound, until none can follow.
 //
 // Small collections are bounded whole, in one pass over memory. In large ones all spans are bounded first; the blocks
-// of the best make a threshold, and only tiles with a span that may pass it are bounded block by block.
+// of the best make a threshold, and only tiles with a span that may pass it are bounded block by block, in stages.
 #pragma once
 
 #include <cmath>
@@ -76,17 +76,22 @@ private:
 
     void bound_candidates(std::size_t k) {
         SpanBounds<Code, Acc> spans(context_, bounds_);
-        bound_tiles_of(spans.best(kFirstSpans + k / 4, scorer_.least()));
+        ranges_ = tiles_of(spans.best(kFirstSpans + k / 4, scorer_.least()));
+        bounds_.bound_ranges(ranges_);
         score_first(kFirstBlocks + k);
-        bound_tiles_of(spans.collect(scorer_.least()));
+        const auto candidates = tiles_of(spans.collect(scorer_.least()));
+        TileRanges left;
+        for (const std::uint32_t tile : bounds_.bound_stages(candidates, scorer_.least(), spans.rests())) {
+            left.add({tile, tile + 1});
+        }
+        ranges_ = left.get();
         for (const std::uint32_t block : looked_at_) bounds_.bounds()[block] = 0;
     }
 
-    void bound_tiles_of(std::span<const std::uint32_t> spans) {
+    static std::vector<TileRange> tiles_of(std::span<const std::uint32_t> spans) {
         TileRanges ranges;
         for (const std::uint32_t span : spans) ranges.add({span / kTileSpans, span / kTileSpans + 1});
-        ranges_ = ranges.get();
-        bounds_.bound_ranges(ranges_);
+        return ranges.get();
     }
 
     std::span<std::uint32_t> collect(std::uint64_t least) {

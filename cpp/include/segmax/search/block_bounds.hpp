@@ -52,7 +52,8 @@ public:
     };
 
     /// For a query of at most kMaxBoundedTerms.
-    explicit BlockBounds(Context<Code, Acc>& context) : context_(context), bounded_(context.index.num_tiles(), 0) {
+    explicit BlockBounds(Context<Code, Acc>& context)
+        : context_(context), places_(context.index.num_tiles() + 1, nowhere()) {
         const std::size_t num_terms = context.terms().size();
         std::uint64_t most = num_terms;  // every part may be rounded up by one
         for (const auto& term : context.terms()) most += term.most();
@@ -70,10 +71,14 @@ public:
         split_dropped();
         open_rows();
         auto& s = context.scratch;
-        s.block_bounds.resize(std::size_t{context.index.num_tiles()} * kTileBlocks + kBlockDocs);
+        s.block_bounds.resize((std::size_t{context.index.num_tiles()} + 1) * kTileBlocks);
+        at_ = s.block_bounds.data();
         s.tile_max.resize(context.index.num_tiles());
         s.blocks.resize(s.block_bounds.size());
     }
+
+    /// Head terms whose rows are read between two looks at a tile.
+    static constexpr std::size_t kStageHeads = 4;
 
     /// All head terms, the heaviest first.
     std::span<const Head> heads() const { return heads_; }
@@ -92,44 +97,72 @@ public:
 
     /// Bounds the blocks of these tiles, which ascend and do not overlap, and forgets about all others.
     void bound_ranges(std::span<const TileRange> ranges) {
-        std::fill(bounded_.begin(), bounded_.end(), std::uint8_t{0});
+        forget();
         for (const auto& [first, end] : ranges) open_tiles(first, end);
-        for (const auto* term : tails_) {
-            if (is_dropped(*term)) continue;
-            // Searching a list costs about as much as adding this many entries.
-            constexpr std::size_t kSearchCost = 200;
-            if (term->num_entries <= ranges.size() * kSearchCost) {
-                add_entries(*term, 0, context_.index.num_tiles());
-            } else {
-                for (const auto& [first, end] : ranges) {
-                    if (may_occur(*term, first, end)) add_entries(*term, first, end);
+        add_tails(ranges);
+        list_tiles(ranges);
+        add_rows(tiles_, rows_);
+    }
+
+    /// Bounds the blocks of these tiles, which ascend and do not overlap, stage by stage, gives up tiles without a
+    /// block that can reach `least`, and returns the others. rests[s][span] is what the terms after stage s can add
+    /// to a block of the span at most, and the floor; stages are kStageHeads head terms each, the tail in the first.
+    std::span<const std::uint32_t> bound_stages(std::span<const TileRange> ranges, std::uint64_t least,
+                                                std::span<const std::vector<std::uint16_t>> rests) {
+        list_tiles(ranges);
+        // Side by side, in a cache: few of them will be left.
+        auto& side = context_.scratch.stage_bounds;
+        side.resize((tiles_.size() + 1) * kTileBlocks);
+        at_ = side.data();
+        std::fill(places_.begin(), places_.end(), static_cast<std::uint32_t>(tiles_.size() * kTileBlocks));
+        for (std::size_t i = 0; i < tiles_.size(); ++i)
+            places_[tiles_[i]] = static_cast<std::uint32_t>(i * kTileBlocks);
+        for (const std::uint32_t tile : tiles_) {
+            each_span(tile, [&](std::uint32_t span, std::uint16_t* blocks) {
+                std::fill_n(blocks, kSpanBlocks, rests[0][span]);
+            });
+        }
+        add_tails(ranges);
+        for (std::size_t stage = 0; stage < rests.size(); ++stage) {
+            if (stage > 0) {
+                for (const std::uint32_t tile : tiles_) {
+                    each_span(tile, [&](std::uint32_t span, std::uint16_t* blocks) {
+                        const auto known = static_cast<std::uint16_t>(rests[stage - 1][span] - rests[stage][span]);
+                        for (std::uint32_t b = 0; b < kSpanBlocks; ++b) {
+                            blocks[b] = static_cast<std::uint16_t>(blocks[b] - known);
+                        }
+                    });
                 }
             }
+            const auto rows = std::span(rows_).subspan(std::min(stage * kStageHeads, rows_.size()));
+            add_rows(tiles_, rows.first(std::min(kStageHeads, rows.size())));
+            std::erase_if(tiles_, [&](std::uint32_t tile) { return context_.scratch.tile_max[tile] < least; });
         }
-        tiles_.clear();
-        for (const auto& [first, end] : ranges) {
-            for (std::uint32_t tile = first; tile < end; ++tile) tiles_.push_back(tile);
+        for (const std::uint32_t tile : tiles_) {
+            std::copy_n(at_ + places_[tile], kTileBlocks, bounds() + std::size_t{tile} * kTileBlocks);
         }
-        add_rows(tiles_);
+        forget();
+        for (const std::uint32_t tile : tiles_) places_[tile] = tile * kTileBlocks;
+        return tiles_;
     }
 
     /// Makes sure that a few tiles are bounded.
     void require(std::uint32_t first, std::uint32_t end) {
         for (std::uint32_t tile = first; tile < end; ++tile) {
-            if (bounded_[tile] != 0) continue;
+            if (is_bounded(tile)) continue;
             open_tiles(tile, tile + 1);
             for (const auto* term : tails_) {
                 if (!is_dropped(*term)) add_entries(*term, tile, tile + 1);
             }
-            add_rows(std::span(&tile, 1));
+            add_rows(std::span(&tile, 1), rows_);
         }
     }
 
-    bool is_bounded(std::uint32_t tile) const { return bounded_[tile] != 0; }
+    bool is_bounded(std::uint32_t tile) const { return places_[tile] != nowhere(); }
 
     /// Asks for the rows of a tile that is not bounded yet.
     void prefetch(std::uint32_t tile) const {
-        if (bounded_[tile] != 0) return;
+        if (is_bounded(tile)) return;
         for (const LevelRow& row : rows_) __builtin_prefetch(row.levels + std::size_t{tile} * kTileSpans * kSpanBytes);
     }
 
@@ -205,20 +238,60 @@ private:
         }
     }
 
-    void open_tiles(std::uint32_t first, std::uint32_t end) {
-        std::fill(bounds() + std::size_t{first} * kTileBlocks, bounds() + std::size_t{end} * kTileBlocks, floor_);
-        std::fill(bounded_.begin() + first, bounded_.begin() + end, std::uint8_t{1});
+    /// Where entries go whose tile is not bounded: behind the last. Entries of a large collection are many, and what
+    /// they add to a place that nobody looks at should not cost a cache miss each.
+    std::uint32_t nowhere() const { return context_.index.num_tiles() * kTileBlocks; }
+
+    void forget() {
+        std::fill(places_.begin(), places_.end(), nowhere());
+        at_ = bounds();
     }
 
-    void add_rows(std::span<const std::uint32_t> tiles) {
-        context_.kernel.add_levels(rows_.data(), rows_.size(), tiles.data(), tiles.size(), bounds(),
+    void open_tiles(std::uint32_t first, std::uint32_t end) {
+        std::fill(bounds() + std::size_t{first} * kTileBlocks, bounds() + std::size_t{end} * kTileBlocks, floor_);
+        for (std::uint32_t tile = first; tile < end; ++tile) places_[tile] = tile * kTileBlocks;
+    }
+
+    void list_tiles(std::span<const TileRange> ranges) {
+        tiles_.clear();
+        for (const auto& [first, end] : ranges) {
+            for (std::uint32_t tile = first; tile < end; ++tile) tiles_.push_back(tile);
+        }
+    }
+
+    /// Calls visit(span, the bounds of its blocks) for the spans of a tile.
+    template <class Visit>
+    void each_span(std::uint32_t tile, Visit visit) {
+        for (std::uint32_t span = tile * kTileSpans; span < (tile + 1) * kTileSpans; ++span) {
+            visit(span, at_ + places_[tile] + std::size_t{span % kTileSpans} * kSpanBlocks);
+        }
+    }
+
+    void add_rows(std::span<const std::uint32_t> tiles, std::span<const LevelRow> rows) {
+        context_.kernel.add_levels(rows.data(), rows.size(), tiles.data(), tiles.size(), places_.data(), at_,
                                    context_.scratch.tile_max.data());
     }
 
+    /// What the tail terms add in some tiles; the bounds of others may change.
+    void add_tails(std::span<const TileRange> ranges) {
+        for (const auto* term : tails_) {
+            if (is_dropped(*term)) continue;
+            // Searching a list costs about as much as adding this many entries.
+            constexpr std::size_t kSearchCost = 200;
+            if (term->num_entries <= ranges.size() * kSearchCost) {
+                add_entries(*term, 0, context_.index.num_tiles());
+            } else {
+                for (const auto& [first, end] : ranges) {
+                    if (may_occur(*term, first, end)) add_entries(*term, first, end);
+                }
+            }
+        }
+    }
+
     void add_entries(const TermView<Code>& term, std::uint32_t first, std::uint32_t end) {
-        const std::uint32_t num_blocks = context_.index.num_tiles() * kTileBlocks;
+        const std::uint32_t num_tiles = context_.index.num_tiles();
         term.each_entries(first * kTileBlocks, end * kTileBlocks, [&](const auto& list, auto from, auto to) {
-            context_.kernel.add_maxima(list, from, to, term.weight, shift_, num_blocks, bounds());
+            context_.kernel.add_maxima(list, from, to, term.weight, shift_, places_.data(), num_tiles, at_);
         });
     }
 
@@ -229,7 +302,8 @@ private:
     std::vector<const TermView<Code>*> tails_, dropped_;
     std::vector<LevelRow> rows_;
     std::vector<std::uint32_t> tiles_;
-    std::vector<std::uint8_t> bounded_;
+    std::vector<std::uint32_t> places_;  // where the bounds of each tile start,
+    std::uint16_t* at_ = nullptr;        // from here
 };
 
 }  // namespace segmax

@@ -29,7 +29,7 @@ struct Scratch {
     std::vector<Acc> cluster_bounds;
     std::vector<Acc> segment_bounds;
     std::vector<std::uint32_t> found = std::vector<std::uint32_t>(kWindowDocs + 2 * kBlockDocs);
-    std::vector<std::uint16_t> block_bounds;
+    std::vector<std::uint16_t> block_bounds, stage_bounds;
     std::vector<std::uint16_t> tile_max;
     std::vector<std::uint16_t> span_bounds;
     std::vector<std::uint16_t> span_tile_max;

@@ -18,20 +18,38 @@ public:
         s.span_bounds.assign(num_tiles_ * kTileBlocks + 1, blocks.floor());
         s.span_tile_max.resize(num_tiles_);
         s.spans.resize(s.span_bounds.size());
-        for (const auto& term : context.terms()) {
-            if (blocks.is_dropped(term)) continue;
-            if (term.span_max != nullptr) {
-                rows_.push_back(blocks.row_of(term, term.span_max));
-                rows_.back().run_start = s.spans.data();  // nothing to look up after this
-            } else {
-                add_entries(term, blocks);
-            }
+        tiles_.resize(num_tiles_);
+        std::iota(tiles_.begin(), tiles_.end(), 0U);
+        for (const std::uint32_t tile : tiles_) places_.push_back(tile * kTileBlocks);
+        std::vector<const TermView<Code>*> heads;
+        for (const auto& head : blocks.heads()) {
+            if (!blocks.is_dropped(*head.term)) heads.push_back(head.term);
         }
-        std::vector<std::uint32_t> tiles(num_tiles_);
-        std::iota(tiles.begin(), tiles.end(), 0U);
-        context.kernel.add_levels(rows_.data(), rows_.size(), tiles.data(), num_tiles_, s.span_bounds.data(),
-                                  s.span_tile_max.data());
+        // The last stage first: what is there before a stage is added is what is left after it.
+        constexpr std::size_t kStageHeads = BlockBounds<Code, Acc>::kStageHeads;
+        rests_.resize(std::max<std::size_t>(1, (heads.size() + kStageHeads - 1) / kStageHeads));
+        for (std::size_t stage = rests_.size(); stage-- > 0;) {
+            rests_[stage] = s.span_bounds;
+            std::vector<LevelRow> rows;
+            const auto some = std::span(heads).subspan(std::min(stage * kStageHeads, heads.size()));
+            for (const auto* term : some.first(std::min(kStageHeads, some.size()))) add_row(rows, *term, blocks);
+            if (stage == 0) {
+                for (const auto* term : blocks.tails()) {
+                    if (blocks.is_dropped(*term)) continue;
+                    if (term->span_max != nullptr) {
+                        add_row(rows, *term, blocks);
+                    } else {
+                        add_entries(*term, blocks);
+                    }
+                }
+            }
+            context.kernel.add_levels(rows.data(), rows.size(), tiles_.data(), num_tiles_, places_.data(),
+                                      s.span_bounds.data(), s.span_tile_max.data());
+        }
     }
+
+    /// By stage of BlockBounds::bound_stages and span: what later stages can add.
+    std::span<const std::vector<std::uint16_t>> rests() const { return rests_; }
 
     /// The spans with at least this bound, ascending.
     std::span<std::uint32_t> collect(std::uint64_t least) {
@@ -63,6 +81,11 @@ public:
     }
 
 private:
+    void add_row(std::vector<LevelRow>& rows, const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
+        rows.push_back(blocks.row_of(term, term.span_max));
+        rows.back().run_start = context_.scratch.spans.data();  // nothing to look up after this
+    }
+
     void add_entries(const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
         for (const EntryList<Code>& list : term.zones) {
             for (std::uint32_t i = 0; i < list.num_entries;) {
@@ -80,7 +103,8 @@ private:
 
     Context<Code, Acc>& context_;
     std::size_t num_tiles_ = 0;
-    std::vector<LevelRow> rows_;
+    std::vector<std::uint32_t> tiles_, places_;
+    std::vector<std::vector<std::uint16_t>> rests_;
 };
 
 }  // namespace segmax
