@@ -27,10 +27,10 @@ struct QueryBatch {
     std::span<const double> weights;
 
     std::size_t size() const { return indptr.size() - 1; }
-    PreparedQuery prepare(const Index& index, std::size_t i) const {
+    PreparedQuery prepare(const Index& index, std::size_t i, double mass) const {
         const auto begin = static_cast<std::size_t>(indptr[i]);
         const auto count = static_cast<std::size_t>(indptr[i + 1]) - begin;
-        return prepare_query(index, terms.subspan(begin, count), weights.subspan(begin, count));
+        return prepare_query(index, terms.subspan(begin, count), weights.subspan(begin, count), mass);
     }
 };
 
@@ -89,7 +89,7 @@ private:
         params.stop = stop;
         try {
             for (std::size_t i = next_++; i < batch_.size(); i = next_++) {
-                const PreparedQuery query = batch_.prepare(index_, i);
+                const PreparedQuery query = batch_.prepare(index_, i, params_.query_mass);
                 out_.store(i, search(index_, query, k_, params), query.scale);
                 if (stop()) throw Interrupted();
             }
@@ -155,8 +155,8 @@ nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, c
 /// One query: what search_batch would do, with less around it: (rows, scores, stats), as many as were found.
 nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, std::size_t k,
                      const SearchParams& params) {
-    const PreparedQuery query =
-        prepare_query(self.get(), Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view());
+    const PreparedQuery query = prepare_query(self.get(), Buffer<std::int64_t>(terms).view(),
+                                              Buffer<double>(weights).view(), params.query_mass);
     SearchParams interruptible = params;
     SearchResult result;
     run_interruptible([&] {
@@ -181,7 +181,7 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     SearchParams traced = params;
     traced.trace = true;
     if (watch_row >= 0) traced.watch = self.positions().at(static_cast<std::size_t>(watch_row));
-    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights), params.query_mass);
     SearchResult result;
     run_interruptible([&] {
         traced.stop = SignalPoll();
@@ -268,6 +268,7 @@ void register_search(nb::module_& module) {
         .def_rw("max_clusters", &SearchParams::max_clusters)
         .def_rw("max_blocks", &SearchParams::max_blocks)
         .def_rw("max_terms", &SearchParams::max_terms)
+        .def_rw("query_mass", &SearchParams::query_mass)
         .def_rw("bound_dropped", &SearchParams::bound_dropped)
         .def_rw("order", &SearchParams::order)
         .def_rw("documents", &SearchParams::documents)

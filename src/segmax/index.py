@@ -23,7 +23,6 @@ from segmax.params import ASC, BestFirst, SearchParams
 from segmax.points import sample_rows, selected_rows
 from segmax.pruning import QueryThreshold, prune_queries, prune_query
 from segmax.results import (
-    STATS_FIELDS,
     BatchHits,
     BatchStats,
     ClusterBounds,
@@ -32,12 +31,11 @@ from segmax.results import (
     Hits,
     TraceEntry,
 )
-from segmax.shortening import heaviest_of_one, heaviest_terms
+from segmax.shortening import heaviest_terms
 from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
 from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 
-_DROPPED_TERMS = STATS_FIELDS.index("dropped_terms")
 _EXACT = ASC()
 _DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
 
@@ -77,7 +75,6 @@ class Index:
             self._calibration = Calibration.from_list(meta.get("calibration", ()))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
             self._targets: dict[tuple[int, float], BestFirst] = {}
-            self._ceiling: NDArray[np.float64] | None = None
         except SegmaxError:
             raise
         except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
@@ -194,17 +191,12 @@ class Index:
         if target_recall is not None:
             params = self._targeted(k, params, target_recall)
         core_params = _core_params(params)
-        lost = 0
-        if params is not None and params.query_mass < 1.0:
-            terms, weights, lost = heaviest_of_one(terms, weights, self._ceilings, params.query_mass)
         if trace:
-            return self._traced(terms, weights, k, core_params, -1, lost)[0]
+            return self._traced(terms, weights, k, core_params, -1)[0]
         try:
             rows, scores, stats = engine.search_one(terms, weights, min(k, engine.num_docs), core_params)
         except ValueError as error:
             raise _input_error(error) from error
-        if lost:
-            stats[_DROPPED_TERMS] += lost
         return Hits(rows, scores, stats, self._ids.id_of)
 
     def search_batch(
@@ -301,13 +293,12 @@ class Index:
         terms, weights = self._query(query)
         k = checked_int("k", k, 1)
         used = params or _EXACT
-        core_params = _core_params(used)
         score = self._score(terms, weights, np.array([row]))[0]
-        lost = 0
-        if used.drops_terms:  # here and not in the core: bounds have to be those of the terms that are left
-            short, dropped = self._shortened(_as_batch(terms, weights), used.query_mass, used.max_terms)
-            terms, weights, lost = short.indices, short.values, int(dropped[0])
-        hits, fate = self._traced(terms, weights, k, core_params, row, lost)
+        hits, fate = self._traced(terms, weights, k, _core_params(used), row)
+        if used.drops_terms:  # bounds have to be those of the terms that are left
+            batch = _as_batch(terms, weights)
+            short, _ = heaviest_terms(batch, self._ceilings(), mass=used.query_mass, count=used.max_terms)
+            terms, weights = short.indices, short.values
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
@@ -408,29 +399,17 @@ class Index:
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
         core_params = _core_params(params)
-        lost: NDArray[np.int64] | None = None
-        if params is not None and params.query_mass < 1.0:
-            batch, lost = self._shortened(batch, params.query_mass)
         with _input_errors():
             rows, scores, counts, stats = self._engine.search_batch(
                 batch.indptr, batch.indices, batch.values, k, core_params, min(threads, max(1, batch.num_rows))
             )
-        if lost is not None:
-            stats[:, _DROPPED_TERMS] += lost.astype(np.uint64)
         return BatchHits(rows, scores, counts, BatchStats(stats), self._ids.id_of)
 
-    def _shortened(self, batch: Csr, mass: float, count: int | None = None) -> tuple[Csr, NDArray[np.int64]]:
-        """Return queries with their heaviest terms only, and how many terms each lost."""
-        return heaviest_terms(batch, self._ceilings, mass=mass, count=count)
-
-    @property
     def _ceilings(self) -> NDArray[np.float64]:
-        """The largest stored weight of every term."""
-        if self._ceiling is None:
-            arrays = self._open_arrays
-            num_ranks = max(1, len(arrays["term_seed_code"]) // max(1, self.num_terms))
-            self._ceiling = arrays["term_seed_code"][::num_ranks] * arrays["term_scale"]
-        return self._ceiling
+        """Return the largest stored weight of every term."""
+        arrays = self._open_arrays
+        num_ranks = max(1, len(arrays["term_seed_code"]) // max(1, self.num_terms))
+        return np.asarray(arrays["term_seed_code"][::num_ranks] * arrays["term_scale"], dtype=np.float64)
 
     def _targeted(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
         """Return the parameters for a target; they are looked up once."""
@@ -456,9 +435,8 @@ class Index:
         k: int,
         params: _core.SearchParams,
         row: int,
-        lost: int,
     ) -> tuple[Hits, Fate]:
-        """Search with a trace, watching what happens to one row; so many terms were dropped before."""
+        """Search with a trace, watching what happens to one row."""
         with _input_errors():
             rows, scores, stats, columns, watched, scale, seed = self._engine.trace(
                 terms, weights, min(k, self.num_docs), params, row
@@ -477,9 +455,7 @@ class Index:
                 *(columns[name].tolist() for name in _TRACE_COLUMNS), strict=True
             )
         ]
-        stats = stats.reshape(-1)
-        stats[_DROPPED_TERMS] += lost
-        hits = Hits(rows, scores, stats, self._ids.id_of, entries)
+        hits = Hits(rows, scores, stats.reshape(-1), self._ids.id_of, entries)
         kind, bound, threshold, needed = watched
         return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
 

@@ -82,6 +82,7 @@ class SearchParams:
         core.risk = self.risk
         core.max_clusters = min(self.max_clusters or 0, 2**32 - 1)
         core.max_terms = min(self.max_terms or 0, 2**32 - 1)
+        core.query_mass = self.query_mass
         core.bound_dropped = self.dropped == "bounded"
         return core
 

@@ -1,7 +1,7 @@
 """Queries without their lightest terms.
 
 How heavy a term is in a query is the most that it can add to a score: its weight × the largest weight that the index
-stores for it. The mass of a query is the sum of that over its terms.
+stores for it. The mass of a query is the sum of that over its terms. Searches do this in the core.
 """
 
 from __future__ import annotations
@@ -27,24 +27,6 @@ def ranks_within(indptr: NDArray[Any]) -> NDArray[np.int64]:
     [0, 1, 0, 1, 2]
     """
     return np.asarray(np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr)), dtype=np.int64)
-
-
-def heaviest_of_one(
-    terms: NDArray[np.int64], weights: NDArray[np.float64], ceiling: NDArray[np.float64], mass: float
-) -> tuple[NDArray[np.int64], NDArray[np.float64], int]:
-    """Do what `heaviest_terms` does for one query, in a few steps where its terms ascend and are all known."""
-    known = len(terms) > 0 and terms[0] >= 0 and terms[-1] < len(ceiling) and bool((terms[1:] > terms[:-1]).all())
-    if known and weights.min() >= 0:
-        most = weights * ceiling[terms]
-        order = (-most).argsort(kind="stable")
-        sums = most[order].cumsum()
-        if 0 < sums[-1] < np.inf:
-            kept = order[: int(sums.searchsorted((mass - _TOLERANCE) * sums[-1])) + 1]
-            kept.sort()
-            return terms[kept], weights[kept], len(terms) - len(kept)
-    batch = Csr(np.array([0, len(terms)], dtype=np.int64), terms, weights, 0)
-    short, lost = heaviest_terms(batch, ceiling, mass=mass)
-    return short.indices, short.values, int(lost[0])
 
 
 def heaviest_terms(

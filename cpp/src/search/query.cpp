@@ -5,6 +5,7 @@
 #include <limits>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace segmax {
 
@@ -45,6 +46,30 @@ std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::spa
     return merged;
 }
 
+/// Keeps the fewest heaviest terms that hold a share of the mass, and says how many went. A share such as 0.9 is no
+/// exact binary number: without the tolerance, 9 of 10 equal terms would fall short of it.
+std::uint32_t keep_heaviest(const Index& index, double mass, std::vector<RealTerm>& terms) {
+    constexpr double kTolerance = 1e-12;
+    std::vector<std::pair<double, std::size_t>> heaviest;
+    double total = 0;
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+        const auto most =
+            static_cast<double>(terms[i].weight * index.largest_code(static_cast<std::uint32_t>(terms[i].term)));
+        heaviest.emplace_back(-most, i);
+        total += most;
+    }
+    std::sort(heaviest.begin(), heaviest.end());
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < heaviest.size() && sum < (mass - kTolerance) * total) sum -= heaviest[kept++].first;
+    heaviest.resize(kept);
+    std::sort(heaviest.begin(), heaviest.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    const std::size_t before = terms.size();
+    for (std::size_t i = 0; i < kept; ++i) terms[i] = terms[heaviest[i].second];
+    terms.resize(kept);
+    return static_cast<std::uint32_t>(before - kept);
+}
+
 std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& terms) {
     std::uint64_t sum = 0;
     for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * index.largest_code(t.term);
@@ -53,22 +78,25 @@ std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& ter
 
 }  // namespace
 
-PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights) {
+PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights,
+                            double mass) {
     PreparedQuery query;
     std::vector<RealTerm> known = merged_terms(terms, weights);
-    bool whole = true;
-    long double largest = 0;
     std::erase_if(known, [&](RealTerm& t) {
         const bool unknown = t.term >= index.num_terms() || index.num_postings(static_cast<std::uint32_t>(t.term)) == 0;
         query.unknown_terms += unknown ? 1 : 0;
-        if (unknown) return true;
+        if (!unknown) t.weight *= index.arrays().term_scale[static_cast<std::size_t>(t.term)];
+        return unknown;
+    });
+    if (mass < 1.0) query.dropped_terms = keep_heaviest(index, mass, known);
+    bool whole = true;
+    long double largest = 0;
+    for (const RealTerm& t : known) {
         const double scale = index.arrays().term_scale[static_cast<std::size_t>(t.term)];
-        t.weight *= scale;
         whole = whole && scale == 1.0 && t.weight <= kMaxQueryWeight &&
                 static_cast<double>(t.weight) == std::floor(static_cast<double>(t.weight));
         largest = std::max(largest, t.weight);
-        return false;
-    });
+    }
     const auto quantize = [&](double levels) {
         query.terms.clear();
         for (const RealTerm& t : known) {

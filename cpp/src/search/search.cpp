@@ -107,7 +107,7 @@ SearchResult search(const Index& index, const PreparedQuery& given, std::size_t 
     PreparedQuery shorter;
     if (shorten && !params.bound_dropped) shorter = heaviest_terms(index, given, params.max_terms);
     const PreparedQuery& query = shorten && !params.bound_dropped ? shorter : given;
-    result.stats.dropped_terms = shorten ? given.terms.size() - params.max_terms : 0;
+    result.stats.dropped_terms = given.dropped_terms + (shorten ? given.terms.size() - params.max_terms : 0);
     with_types(index, query,
                [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });
     return result;

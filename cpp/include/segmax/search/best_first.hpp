@@ -12,17 +12,21 @@
 
 namespace segmax {
 
-/// Whether a search may be answered exhaustively, and that will be faster. Nanoseconds by rule of thumb
-/// (docs/performance.md): blocks that pass grow with k to the power of 0.62; or every posting is added up and every sum
-/// looked at.
+/// Whether a search may be answered exhaustively, and that will be faster than looking at so many blocks. Nanoseconds
+/// by rule of thumb (docs/performance.md): or every posting is added up and every sum looked at.
 template <class Code, class Acc>
-bool sweeping_is_faster(Context<Code, Acc>& context) {
+bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
     if (!context.params.sweep || context.params.max_blocks != 0) return false;
-    const double blocks = 34.0 * std::pow(static_cast<double>(context.top().capacity()), 0.62);
     double postings = 0;
     for (const auto& term : context.terms()) postings += term.num_postings;
-    return blocks * static_cast<double>(context.terms().size()) * 13.5 >
-           1.1 * postings + 0.2 * context.index.num_docs();
+    return blocks * (120 + 6.2 * static_cast<double>(context.terms().size())) >
+           0.6 * postings + 0.92 * context.index.num_docs();
+}
+
+/// The same before anything is known but k: the blocks that pass grow with its power of 0.62.
+template <class Code, class Acc>
+bool sweeping_is_faster(Context<Code, Acc>& context) {
+    return sweeping_is_faster(context, 34.0 * std::pow(static_cast<double>(context.top().capacity()), 0.62));
 }
 
 /// Finishes a search exhaustively, θ so far being a lower bound of the final one.
@@ -50,7 +54,13 @@ public:
             bound_candidates(k);
         }
         context_.check_stop();
-        score_rest();
+        const std::uint64_t least = scorer_.least();
+        const auto rest = collect(least);
+        if (sweeping_is_faster(context_, static_cast<double>(rest.size()))) {
+            sweep(context_);
+            return;
+        }
+        score(rest);
         context_.check_stop();
         count_clusters();
         watch();
@@ -124,11 +134,6 @@ private:
             blocks = blocks.first(count);
         }
         score(blocks);
-    }
-
-    void score_rest() {
-        const std::uint64_t least = scorer_.least();
-        score(collect(least));
     }
 
     /// Tells of a watched document whose block was never looked at, unless it was for max_blocks.

@@ -27,6 +27,7 @@ struct SearchParams {
     std::uint32_t max_clusters = 0;  ///< 0: no limit
     std::uint32_t max_blocks = 0;    ///< best first: look at no more blocks than this; 0: no limit
     std::uint32_t max_terms = 0;     ///< only the heaviest terms of a query; 0: all
+    double query_mass = 1.0;         ///< prepare_query's share of the mass: the fewest heaviest terms that hold it
     /// What the dropped terms might add counts in every bound, and documents that pass get it: nothing is lost.
     bool bound_dropped = false;
     ClusterOrder order = ClusterOrder::max_bound;
@@ -58,7 +59,7 @@ struct SearchStats {
     std::uint64_t docs_scored = 0;
     std::uint64_t postings_read = 0;
     std::uint64_t unknown_terms = 0;
-    std::uint64_t dropped_terms = 0;  ///< lighter than the max_terms heaviest
+    std::uint64_t dropped_terms = 0;  ///< lighter than what max_terms or query_mass keep
     std::uint64_t budget_hit = 0;     ///< 1 where the time budget, max_clusters or max_blocks ended the search
     std::uint64_t swept = 0;          ///< 1 where it was answered exhaustively, being the faster way
     std::uint64_t elapsed_ns = 0;

@@ -20,6 +20,7 @@ struct PreparedQuery {
     double scale = 1.0;               ///< integer score times scale is the score the user sees
     std::uint64_t max_score = 0;      ///< sum of weight * largest code: no score or bound is larger
     std::uint32_t unknown_terms = 0;  ///< distinct positive terms that the index does not have
+    std::uint32_t dropped_terms = 0;  ///< lighter than those that hold the share of the mass
 
     /// Whether sums may pass 31 bits, so that 64-bit kernels are needed.
     bool needs_64_bits() const { return max_score > 0x7FFFFFFFU; }
@@ -28,7 +29,9 @@ struct PreparedQuery {
 /// Sums repeated terms, drops zeros, folds in the scale of each term, and turns weights into integers: whole
 /// numbers up to kMaxQueryWeight stay as they are (where all scales are 1), others are scaled to 15 bits, or with
 /// 8-bit codes down to 12 where that keeps the sums in 32 bits. A positive weight never becomes 0.
+/// Of a query's terms, only the fewest heaviest stay that hold the share `mass` of what all can add to a score at most.
 /// Throws std::invalid_argument for a negative term number or a weight that is negative, NaN or infinite.
-PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights);
+PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights,
+                            double mass = 1.0);
 
 }  // namespace segmax
