@@ -5,10 +5,13 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extra lint types cpp-test sanitize bench race stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test sanitize bench race stubs format clean
 
-demo: $(VENV)/.installed
-	$(PY) -m segmax.demo
+# A sparse encoder to show beside BM25: a folder or a name on the hub.
+MODEL ?= $(wildcard ../shared/models/splade-mini)
+
+demo: $(VENV)/.installed $(if $(MODEL),$(VENV)/.encoders)
+	$(PY) -m segmax.demo $(if $(MODEL),--model $(MODEL))
 
 test: lint types cpp-test
 	$(PY) -m pytest -q
@@ -16,10 +19,11 @@ test: lint types cpp-test
 test-slow: sanitize
 	$(PY) -m pytest -q -m slow
 
-# Tests that need a large package which nothing else here does.
-test-extra: $(VENV)/.installed
-	$(PY) -m pip install -q torch==2.13.0
-	$(PY) -m pytest -q -k torch
+# Tests that need large packages which nothing else here does: torch, and the libraries that segmax plugs into.
+test-extras: $(VENV)/.encoders
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations)
+	$(PY) -m pytest -q -m "slow or not slow" tests/test_encoders_torch.py tests/test_integration_*.py
+	$(PY) -m pytest -q -k torch --ignore=tests/test_encoders_torch.py
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 
@@ -34,6 +38,10 @@ $(VENV)/.dependencies: $(VENV)/.created pyproject.toml
 
 $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES)
 	PATH="$(CURDIR)/$(VENV)/bin:$$PATH" $(PY) -m pip install -q --no-deps --no-build-isolation .
+	touch $@
+
+$(VENV)/.encoders: $(VENV)/.installed
+	$(PY) -m pip install -q torch==2.13.0 $$($(PY) .ci/requirements.py encoders)
 	touch $@
 
 # --- checks ---

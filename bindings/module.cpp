@@ -34,5 +34,6 @@ NB_MODULE(_core, module) {
     module.attr("NO_ROW") = segmax::kNoRow;
     segmax::bindings::register_build(module);
     segmax::bindings::register_index(module);
+    segmax::bindings::register_io(module);
     segmax::bindings::register_search(module);
 }

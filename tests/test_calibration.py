@@ -17,6 +17,7 @@ from segmax.points import rarity
 from segmax.pseudo import pseudo_queries
 from segmax.results import BatchHits
 from segmax.sparse import Csr, matrix_to_csr
+from segmax.tables import DocIds
 
 NUM_DOCS = LEAST_DOCS + 500
 
@@ -155,7 +156,7 @@ def test_the_document_of_a_query_does_not_count() -> None:
         exact = np.array([[4, 1, 2], [5, 1, 2]])
         rows = exact if params == BestFirst() else np.where(exact >= 4, exact, -1)
         stats = np.zeros((2, len(segmax.results.STATS_FIELDS)), dtype=np.uint64)
-        return BatchHits(rows, rows * 1.0, (rows >= 0).sum(axis=1), segmax.results.BatchStats(stats), str)
+        return BatchHits(rows, rows * 1.0, (rows >= 0).sum(axis=1), segmax.results.BatchStats(stats), DocIds(rows.size))
 
     queries = matrix_to_csr(sp.csr_matrix(np.ones((2, 3))))
     settings = (BestFirst(), BestFirst(eta=0.9))

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from segmax import BuildConfig
-from segmax.cli import main
+from segmax.cli import COMMANDS, main
 from segmax.cluster import Dense, Labels, Sparse
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 
@@ -458,7 +458,7 @@ def test_printed_text_survives(folder: Path, capsys: pytest.CaptureFixture[str])
 # --- help ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [[], ["build"], ["inspect"], ["search"], ["tune"]])
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS)])
 def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command has a purpose and two examples, and its help fits a terminal of 80 columns."""
     monkeypatch.setenv("COLUMNS", "80")
@@ -564,7 +564,7 @@ def test_a_missing_matplotlib_is_told(
 
 
 def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A line per result: query, rank, id, score; as the library finds them, by default exactly."""
+    """A TREC run; as the library finds them, by default exactly."""
     queries = sp.load_npz("queries.npz")
     for flags, options in (
         ([], {}),
@@ -577,11 +577,11 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         (["--max-clusters", "1"], {"params": segmax.ASC(max_clusters=1)}),
     ):
         assert main(["search", "built", "queries.npz", "-k", "3", *flags]) == 0
-        printed = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+        printed = [line.split() for line in capsys.readouterr().out.splitlines()]
         with segmax.open("built") as index:
             found = index.search_batch(queries, k=3, **options)
             expected = [
-                [str(number), str(rank), str(hit.doc_id), f"{hit.score:.6g}"]
+                [str(number), "Q0", str(hit.doc_id), str(rank), f"{hit.score:.6g}", "segmax"]
                 for number, hits in enumerate(found)
                 for rank, hit in enumerate(hits, start=1)
             ]
@@ -629,3 +629,31 @@ def test_tune_stores_what_it_measured(built: Path, capsys: pytest.CaptureFixture
     assert main(["tune", "built", "queries.npz", "-k", "4", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == measured[0]
     assert "there is no file 'none.npz'" in failure(capsys, "tune", "built", "none.npz")
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
+
+
+def completed(script: Path, *words: str) -> list[str]:
+    """What bash offers for the last of these words."""
+    ask = f"source {script}; COMP_WORDS=({' '.join(words)}); COMP_CWORD={len(words) - 1}; _segmax; "
+    result = subprocess.run(
+        ["bash", "-c", ask + 'printf "%s\\n" "${COMPREPLY[@]}"'], capture_output=True, text=True, check=True
+    )
+    return result.stdout.split()
+
+
+def test_completion(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bash completes commands, their options, and files; the other shells get every command and option, too."""
+    assert main(["completion", "bash"]) == 0
+    script = folder / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    assert completed(script, "segmax", "in") == ["index", "inspect"]
+    assert completed(script, "segmax", "search", "--target") == ["--target-recall"]
+    assert completed(script, "segmax", "build", "docs.np") == ["docs.npz"]
+    for shell in ("zsh", "fish"):
+        assert main(["completion", shell]) == 0
+        text = capsys.readouterr().out
+        assert all(name in text for name in COMMANDS)
+        assert "target-recall" in text
+    assert "expected 'bash' or 'fish' or 'zsh', got 'tcsh'" in failure(capsys, "completion", "tcsh")

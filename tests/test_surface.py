@@ -21,18 +21,45 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core"},
-    {"checks", "memory", "parallel", "progress", "results", "sparse", "tables", "storage"},
+    {"errors", "_core", "highlighting"},
+    {"checks", "memory", "parallel", "progress", "sparse", "storage", "textstore"},
+    {"tables"},
+    {"results"},
     {"params", "pruning", "quantize", "spool"},
+    {"io.base", "io.scale", "io.scratch", "io.streams"},
+    {"io.jsonl", "io.npz", "io.records"},
+    {"io.arrow", "io.bigann", "io.ciff", "io.seismic", "io.tokens", "io.trec"},
+    {"io.recognise"},
+    {"io.texts", "io.vectors"},
+    {"io.queries"},
+    {"io"},
+    {"encoders.base", "encoders.packages", "encoders.words"},
+    {"encoders.chunks", "encoders.pooling"},
+    {"encoders.bm25", "encoders.transformer"},
+    {"encoders.lexmae", "encoders.shards", "encoders.sparse_model", "encoders.unicoil"},
+    {"encoders.loading", "encoders.stored"},
+    {"encoders"},
     {"calibration", "config", "explain", "inputs", "points", "shortening"},
     {"pseudo"},
     {"assemble", "index", "kmeans"},
     {"cluster", "segments"},
     {"build", "report"},
+    {"pipeline"},
     {"__init__"},
-    {"cli_search", "plots"},
+    {"integrations", "integrations.extras", "integrations.toks"},
+    {"integrations.text_search"},
+    {
+        "integrations.haystack",
+        "integrations.langchain",
+        "integrations.llama_index",
+        "integrations.pyterrier",
+        "integrations.sentence_transformers",
+    },
+    {"cli_parser", "cli_show", "plots"},
+    {"cli_build", "cli_completion", "cli_convert", "cli_encode", "cli_inspect", "cli_search"},
+    {"cli_index"},
     {"cli"},
-    {"demo", "demo.vaswani", "demo.__main__"},
+    {"demo", "demo.__main__"},
 ]
 
 
@@ -80,7 +107,6 @@ def test_layers() -> None:
     graph = {module: imports_of(file) - {module} for module, file in files.items()}
     for module, imported in graph.items():
         for other in imported:
-            other = "demo.vaswani" if other == "vaswani" else other
             assert level[other] <= level[module], f"{module} imports {other} from above"
 
 
@@ -111,7 +137,13 @@ def test_the_stub_is_what_the_extension_gives(tmp_path: Path) -> None:
 )
 def test_docstring_examples(name: str) -> None:
     """The examples in docstrings print what they say."""
-    assert doctest.testmod(importlib.import_module(name)).failed == 0
+    try:
+        module = importlib.import_module(name)
+    except ImportError as error:  # modules of integrations need what they integrate
+        if not name.startswith("segmax.integrations."):
+            raise
+        pytest.skip(str(error))
+    assert doctest.testmod(module).failed == 0
 
 
 @pytest.mark.parametrize(

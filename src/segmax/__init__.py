@@ -15,13 +15,16 @@ from segmax.errors import (
     UnknownIdError,
     WriteError,
 )
+from segmax.highlighting import highlight
 from segmax.index import Index, verify
 from segmax.index import open_index as open
 from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore
+from segmax.pipeline import build_from_texts
 from segmax.progress import BuildProgress
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 from segmax.report import IndexReport, inspect_index
 from segmax.results import BatchHits, Explanation, Hits, SearchStats
+from segmax.textstore import StoredText
 
 __version__ = "0.1.0"
 
@@ -55,10 +58,13 @@ __all__ = [
     "SearchStats",
     "SegmaxError",
     "Sparse",
+    "StoredText",
     "TopTerms",
     "UnknownIdError",
     "WriteError",
     "build",
+    "build_from_texts",
+    "highlight",
     "inspect_index",
     "open",
     "verify",

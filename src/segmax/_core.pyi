@@ -430,6 +430,105 @@ class Index:
         (BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.
         """
 
+class CoreInputError(ValueError):
+    pass
+
+class JsonVectorParser:
+    """Vectors as lines of JSON, in."""
+
+    def __init__(self) -> None: ...
+    def parse(self, text: bytes | memoryview) -> None:
+        """Take lines in; `text` ends where a line does."""
+
+    def take(
+        self,
+    ) -> tuple[
+        list[str],
+        Annotated[NDArray[numpy.int64], dict(shape=(None,))],
+        Annotated[NDArray[numpy.uint32], dict(shape=(None,))],
+        Annotated[NDArray[numpy.float64], dict(shape=(None,))],
+    ]:
+        """The ids, indptr, terms and weights of the rows since the last call."""
+
+    def start_file(self) -> None:
+        """Count lines from 1 again."""
+
+    def terms(self, first: int) -> list[str]:
+        """The terms from a number on."""
+
+    @property
+    def num_terms(self) -> int: ...
+
+class JsonVectorFormatter:
+    """Vectors as lines of JSON, out."""
+
+    def __init__(self) -> None: ...
+    def add_terms(self, terms: list[str]) -> None:
+        """Name the next columns."""
+
+    @property
+    def num_terms(self) -> int: ...
+    def format(
+        self,
+        ids: list[str],
+        indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        numbers: bool,
+    ) -> bytes:
+        """
+        A line per row; ids that are whole numbers are written as such if `numbers`.
+        """
+
+class CiffParser:
+    """CIFF, in: postings dealt out to buckets of documents."""
+
+    def __init__(self, block_bytes: int) -> None: ...
+    def feed(self, data: bytes | memoryview) -> None:
+        """Take the next bytes of the file."""
+
+    def finish(self) -> None:
+        """Say that the file has ended."""
+
+    @property
+    def has_header(self) -> bool: ...
+    @property
+    def num_docs(self) -> int: ...
+    @property
+    def num_lists(self) -> int: ...
+    @property
+    def num_postings(self) -> int: ...
+    def set_bucket_docs(self, docs: int) -> None:
+        """Choose the documents per bucket: once, after the header."""
+
+    def take_blocks(self) -> list[tuple[int, bytes]]:
+        """The blocks that are ready, each with its bucket."""
+
+    def terms(self) -> list[str]:
+        """All terms."""
+
+    def doc_ids(self, first: int, last: int) -> list[str]:
+        """The ids of some documents."""
+
+def read_ciff_bucket(
+    data: bytes | memoryview, first_doc: int, num_docs: int
+) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
+    """The rows of a bucket: indptr, terms and weights."""
+
+def ciff_list(
+    term: str,
+    rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    tfs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> bytes:
+    """A postings list as CIFF has it."""
+
+def ciff_docs(
+    first_row: int,
+    ids: list[str],
+    lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> bytes:
+    """Document records as CIFF has them."""
+
 class Method(enum.Enum):
     exhaustive = 0
 

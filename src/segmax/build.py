@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,10 +31,12 @@ from segmax.sparse import Csr
 from segmax.spool import Spool, narrowest
 from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_target
 from segmax.tables import id_arrays, term_arrays
+from segmax.textstore import write_texts
 
 _MAX_DOCS = 2**32 - 2**17  # rows and padded positions are 32 bits wide
 _BYTES_PER_TERM = 100  # of tables: counts, scales, offsets, and those of pieces under way
 _BYTES_PER_DOC = 72  # of tables: labels, slots, offsets
+_TOLD_TEXTS = 1024  # between two reports of progress
 _BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
 
 
@@ -44,6 +46,8 @@ def build(
     path: str | os.PathLike[str] | None = None,
     ids: Iterable[Any] | None = None,
     terms: Iterable[str] | None = None,
+    texts: Iterable[object] | None = None,
+    encoder: Mapping[str, Any] | None = None,
     clusters: Representation | ArrayLike | None = None,
     segments: ArrayLike | None = None,
     config: BuildConfig | None = None,
@@ -59,14 +63,19 @@ def build(
     ----------
     vectors
         Documents as a scipy sparse matrix or torch sparse tensor (a row each, any float or integer dtype), an
-        iterable of such batches, or the path of an .npz file of `scipy.sparse.save_npz`, or several. Weights are
-        finite and >= 0.
+        iterable of such batches, a reader of `segmax.io`, or the path of a file that `segmax.io.open_vectors` reads
+        (.npz, lines of JSON, CIFF and others), or several. Weights are finite and >= 0.
     path
         Where to write the index; None keeps it in memory.
     ids
-        All strings or all integers, one per document; without them ids are the row numbers.
+        All strings or all integers, one per document; without them those of the file, or the row numbers.
     terms
-        The vocabulary: a string per column. Queries may then name terms by word.
+        The vocabulary: a string per column; without it that of the file. Queries may then name terms by word.
+    texts
+        The text of every document, to be kept, compressed, and to come back with results: a string, (title, text), a
+        mapping or an object with "title" and "text" each. Asked for after the vectors.
+    encoder
+        What `Encoder.to_dict` says about what made the vectors, so that the index can encode queries by itself.
     clusters
         What k-means looks at: `Sparse()` (the default), `Dense(array)`, or `Labels(array)` for clusters that are known;
         an array of labels is taken as `Labels`.
@@ -108,7 +117,7 @@ def build(
     limit = MemoryLimit(memory_limit)
     folder = _scratch_folder(scratch, target)
     representation = _representation(clusters)
-    source = open_source(vectors, limit)
+    source = open_source(vectors, limit, folder)
     if source.num_docs is not None:
         representation.check(source.num_docs)
     num_workers = min(num_threads(threads), max(1, limit.available() // _BYTES_PER_THREAD))
@@ -117,17 +126,25 @@ def build(
         spool = builder.read(source)
         representation.check(spool.num_rows)
         given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
-        tables = {**id_arrays(ids, spool.num_rows), **term_arrays(terms, spool.num_columns)}
+        named = source.names  # by a reader, for what was not given
+        tables = {
+            **id_arrays(named.ids if ids is None else ids, spool.num_rows),
+            **term_arrays(named.terms if terms is None else terms, spool.num_columns),
+        }
         builder.code(spool)
         names, labels = np.unique(builder.cluster(spool, representation), return_inverse=True)
         grouped = group_by_cluster(spool, labels, limit, folder, workers, told)
         spool.clear()
         by_slot = builder.segments(given, labels, grouped)
         meta: dict[str, Any] = {**builder.meta(grouped), "clusters": representation.to_dict()}
+        if encoder is not None:
+            meta["encoder"] = dict(encoder)
         with MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite) as writer:
             builder.write(grouped, by_slot, writer)
             for name, array in {"cluster_label": names, **tables}.items():
                 writer.append(name, array)
+            if texts is not None:
+                builder.write_texts(texts, len(labels), writer)
             arrays = writer.finish(meta)
             if config.calibrate:
                 meta["calibration"] = builder.calibration(Index(meta, arrays, None)).to_list()
@@ -178,6 +195,7 @@ class _Builder:
                     self._limit.require(docs.num_columns * _BYTES_PER_TERM, f"tables of {docs.num_columns:,} terms")
                     room = self._limit.available() - self._workers.threads * _BYTES_PER_THREAD
                     spool = Spool(docs.num_columns, max(0, room) // 3, self._folder)
+                spool.widen(docs.num_columns)
                 spool.append(prune_rows(steps, docs))
                 stage.advance(docs.num_rows)
                 if spool.num_rows > _MAX_DOCS:
@@ -185,6 +203,7 @@ class _Builder:
                     raise InputError(msg)
         assert spool is not None  # an empty source raises
         spool.finish()
+        self._limit.require(spool.num_columns * _BYTES_PER_TERM, f"tables of {spool.num_columns:,} terms")
         self._limit.require(spool.num_rows * _BYTES_PER_DOC, f"tables of {spool.num_rows:,} documents")
         if first_cap is not None:
             self._prune_parts(spool, self._config.pruning[first_cap:])
@@ -266,6 +285,18 @@ class _Builder:
         arguments = (grouped, order, segments, config.num_segments, config.head_ratio)
         write_arrays(*arguments, writer, self._limit, self._workers, self._told)
         writer.append("term_scale", self.scale)
+
+    def write_texts(self, texts: Iterable[object], num_docs: int, writer: Writer) -> None:
+        """Keep what the documents say."""
+        with self._told.stage("texts", num_docs, "documents") as stage:
+
+            def counted() -> Iterator[object]:
+                for row, text in enumerate(texts, start=1):
+                    yield text
+                    if row % _TOLD_TEXTS == 0 or row == num_docs:
+                        stage.advance((row - 1) % _TOLD_TEXTS + 1)
+
+            write_texts(counted(), num_docs, writer.append)
 
     def calibration(self, index: Index) -> Calibration:
         """Measure approximate settings on queries made of documents; nothing where exact search is fast anyway."""

@@ -1,506 +1,54 @@
-"""The command line: `segmax build`, `inspect`, and those of `cli_search`. Parses, calls the library, prints."""
+"""The command line: which commands there are, and how one ends. Each has a module of its own."""
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
-import difflib
-import json
 import os
 import sys
-import time
-import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-from rich.console import Console
 
 import segmax
-from segmax.checks import checked_choice
-from segmax.cli_search import Parser, read_matrix, search, search_parser, tune, tune_parser
-from segmax.cluster import Dense, Labels, Representation, Sparse
-from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
-from segmax.errors import ConfigError, InputError, SegmaxError
-from segmax.index import num_threads
-from segmax.memory import MemoryLimit
-from segmax.plots import check_plot, plot_report
-from segmax.pruning import Step, parse_step, step_from_dict
-from segmax.report import STAND_IN_TERMS, inspect_index, size_text, step_text
+from segmax.cli_build import build, build_parser
+from segmax.cli_completion import completion, completion_parser
+from segmax.cli_convert import convert, convert_parser
+from segmax.cli_encode import encode, encode_parser
+from segmax.cli_index import index, index_parser
+from segmax.cli_inspect import inspect, inspect_parser
+from segmax.cli_parser import Parser
+from segmax.cli_search import search, search_parser, tune, tune_parser
+from segmax.errors import SegmaxError
 
 _ERROR_CODE = 2
 _INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells do
-_REPRESENTATIONS = ("sparse", "dense", "labels")
-
-Options = dict[str, Any]
-
-
-# --- options of build: one table for the flags, the configuration file and --print-config ----------------------------
-
-
-@dataclasses.dataclass(frozen=True)
-class _Kind:
-    """What values an option takes: as text on the command line, or as TOML."""
-
-    expected: str
-    types: tuple[type, ...]
-    from_text: Callable[[str], Any] = str
-
-
-_WHOLE = _Kind("a whole number", (int,), int)
-_FILE = _Kind("a file name", (str,))
-_FOLDER = _Kind("a directory", (str,))
-_WORD = _Kind("a word", (str,))
-_SIZE = _Kind("a size in bytes, as a number or like '8GiB'", (int, str))
-_SWITCH = _Kind("true or false", (bool,))
-_STEPS = _Kind("a list of steps such as 'top-terms=64' or {step = 'top_terms', count = 64}", (list,))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Option:
-    """An option of build: `name` in the configuration file, --name with hyphens on the command line."""
-
-    name: str
-    kind: _Kind
-    metavar: str
-    help: str
-    unset: str | None = None  #: what happens without it, where that is no value
-
-    @property
-    def flag(self) -> str:
-        return "--" + self.name.replace("_", "-")
-
-
-_GROUPS: Mapping[str, tuple[_Option, ...]] = {
-    "clusters and segments": (
-        _Option("num_clusters", _WHOLE, "N", "how many clusters k-means makes",
-                f"one per {DOCS_PER_CLUSTER:,} documents"),
-        _Option("num_segments", _WHOLE, "N", "parts of a cluster whose term maxima are kept"),
-        _Option("segmentation", _WORD, "|".join(SEGMENTATIONS), "how documents are put into segments"),
-        _Option("segments", _FILE, "FILE.npy", "a segment label per document", "as segmentation says"),
-        _Option("order", _WORD, "|".join(DOCUMENT_ORDERS), "how documents follow each other inside a cluster"),
-        _Option("seed", _WHOLE, "N", "of clusters and segments; the same seed gives the same index"),
-    ),
-    "what clusters are made from": (
-        _Option("clusters", _WORD, "|".join(_REPRESENTATIONS), "implied by --dense and --labels"),
-        _Option("dense", _FILE, "FILE.npy", "cluster by these dense vectors, a row per document", "the sparse vectors"),
-        _Option("labels", _FILE, "FILE.npy", "take these clusters, a label per document", "k-means makes them"),
-        _Option("dimensions", _WHOLE, "N", "reduce vectors to so many before k-means", "all of the dense vectors"),
-        _Option("dense_bits", _WHOLE, "8", "keep a byte per dimension of the dense vectors", "floats"),
-        _Option("restarts", _WHOLE, "N", "how often k-means starts anew; the best result stays"),
-        _Option("iterations", _WHOLE, "N", "rounds of k-means"),
-    ),
-    "what is stored": (
-        _Option("pruning", _STEPS, "STEP", "drop postings first: doc-threshold=W, mass-share=P, top-terms=N or "
-                "max-postings=N; query-threshold=W is for queries. Repeat for several steps, applied in order"),
-        _Option("bits", _WHOLE, "8|16", "bits per stored weight"),
-        _Option("compact", _SWITCH, "", "a smaller index for slower searches"),
-        _Option("calibrate", _SWITCH, "", "measure what approximate settings keep, for target_recall", "yes"),
-        _Option("ids", _FILE, "FILE", "document ids: text, one per line, or .npy", "row numbers"),
-        _Option("terms", _FILE, "FILE", "the vocabulary: text, one term per line", "terms are numbers"),
-        _Option("overwrite", _SWITCH, "", "replace the index at OUT"),
-    ),
-    "how the work is done (the index does not depend on it)": (
-        _Option("threads", _WHOLE, "N", "threads to use", "one per core"),
-        _Option("memory_limit", _SIZE, "SIZE", "memory to use, like 8GiB; more goes to disk", "half of the machine's"),
-        _Option("scratch", _FOLDER, "DIR", "the directory for that", "the one that holds OUT"),
-        _Option("progress", _SWITCH, "", "show progress bars", "on a terminal"),
-    ),
-}  # fmt: skip
-_OPTIONS = {option.name: option for options in _GROUPS.values() for option in options}
-
-#: The options that only some ways of making clusters have.
-_APPLY: Mapping[str, frozenset[str]] = {
-    "sparse": frozenset({"clusters", "num_clusters", "dimensions", "restarts", "iterations"}),
-    "dense": frozenset({"clusters", "num_clusters", "dense", "dimensions", "dense_bits", "restarts", "iterations"}),
-    "labels": frozenset({"clusters", "labels"}),
-}
-_SPECIAL = frozenset().union(*_APPLY.values())
-
-
-def _defaults(kind: str) -> Options:
-    """Return what the library does where nothing is said, by option."""
-    config = BuildConfig().to_dict()
-    return {**config, "clusters": kind, **_cluster_defaults(kind), "overwrite": False}
-
-
-def _cluster_defaults(kind: str) -> Options:
-    if kind == "labels":
-        return {}
-    values = (Dense(np.zeros((1, 1))) if kind == "dense" else Sparse()).to_dict()
-    return {("dense_bits" if name == "bits" else name): value for name, value in values.items() if name != "kind"}
-
-
-def _help(option: _Option) -> str:
-    default: Any = {**_defaults("dense"), **_defaults("sparse")}.get(option.name)
-    if option.name == "dimensions":
-        shown = f"{default} of the sparse vectors, {option.unset}"
-    elif option.kind is _SWITCH:
-        shown = option.unset or "no"
-    else:
-        shown = option.unset or ("none" if default == [] else default)
-    return f"{option.help} (default: {shown})"
-
-
-# --- reading options -------------------------------------------------------------------------------------------------
-
-
-def _from_command_line(given: Mapping[str, Any]) -> Options:
-    """Read the options that were given as flags."""
-    return {name: _read_flag(_OPTIONS[name], value) for name, value in given.items() if name in _OPTIONS}
-
-
-def _read_flag(option: _Option, value: Any) -> Any:
-    if option.kind is _SWITCH:
-        return value
-    if option.kind is _STEPS:
-        return [_step(text, option.flag) for text in value]
-    try:
-        return option.kind.from_text(value)
-    except ValueError:
-        msg = f"{option.flag}: expected {option.kind.expected}, got {value!r}"
-        raise ConfigError(msg) from None
-
-
-def _step(value: Any, where: str) -> Step:
-    try:
-        return parse_step(value) if isinstance(value, str) else step_from_dict(value)
-    except ConfigError as error:
-        msg = f"{where}: {error}"
-        raise ConfigError(msg) from error
-
-
-def _from_file(path: str) -> Options:
-    """Read a configuration file."""
-    try:
-        values = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        msg = f"could not read the configuration '{path}' ({error.strerror})"
-        raise ConfigError(msg) from error
-    except ValueError as error:  # not UTF-8, or not TOML
-        msg = f"'{path}' is no TOML: {error}"
-        raise ConfigError(msg) from error
-    options: Options = {}
-    for key, value in values.items():
-        option = _option_of(key, path)
-        if option.name in options:
-            msg = f"'{path}': expected {option.name} once, got '{key}' again"
-            raise ConfigError(msg)
-        options[option.name] = _read_entry(option, value, f"'{path}': {key}")
-    return options
-
-
-def _option_of(key: str, path: str) -> _Option:
-    name = key.replace("-", "_")
-    if name in _OPTIONS:
-        return _OPTIONS[name]
-    close = difflib.get_close_matches(name, _OPTIONS, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"the options are {', '.join(_OPTIONS)}"
-    msg = f"'{path}': there is no option '{key}'; {hint}"
-    raise ConfigError(msg)
-
-
-def _read_entry(option: _Option, value: Any, where: str) -> Any:
-    if type(value) not in option.kind.types:
-        msg = f"{where}: expected {option.kind.expected}, got {value!r}"
-        raise ConfigError(msg)
-    if option.kind is not _STEPS:
-        return value
-    return [_step(step, where) for step in value]
-
-
-def _merged(given: Options, filed: Options) -> Options:
-    """Lay the command line over the file; where it chooses otherwise, what only suits the file's choice is dropped."""
-    if not given.keys().isdisjoint(("clusters", "dense", "labels")):
-        kind = _kind_of(given)
-        filed = {name: value for name, value in filed.items() if name not in _SPECIAL or name in _APPLY[kind]}
-        filed.pop("clusters", None)
-    for name, other in (("segments", "segmentation"), ("segmentation", "segments")):
-        if name in given:
-            filed = {key: value for key, value in filed.items() if key != other}
-    return {**filed, **given}
-
-
-def _kind_of(options: Options) -> str:
-    """Return how clusters are made: as `clusters` says, or as the files do."""
-    implied = "labels" if "labels" in options else "dense" if "dense" in options else "sparse"
-    return checked_choice("clusters", options.get("clusters", implied), _REPRESENTATIONS)
-
-
-def _check_applicable(options: Options) -> None:
-    """Raise ConfigError where options contradict each other, or one is missing."""
-    if "dense" in options and "labels" in options:
-        raise ConfigError("expected one of --dense and --labels, got both")
-    kind = _kind_of(options)
-    for name in options:
-        if name in _SPECIAL and name not in _APPLY[kind]:
-            owners = " or ".join(owner for owner in _REPRESENTATIONS if name in _APPLY[owner])
-            msg = f"{_OPTIONS[name].flag} does not apply to {kind} clusters, only to {owners}"
-            raise ConfigError(msg)
-    if kind != "sparse" and kind not in options:
-        msg = f"--clusters {kind} needs --{kind} FILE.npy"
-        raise ConfigError(msg)
-    if "segments" in options and "segmentation" in options:
-        raise ConfigError("expected one of --segments and --segmentation, got both")
-
-
-# --- build -----------------------------------------------------------------------------------------------------------
-
-
-def _build(args: argparse.Namespace) -> None:
-    """Run `segmax build`."""
-    given = vars(args)
-    filed = _from_file(args.config) if "config" in given else {}
-    options = _merged(_from_command_line(given), filed)
-    _check_applicable(options)
-    config = _config(options)
-    _cluster_options(options)
-    num_threads(options.get("threads"))
-    MemoryLimit(options.get("memory_limit"))
-    if "print_config" in given:
-        _write(_to_toml(options, config))
-        return
-    inputs, output = _paths(given.get("paths", []))
-    start = time.perf_counter()
-    with segmax.build(
-        inputs,
-        path=output,
-        ids=_ids(options["ids"]) if "ids" in options else None,
-        terms=_lines(options["terms"], "terms") if "terms" in options else None,
-        clusters=_representation(options),
-        segments=_array(options["segments"], "segment labels") if "segments" in options else None,
-        config=config,
-        overwrite=options.get("overwrite", False),
-        threads=options.get("threads"),
-        memory_limit=options.get("memory_limit"),
-        scratch=options.get("scratch"),
-        progress=options.get("progress"),
-    ) as index:
-        _write(_summary(index, output, time.perf_counter() - start))
-
-
-def _paths(paths: list[str]) -> tuple[list[str], str]:
-    if len(paths) < 2:
-        msg = f"expected IN.npz [IN.npz ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax build --help"
-        raise ConfigError(msg)
-    return paths[:-1], paths[-1]
-
-
-def _config(options: Options) -> BuildConfig:
-    values = {name: options[name] for name in BuildConfig().to_dict() if name in options}
-    return BuildConfig(**values)
-
-
-def _cluster_options(options: Options) -> Options:
-    """Return what `Sparse` or `Dense` take by keyword, checked."""
-    kind = _kind_of(options)
-    given = {name: options[name] for name in _cluster_defaults(kind) if name in options}
-    if kind == "sparse":
-        Sparse(**given)
-    elif kind == "dense":
-        if "dense_bits" in given:
-            given["bits"] = bits = given.pop("dense_bits")
-            if bits != 8:
-                msg = f"expected dense_bits to be 8, got {bits}"
-                raise ConfigError(msg)
-        Dense(np.zeros((1, 1)), **given)
-    return given
-
-
-def _representation(options: Options) -> Representation:
-    kind = _kind_of(options)
-    if kind == "labels":
-        return Labels(_array(options["labels"], "cluster labels"))
-    given = _cluster_options(options)
-    return Dense(options["dense"], **given) if kind == "dense" else Sparse(**given)
-
-
-def _array(path: str, what: str) -> NDArray[Any]:
-    """Read an .npy file."""
-    try:
-        with Path(path).open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        msg = f"expected an .npy file of {what} at '{path}' ({getattr(error, 'strerror', None) or error})"
-        raise InputError(msg) from error
-
-
-def _ids(path: str) -> Any:
-    return _array(path, "ids") if path.endswith(".npy") else _lines(path, "ids")
-
-
-def _lines(path: str, what: str) -> list[str]:
-    """Read lines of text. Only a line feed ends one: vocabularies hold other characters that Unicode calls breaks."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"expected a UTF-8 file of {what} at '{path}' ({getattr(error, 'strerror', None) or error})"
-        raise InputError(msg) from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
-
-
-def _summary(index: segmax.Index, output: str, seconds: float) -> str:
-    per_posting = f"{index.num_bytes / index.num_postings:.2f}" if index.num_postings else "no"
-    return (
-        f"built '{output}' in {seconds:,.1f} s: {index.num_docs:,} documents, {index.num_postings:,} postings, "
-        f"{index.num_clusters:,} clusters x {index.num_segments} segments, {index.bits} bits\n"
-        f"{size_text(index.num_bytes)}, {per_posting} bytes per posting, "
-        f"quantization error {index.quantization_error:.2%}\n"
-    )
-
-
-def _to_toml(options: Options, config: BuildConfig) -> str:
-    """Return the effective options as a configuration file; what is not set stands there as a comment."""
-    kind = _kind_of(options)
-    values = {**_defaults(kind), **options, "pruning": [step_text(step) for step in config.pruning]}
-    lines = []
-    for group, members in _GROUPS.items():
-        lines += ["", f"# {group}"]
-        for option in members:
-            if option.name in _SPECIAL and option.name not in _APPLY[kind]:
-                continue
-            if option.name == "segmentation" and "segments" in options:
-                continue
-            value = values.get(option.name)
-            lines.append(f"# {option.name}: {option.unset}" if value is None else f"{option.name} = {_toml(value)}")
-    return "\n".join(["# Options of segmax build; read by --config.", *lines, ""])
-
-
-def _toml(value: Any) -> str:
-    """Return a truth value, number, text or list of them as TOML; JSON but for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-# --- inspect ---------------------------------------------------------------------------------------------------------
-
-
-def _inspect(args: argparse.Namespace) -> None:
-    """Run `segmax inspect`."""
-    sample = _read_flag(_Option("sample", _WHOLE, "N", ""), args.sample)
-    seed = _read_flag(_Option("seed", _WHOLE, "N", ""), args.seed)
-    if args.plot is not None:
-        check_plot(args.plot)
-    with segmax.open(args.index) as index:
-        queries = read_matrix(args.queries) if args.queries is not None else None
-        report = inspect_index(index, queries, sample, seed)
-    if args.plot is not None:
-        plot_report(report, args.plot)
-    if args.json:
-        _write(json.dumps(report.to_dict(), indent=1) + "\n")
-    else:
-        Console(highlight=False).print(report)
-
-
-# --- parsers ---------------------------------------------------------------------------------------------------------
-
-
-# Lines of at most 80 characters: argparse shows these texts as they are.
-_BUILD_HELP = """\
-Build an index from sparse vectors: .npz files of scipy.sparse.save_npz with a
-row per document and a column per term, read as a stream in the order given.
-OUT is a directory, made anew.
-"""
-_BUILD_EXAMPLES = """\
-examples:
-  segmax build docs-0.npz docs-1.npz docs.segmax --ids ids.txt --terms vocab.txt
-  segmax build docs.npz docs.segmax --dense embeddings.npy --num-clusters 4096 \\
-      --pruning mass-share=0.9 --pruning max-postings=100000 --memory-limit 8GiB
-  segmax build --bits 16 --print-config > build.toml
-  segmax build docs.npz docs.segmax --config build.toml
-"""
-_INSPECT_HELP = """\
-Report what is in an index: counts and options, bytes per structure, sizes of
-clusters, and how tight the bounds of clusters are. That is the best score that
-a cluster really has (Actual) over what MaxSBound, BoundSum and AvgSBound say,
-averaged over a sample of queries and the clusters that have a score for them.
-"""
-_INSPECT_EXAMPLES = """\
-examples:
-  segmax inspect docs.segmax
-  segmax inspect docs.segmax --queries queries.npz --sample 200 --plot docs.png
-  segmax inspect docs.segmax --json | jq .tightness.max_bound.mean
-"""
-
-
-def _build_parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="segmax build",
-        usage="segmax build [options] IN.npz [IN.npz ...] OUT",
-        description=_BUILD_HELP,
-        epilog=_BUILD_EXAMPLES,
-        argument_default=argparse.SUPPRESS,
-    )
-    parser.add_argument("paths", nargs="*", metavar="IN.npz ... OUT", help="vectors, then the index to write")
-    for title, options in _GROUPS.items():
-        group = parser.add_argument_group(title)
-        for option in options:
-            _add_option(group, option)
-    files = parser.add_argument_group("configuration files")
-    files.add_argument(
-        "--config",
-        metavar="FILE.toml",
-        help="read options from a file: the same names, as in num_clusters = 512 or pruning = ['top-terms=64']; those "
-        "on the command line come first. File names in it are relative to the working directory",
-    )
-    files.add_argument(
-        "--print-config", action="store_true", help="print the options in effect as such a file, and stop"
-    )
-    return parser
-
-
-def _add_option(group: argparse._ArgumentGroup, option: _Option) -> None:
-    text = _help(option).replace("%", "%%")
-    if option.kind is _SWITCH:
-        group.add_argument(option.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
-    else:
-        action = "append" if option.kind is _STEPS else "store"
-        group.add_argument(option.flag, dest=option.name, action=action, metavar=option.metavar, help=text)
-
-
-def _inspect_parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        prog="segmax inspect",
-        description=_INSPECT_HELP,
-        epilog=_INSPECT_EXAMPLES,
-    )
-    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    queries = parser.add_argument_group("queries for the tightness of the bounds")
-    queries.add_argument(
-        "--queries",
-        metavar="FILE.npz",
-        help="queries as scipy.sparse.save_npz wrote them (default: documents of the index stand in, each cut to its "
-        f"{STAND_IN_TERMS} largest weights)",
-    )
-    queries.add_argument("--sample", metavar="N", default="50", help="how many to use; 0: none (default: %(default)s)")
-    queries.add_argument("--seed", metavar="N", default="0", help="of the choice of these (default: %(default)s)")
-    output = parser.add_argument_group("output")
-    output.add_argument("--plot", metavar="OUT.png", help="draw sizes, clusters and tightness (.png, .svg or .pdf)")
-    output.add_argument("--json", action="store_true", help="print the report as JSON (default: as tables)")
-    return parser
-
 
 _Command = tuple[Callable[[], argparse.ArgumentParser], Callable[[argparse.Namespace], None], str]
-_COMMANDS: Mapping[str, _Command] = {
-    "build": (_build_parser, _build, "build an index from .npz files of sparse vectors"),
-    "inspect": (_inspect_parser, _inspect, "report what is in an index and how tight its bounds are"),
-    "search": (search_parser, search, "search an index for the queries of an .npz file"),
+COMMANDS: Mapping[str, _Command] = {
+    "build": (build_parser, build, "build an index from files of sparse vectors"),
+    "completion": (completion_parser, lambda args: completion(args, _parsers()), "let a shell complete all this"),
+    "convert": (convert_parser, convert, "convert vectors from one format to another"),
+    "encode": (encode_parser, encode, "encode texts into vectors, to be resumed if interrupted"),
+    "index": (index_parser, index, "make an index of texts or vectors in one go"),
+    "inspect": (inspect_parser, inspect, "report what is in an index and how tight its bounds are"),
+    "search": (search_parser, search, "search an index for text, or for a file of queries"),
     "tune": (tune_parser, tune, "measure approximate settings on queries, store the result"),
 }
 
 
+def _parsers() -> dict[str, Callable[[], argparse.ArgumentParser]]:
+    return {name: parser for name, (parser, _, _) in COMMANDS.items()}
+
+
 def _main_parser() -> argparse.ArgumentParser:
-    commands = "\n".join(f"  {name:9} {text}" for name, (_, _, text) in _COMMANDS.items())
+    commands = "\n".join(f"  {name:10} {text}" for name, (_, _, text) in COMMANDS.items())
     parser = Parser(
         prog="segmax",
         usage="segmax COMMAND ...",
         description=f"Fast top-k retrieval over learned sparse vectors, with guarantees.\n\ncommands:\n{commands}",
-        epilog="examples:\n  segmax build docs.npz docs.segmax\n  segmax inspect docs.segmax --plot docs.png\n"
-        "  segmax search docs.segmax queries.npz -k 100 > results.tsv\n  segmax tune docs.segmax queries.npz\n\n"
+        epilog="examples:\n  segmax index corpus.jsonl docs.segmax\n  segmax search docs.segmax\n"
+        "  segmax search docs.segmax queries.jsonl -k 100 > docs.run\n  segmax inspect docs.segmax --plot docs.png\n\n"
         "segmax COMMAND --help tells more.",
     )
-    parser.add_argument("command", metavar="COMMAND", choices=_COMMANDS, help=" or ".join(_COMMANDS))
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=" or ".join(COMMANDS))
     parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}")
     return parser
 
@@ -532,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"segmax: error: {_spoken(error)}\n")
         return _ERROR_CODE
     except KeyboardInterrupt:
-        told = "interrupted, no part of an index is left" if arguments[:1] == ["build"] else "interrupted"
+        told = "interrupted, no part of an index is left" if arguments[:1] in (["build"], ["index"]) else "interrupted"
         sys.stderr.write(f"segmax: {told}\n")
         return _INTERRUPTED_CODE
     return 0
@@ -547,15 +95,11 @@ def _spoken(error: Exception) -> str:
 
 
 def _run(arguments: list[str]) -> None:
-    if not arguments or arguments[0] not in _COMMANDS:
+    if not arguments or arguments[0] not in COMMANDS:
         _main_parser().parse_args(arguments)  # helps, tells the version, or raises
         return
-    parser, command, _ = _COMMANDS[arguments[0]]
+    parser, command, _ = COMMANDS[arguments[0]]
     command(parser().parse_intermixed_args(arguments[1:]))
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)
 
 
 if __name__ == "__main__":

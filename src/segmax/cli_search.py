@@ -1,4 +1,4 @@
-"""The commands that take queries, `segmax search` and `segmax tune`, and what all commands share."""
+"""The commands that take queries: `segmax search` and `segmax tune`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ import argparse
 import dataclasses
 import json
 import sys
-import zipfile
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NoReturn
-
-import scipy.sparse as sp
+from typing import Any, NamedTuple
 
 import segmax
-from segmax.errors import ConfigError, InputError
-from segmax.inputs import NpzFile
+from segmax.cli_parser import Parser, read_matrix, read_number
+from segmax.cli_show import as_json, as_run, show, typed_lines
+from segmax.errors import ConfigError
+from segmax.io import read_queries
 from segmax.params import SearchParams
 
 _METHODS: Mapping[str, type[SearchParams]] = {
@@ -38,37 +36,6 @@ _OPTIONS: Mapping[str, tuple[type, str, str]] = {
 }
 
 
-class Parser(argparse.ArgumentParser):
-    """Shows its texts as they are, and raises ConfigError where argparse would print its usage and exit."""
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
-
-    def error(self, message: str) -> NoReturn:
-        """Raise the message."""
-        msg = f"{message}; see {self.prog} --help"
-        raise ConfigError(msg)
-
-
-def read_matrix(path: str) -> Any:
-    """Read the sparse matrix of an .npz file."""
-    NpzFile(Path(path))  # raises where there is no such file
-    try:
-        return sp.load_npz(path)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        msg = f"'{path}': expected an .npz file of scipy.sparse.save_npz ({error})"
-        raise InputError(msg) from error
-
-
-def _number(kind: type, flag: str, text: str) -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        expected = "a whole number" if kind is int else "a number"
-        msg = f"{flag}: expected {expected}, got {text!r}"
-        raise ConfigError(msg) from None
-
-
 def _flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
@@ -77,14 +44,21 @@ def _flag(name: str) -> str:
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _SEARCH_HELP = """\
-Search an index for queries: an .npz file of scipy.sparse.save_npz with a query
-per row. Prints a line per result: query number, rank, document id, score, with
-tabs in between. Exact, unless a target of recall or an option says otherwise.
+Search an index. For a file of queries it prints a TREC run: query, Q0,
+document, rank, score, name. For -q TEXT, or for what you type where no queries
+are given, it shows the documents, with the words that were asked for marked.
+Exact, unless a target of recall or an option says otherwise.
+
+QUERIES is a file of texts (BEIR's queries.jsonl or its folder, TREC topics,
+columns of id and text), which the index encodes, or of vectors: an .npz file,
+lines of JSON, or lines of words repeated as often as they weigh.
 """
 _SEARCH_EXAMPLES = """\
 examples:
-  segmax search docs.segmax queries.npz -k 100 > results.tsv
-  segmax search docs.segmax queries.npz --target-recall 0.99
+  segmax search docs.segmax
+  segmax search docs.segmax -q "noise of travelling wave tubes" -k 3
+  segmax search docs.segmax queries.jsonl -k 1000 > bm25.run
+  segmax search docs.segmax queries.npz --target-recall 0.99 --json
   segmax search docs.segmax queries.npz --method best_first --eta 0.95
 """
 
@@ -96,7 +70,12 @@ def search_parser() -> argparse.ArgumentParser:
         description=_SEARCH_HELP,
         epilog=_SEARCH_EXAMPLES,
     )
+    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
+    parser.add_argument("queries", metavar="QUERIES", nargs="?", help="a file of queries (default: those you type)")
+    parser.add_argument("-q", "--query", metavar="TEXT", help="search for this text")
     _add_shared(parser)
+    parser.add_argument("--json", action="store_true", help="print a line of JSON per query")
+    parser.add_argument("--tag", metavar="NAME", default="segmax", help="the name in a run (default: %(default)s)")
     parser.add_argument(
         "--target-recall",
         metavar="X",
@@ -110,24 +89,60 @@ def search_parser() -> argparse.ArgumentParser:
 
 
 def _add_shared(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    parser.add_argument("queries", metavar="QUERIES.npz", help="queries, a row each")
     parser.add_argument("-k", metavar="N", default="10", help="results per query (default: %(default)s)")
     parser.add_argument("--threads", metavar="N", help="threads to use (default: one per core)")
 
 
 def search(args: argparse.Namespace) -> None:
     """Run `segmax search`."""
-    params = _params(args)
-    target = None if args.target_recall is None else _number(float, "--target-recall", args.target_recall)
-    k = _number(int, "-k", args.k)
-    threads = None if args.threads is None else _number(int, "--threads", args.threads)
+    if args.query is not None and args.queries is not None:
+        msg = f"expected a file of queries or -q, got both: '{args.queries}' and {args.query!r}"
+        raise ConfigError(msg)
+    how: dict[str, Any] = {
+        "k": read_number(int, "-k", args.k),
+        "params": _params(args),
+        "target_recall": (
+            None if args.target_recall is None else read_number(float, "--target-recall", args.target_recall)
+        ),
+    }
+    threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     with segmax.open(args.index) as index:
-        queries = read_matrix(args.queries)
-        found = index.search_batch(queries, k, params, target_recall=target, threads=threads)
-        for number, hits in enumerate(found):
-            lines = [f"{number}\t{rank}\t{hit.doc_id}\t{hit.score:.6g}\n" for rank, hit in enumerate(hits, start=1)]
-            sys.stdout.write("".join(lines))
+        if args.queries is not None:
+            asked = _queries(args.queries, index)
+            found = index.search_batch(asked.queries, **how, threads=threads)
+            for name, hits in zip(asked.ids, found, strict=True):
+                sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
+        elif args.query is not None:
+            _answer(index, args.query, how, args.json)
+        else:
+            for text in typed_lines("query> "):
+                _answer(index, text, how, args.json)
+
+
+def _answer(index: segmax.Index, text: str, how: dict[str, Any], json_wanted: bool) -> None:
+    hits = index.search(text, **how)
+    if json_wanted:
+        sys.stdout.write(as_json(hits, text))
+    else:
+        show(hits, text, index.encoder)
+
+
+class _Asked(NamedTuple):
+    """Queries by id: a matrix, or a list of single queries."""
+
+    ids: list[str]
+    queries: Any
+
+
+def _queries(path: str, index: segmax.Index) -> _Asked:
+    """Read a file of queries, as vectors where it has vectors."""
+    if path.endswith(".npz"):
+        matrix = read_matrix(path)
+        return _Asked([str(row) for row in range(matrix.shape[0])], matrix)
+    read = read_queries(path)
+    if read.vectors is not None:
+        return _Asked(read.ids, read.vectors)
+    return _Asked(read.ids, index.encoder.encode_queries(read.texts or []))
 
 
 def _params(args: argparse.Namespace) -> SearchParams | None:
@@ -145,7 +160,7 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
         if method not in takers:
             msg = f"{_flag(name)} applies to {' and '.join(takers)}, not to {method}"
             raise ConfigError(msg)
-    values = {name: _number(_OPTIONS[name][0], _flag(name), text) for name, text in given.items()}
+    values = {name: read_number(_OPTIONS[name][0], _flag(name), text) for name, text in given.items()}
     return _METHODS[method](**values)
 
 
@@ -170,6 +185,8 @@ def tune_parser() -> argparse.ArgumentParser:
         description=_TUNE_HELP,
         epilog=_TUNE_EXAMPLES,
     )
+    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
+    parser.add_argument("queries", metavar="QUERIES", help="a file of queries, as for segmax search")
     _add_shared(parser)
     parser.add_argument(
         "--target-recall", metavar="X", default="0.99", help="what to report about (default: %(default)s)"
@@ -180,11 +197,11 @@ def tune_parser() -> argparse.ArgumentParser:
 
 def tune(args: argparse.Namespace) -> None:
     """Run `segmax tune`."""
-    target = _number(float, "--target-recall", args.target_recall)
-    k = _number(int, "-k", args.k)
-    threads = None if args.threads is None else _number(int, "--threads", args.threads)
+    target = read_number(float, "--target-recall", args.target_recall)
+    k = read_number(int, "-k", args.k)
+    threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     with segmax.open(args.index) as index:
-        told = index.tune(read_matrix(args.queries), k, target, threads=threads)
+        told = index.tune(_queries(args.queries, index).queries, k, target, threads=threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == k)
             sys.stdout.write(json.dumps(measured.to_dict(), indent=1) + "\n")

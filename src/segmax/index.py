@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -35,6 +35,10 @@ from segmax.shortening import heaviest_terms
 from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
 from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
+from segmax.textstore import StoredText, Texts
+
+if TYPE_CHECKING:
+    from segmax.encoders.base import Encoder
 
 _EXACT = ASC()
 _DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
@@ -75,6 +79,7 @@ class Index:
             self._calibration = Calibration.from_list(meta.get("calibration", ()))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
             self._targets: dict[tuple[int, float], BestFirst] = {}
+            self._encoder: Encoder | None = None
         except SegmaxError:
             raise
         except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
@@ -147,6 +152,36 @@ class Index:
             f"{self.num_clusters} clusters x {self.num_segments} segments, {self.bits} bits)"
         )
 
+    # --- texts -------------------------------------------------------------------------------------------------------
+
+    @property
+    def texts(self) -> Texts | None:
+        """The stored titles and texts by row; None where the index keeps none."""
+        return self._ids.stored
+
+    def text(self, doc_id: DocId) -> StoredText:
+        """Return the title and text of a document; raise InputError if the index keeps none."""
+        return self._ids.text_of(self._ids.row_of(doc_id))
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns text into queries: what made the vectors, if the build was told, or what was assigned here."""
+        if self._encoder is None:
+            if "encoder" not in self._meta:
+                msg = (
+                    "the index does not know what made its vectors, so it cannot search for text; encode queries "
+                    "first, or assign index.encoder"
+                )
+                raise InputError(msg)
+            from segmax.encoders import encoder_from_dict  # what they need is heavy, or an extra
+
+            self._encoder = encoder_from_dict(self._meta["encoder"], self._terms)
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
     # --- searching ---------------------------------------------------------------------------------------------------
 
     def search(
@@ -163,8 +198,9 @@ class Index:
         Parameters
         ----------
         query
-            A CSR row, a torch sparse tensor, a mapping of term (number, or word where the index has a vocabulary)
-            to weight, or (indices, values). Repeated terms are summed, unknown ones ignored and counted.
+            Text, where the index has an encoder; a CSR row, a torch sparse tensor, a mapping of term (number, or word
+            where the index has a vocabulary) to weight, or (indices, values). Repeated terms are summed, unknown ones
+            ignored and counted.
         k
             How many results; documents that share no term with the query are never among them.
         params
@@ -183,9 +219,7 @@ class Index:
             If k, the parameters or the target cannot be.
         """
         engine = self._engine
-        terms, weights = query_arrays(query, self._lookup, engine.num_terms)
-        if self._prunes_queries:
-            terms, weights = prune_query(self.config.pruning, terms, weights)
+        terms, weights = self._query(query)
         if type(k) is not int or k < 1:
             k = checked_int("k", k, 1)
         if target_recall is not None:
@@ -197,7 +231,7 @@ class Index:
             rows, scores, stats = engine.search_one(terms, weights, min(k, engine.num_docs), core_params)
         except ValueError as error:
             raise _input_error(error) from error
-        return Hits(rows, scores, stats, self._ids.id_of)
+        return Hits(rows, scores, stats, self._ids)
 
     def search_batch(
         self,
@@ -213,7 +247,7 @@ class Index:
         Parameters
         ----------
         queries
-            A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries.
+            A CSR matrix or torch sparse tensor with a query per row, a list of texts, or an iterable of single queries.
         k, params, target_recall
             As for `search`.
         threads
@@ -382,7 +416,10 @@ class Index:
 
     def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the terms and weights of a query, with what the index was built with applied to it."""
-        return prune_query(self.config.pruning, *query_arrays(query, self._lookup, self.num_terms))
+        if isinstance(query, str):
+            query = self.encoder.encode_queries([query])
+        terms, weights = query_arrays(query, self._lookup, self._engine.num_terms)
+        return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
     def _rows_of(self, doc_ids: Iterable[DocId]) -> NDArray[np.int64]:
         return np.array([self._ids.row_of(doc_id) for doc_id in doc_ids], dtype=np.int64)
@@ -395,6 +432,8 @@ class Index:
 
     def _batch(self, queries: object) -> Csr:
         """Return queries with what the index was built with applied to them."""
+        if isinstance(queries, (list, tuple)) and queries and all(isinstance(query, str) for query in queries):
+            queries = self.encoder.encode_queries(list(queries))
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
@@ -403,7 +442,7 @@ class Index:
             rows, scores, counts, stats = self._engine.search_batch(
                 batch.indptr, batch.indices, batch.values, k, core_params, min(threads, max(1, batch.num_rows))
             )
-        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids.id_of)
+        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids)
 
     def _ceilings(self) -> NDArray[np.float64]:
         """Return the largest stored weight of every term."""
@@ -455,7 +494,7 @@ class Index:
                 *(columns[name].tolist() for name in _TRACE_COLUMNS), strict=True
             )
         ]
-        hits = Hits(rows, scores, stats.reshape(-1), self._ids.id_of, entries)
+        hits = Hits(rows, scores, stats.reshape(-1), self._ids, entries)
         kind, bound, threshold, needed = watched
         return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
 

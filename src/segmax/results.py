@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from segmax.tables import DocIds
+from segmax.textstore import StoredText
 
 DocId = int | str
 
@@ -71,21 +74,21 @@ class TraceEntry(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """The results of one query, best first: `ids`, `scores`, `rows`, `stats`, and `trace` if asked for."""
+    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `stats`, and `trace` if asked for."""
 
     def __init__(
         self,
         rows: NDArray[np.int64],
         scores: NDArray[np.float64],
         stats_row: NDArray[np.uint64],
-        id_of: Callable[[int], DocId],
+        docs: DocIds,
         trace: list[TraceEntry] | None = None,
     ) -> None:
         self.rows = rows
         self.scores = scores
         self.trace = trace
         self._stats_row = stats_row
-        self._id_of = id_of
+        self._docs = docs
 
     @cached_property
     def stats(self) -> SearchStats:
@@ -95,7 +98,17 @@ class Hits(Sequence[Hit]):
     @cached_property
     def ids(self) -> list[DocId]:
         """The ids, looked up on first use."""
-        return [self._id_of(int(row)) for row in self.rows]
+        return [self._docs.id_of(int(row)) for row in self.rows]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the index keeps the texts of documents."""
+        return self._docs.stored is not None
+
+    @cached_property
+    def texts(self) -> list[StoredText]:
+        """The titles and texts, where the index keeps them, looked up on first use."""
+        return [self._docs.text_of(int(row)) for row in self.rows]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -103,7 +116,7 @@ class Hits(Sequence[Hit]):
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return Hit(self._id_of(int(self.rows[index])), float(self.scores[index]))
+        return Hit(self._docs.id_of(int(self.rows[index])), float(self.scores[index]))
 
     def __iter__(self) -> Iterator[Hit]:
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
@@ -160,13 +173,13 @@ class BatchHits(Sequence[Hits]):
         scores: NDArray[np.float64],
         counts: NDArray[np.int64],
         stats: BatchStats,
-        id_of: Callable[[int], DocId],
+        docs: DocIds,
     ) -> None:
         self.rows = rows
         self.scores = scores
         self.counts = counts
         self.stats = stats
-        self._id_of = id_of
+        self._docs = docs
 
     @cached_property
     def ids(self) -> list[list[DocId]]:
@@ -181,7 +194,7 @@ class BatchHits(Sequence[Hits]):
             return [self[i] for i in range(*index.indices(len(self)))]
         count = int(self.counts[index])
         stats_row = self.stats.row(index)
-        return Hits(self.rows[index, :count], self.scores[index, :count], stats_row, self._id_of)
+        return Hits(self.rows[index, :count], self.scores[index, :count], stats_row, self._docs)
 
     def __repr__(self) -> str:
         return f"BatchHits({len(self)} queries, k={self.rows.shape[1]})"

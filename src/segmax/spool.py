@@ -124,10 +124,19 @@ class Spool:
             if row < docs.num_rows or self._open_rows == PART_DOCS:
                 self._close_part()
 
+    def widen(self, num_columns: int) -> None:
+        """Have more columns from now on: the vocabulary of a stream may grow with it."""
+        self.num_columns = max(self.num_columns, num_columns)
+
     def finish(self) -> None:
-        """Close the last part; no rows may follow."""
+        """Close the last part; no rows may follow. Parts from before the spool was widened become like the last one."""
         if self._open_rows:
             self._close_part()
+        dtype = self._term_dtype()
+        for number, part in enumerate(self._parts):
+            if part.indices.dtype != dtype:
+                self.replace(number, part._replace(indices=part.indices.astype(dtype)))
+            self._parts[number] = self._parts[number]._replace(num_columns=self.num_columns)
 
     def replace(self, part: int, docs: Csr) -> None:
         """Put other content in the place of a part with as many rows."""
@@ -150,12 +159,15 @@ class Spool:
 
     def _close_part(self) -> None:
         docs = join_rows(self._open, self.num_columns)
-        terms = docs.indices.astype(np.uint16 if self.num_columns <= 2**16 else np.uint32, copy=False)
+        terms = docs.indices.astype(self._term_dtype(), copy=False)
         docs = docs._replace(indices=terms, values=narrowest(docs.values))
         self.num_rows += docs.num_rows
         self._first_rows.append(self.num_rows)
         self._parts.append(self._stored(docs))
         self._open, self._open_rows, self._open_postings = [], 0, 0
+
+    def _term_dtype(self) -> type[np.unsignedinteger[Any]]:
+        return np.uint16 if self.num_columns <= 2**16 else np.uint32
 
     def _stored(self, docs: Csr) -> Csr:
         """Return the rows, on disk if there is no room in memory."""

@@ -71,8 +71,13 @@ COMPONENTS: Mapping[str, tuple[str, bool]] = {
     "id_text": ("u1", True),
     "term_offset": ("<u8", True),
     "term_text": ("u1", True),
+    "text_offset": ("<u8", True),
+    "text_first_row": ("<u8", True),
+    "text_data": ("u1", False),
 }
-OPTIONAL_COMPONENTS = frozenset({"id_number", "id_offset", "id_text", "term_offset", "term_text"})
+OPTIONAL_COMPONENTS = frozenset(
+    {"id_number", "id_offset", "id_text", "term_offset", "term_text", "text_offset", "text_first_row", "text_data"}
+)
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -458,7 +463,8 @@ def _check_fields(meta: dict[str, Any]) -> None:
             raise _damaged(f"{META_NAME} names an impossible file for {name}")
         if not isinstance(crc, str) or re.fullmatch(r"[0-9a-f]{8}", crc) is None:
             raise _damaged(f"{META_NAME} has no checksum for {name}")
-    for first, second in (("id_offset", "id_text"), ("term_offset", "term_text")):
+    pairs = (("id_offset", "id_text"), ("term_offset", "term_text"), ("text_offset", "text_data"))
+    for first, second in (*pairs, ("text_first_row", "text_data")):
         if (first in meta["files"]) != (second in meta["files"]):
             raise _damaged(f"{META_NAME} names only one of {first} and {second}")
 

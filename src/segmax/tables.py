@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import FormatError, InputError, UnknownIdError
+from segmax.textstore import StoredText, Texts
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -49,6 +50,9 @@ class TextTable:
             msg = "the index is damaged: a string is not UTF-8; rebuild it or restore a copy"
             raise FormatError(msg) from error
 
+    def __iter__(self) -> Iterator[str]:
+        return (self[number] for number in range(len(self)))
+
     def find(self, value: str) -> int | None:
         """Return the number of a string, or None."""
         if self._numbers is None:
@@ -59,23 +63,38 @@ class TextTable:
 class DocIds:
     """What the user calls the documents: row numbers, integers or strings."""
 
-    def __init__(self, num_docs: int, numbers: NDArray[np.int64] | None = None, texts: TextTable | None = None) -> None:
+    def __init__(
+        self,
+        num_docs: int,
+        numbers: NDArray[np.int64] | None = None,
+        texts: TextTable | None = None,
+        stored: Texts | None = None,
+    ) -> None:
         self._num_docs = num_docs
         self._numbers = numbers
         self._texts = texts
+        self.stored = stored  # what the documents say, where the index keeps it
         self._rows: dict[int, int] | None = None
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int) -> DocIds:
         """Read the tables of an index."""
+        stored = Texts(arrays, num_docs) if "text_data" in arrays else None
         if "id_number" in arrays:
             if len(arrays["id_number"]) != num_docs:
                 msg = "the index is damaged: id_number has the wrong length; rebuild it or restore a copy"
                 raise FormatError(msg)
-            return cls(num_docs, numbers=arrays["id_number"])
+            return cls(num_docs, numbers=arrays["id_number"], stored=stored)
         if "id_text" in arrays:
-            return cls(num_docs, texts=TextTable(arrays["id_offset"], arrays["id_text"], num_docs))
-        return cls(num_docs)
+            return cls(num_docs, texts=TextTable(arrays["id_offset"], arrays["id_text"], num_docs), stored=stored)
+        return cls(num_docs, stored=stored)
+
+    def text_of(self, row: int) -> StoredText:
+        """Return the title and text of a row; raise InputError if the index keeps none."""
+        if self.stored is None:
+            msg = "the index keeps no texts; build it with texts=..., or look them up by id where you have them"
+            raise InputError(msg)
+        return self.stored[row]
 
     def id_of(self, row: int) -> int | str:
         """Return the id of a row."""

@@ -1,78 +1,109 @@
-"""`python -m segmax.demo`: index Vaswani with BM25 weights and compare the methods on it."""
+"""`python -m segmax.demo`: index Vaswani from its text with BM25, and with a model if there is one, and compare."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import time
+from collections.abc import Mapping
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 import segmax
-from segmax.demo import vaswani
+from segmax.cli_show import show
+from segmax.demo import FOLDER
+from segmax.encoders import Encoder, load_encoder
+from segmax.io import Document, Queries, open_texts, read_qrels, read_queries
 from segmax.params import SearchParams
 
-#: Far more clusters than the default for so few documents, so that there is something to prune.
+#: Far more clusters than the default for so few documents, so that there is something to prune; and nothing is swept:
+#: with so few, adding up everything would be the fastest way.
 CONFIG = segmax.BuildConfig(num_clusters=128)
-METHODS: dict[str, SearchParams] = {
+METHODS: Mapping[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
     "maxscore": segmax.MaxScore(),
-    "anytime": segmax.Anytime(),
-    "asc": segmax.ASC(),
+    "anytime": segmax.Anytime(sweep=False),
+    "asc": segmax.ASC(sweep=False),
     "asc, μ = 0.7": segmax.ASC(mu=0.7),
-    "best first, η = 0.9": segmax.BestFirst(eta=0.9),
+    "best first, η = 0.9": segmax.BestFirst(eta=0.9, sweep=False),
 }
-
-
-def _ndcg(collection: vaswani.Collection, run: segmax.BatchHits) -> float:
-    import ir_measures
-
-    scored = [
-        ir_measures.ScoredDoc(query_id, str(doc_id), score)
-        for query_id, hits in zip(collection.query_ids, run, strict=True)
-        for doc_id, score in hits
-    ]
-    qrels = [ir_measures.Qrel(q, d, rel) for q, docs in collection.qrels.items() for d, rel in docs.items()]
-    measure = ir_measures.parse_measure("nDCG@10")
-    return float(ir_measures.calc_aggregate([measure], qrels, scored)[measure])
+PASSES = 5
+MODEL_DOCS = 1000
 
 
 def main() -> None:
-    """Build, search, print a table."""
-    from rich.console import Console
-    from rich.table import Table
-
+    """Index, search, evaluate, print."""
     parser = argparse.ArgumentParser(prog="python -m segmax.demo", description=__doc__)
     parser.add_argument("-k", type=int, default=10, help="results per query (default 10)")
+    parser.add_argument("--model", help="the folder or name of a sparse encoder, to compare with BM25")
     args = parser.parse_args()
     console = Console()
-    collection = vaswani.load()
+    queries = read_queries(FOLDER / "queries.jsonl.gz")
+    demonstrate(console, list(open_texts(FOLDER)), load_encoder("bm25"), queries, args.k)
+    if args.model is not None:
+        few = _relevant()
+        console.rule(f"{len(few):,} relevant documents, since a model takes its time: BM25, then the model")
+        for name in ("bm25", args.model):
+            demonstrate(console, few, load_encoder(name), queries, args.k)
+
+
+def _relevant() -> list[Document]:
+    """The first documents that are relevant to a query."""
+    wanted = {document for labels in read_qrels(FOLDER / "qrels.tsv").values() for document in labels}
+    return list(itertools.islice((document for document in open_texts(FOLDER) if document.id in wanted), MODEL_DOCS))
+
+
+def demonstrate(console: Console, documents: list[Document], encoder: Encoder, queries: Queries, k: int) -> None:
+    """Index documents with an encoder, compare the methods on them, and show the results of a query."""
     start = time.perf_counter()
-    index = segmax.build(collection.documents, ids=collection.doc_ids, terms=collection.terms, config=CONFIG)
-    console.print(f"built in {time.perf_counter() - start:.2f} s: {index}")
-    exact = index.search_batch(collection.queries, k=args.k, params=segmax.Exhaustive(), threads=1)
+    index = segmax.build_from_texts(documents, encoder=encoder, config=CONFIG)
+    console.print(f"{encoder!r}\nindexed from text in {time.perf_counter() - start:.1f} s: {index}")
+    vectors = encoder.encode_queries(queries.texts or [])
+    exact = index.search_batch(vectors, k=k, params=segmax.Exhaustive(), threads=1)
     table = Table(
-        title=f"{len(collection.query_ids)} queries, k = {args.k}, one thread",
+        title=f"{len(queries.ids)} queries, k = {k}, one thread",
         caption="exact: queries answered as by exhaustive search; clusters visited; documents scored; mean latency",
     )
     for heading in ("method", "nDCG@10", "exact", "clusters", "documents", "ms"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for name, params in METHODS.items():
         run = min(
-            (index.search_batch(collection.queries, k=args.k, params=params, threads=1) for _ in range(5)),
+            (index.search_batch(vectors, k=k, params=params, threads=1) for _ in range(PASSES)),
             key=lambda batch: int(batch.stats.elapsed_ns.sum()),
         )
         table.add_row(
             name,
-            f"{_ndcg(collection, run):.4f}",
+            f"{_ndcg(queries.ids, run):.4f}",
             f"{np.mean((run.rows == exact.rows).all(axis=1)):.0%}",
             f"{run.stats.clusters_visited.mean() / index.num_clusters:.0%}",
             f"{run.stats.docs_scored.mean() / len(index):.1%}",
             f"{run.stats.elapsed_ns.mean() / 1e6:.3f}",
         )
     console.print(table)
-    hits = index.search({"microwave": 1.0, "waveguide": 1.0}, k=3)
-    console.print("microwave waveguide:", ", ".join(f"{hit.doc_id} ({hit.score:.2f})" for hit in hits))
-    console.print(index.explain({"microwave": 1.0, "waveguide": 1.0}, hits.ids[-1], k=2).reason)
+    text = "noise of microwave tubes"
+    console.print(f"\nquery: {text}", style="bold")
+    hits = index.search(text, k=3)
+    show(hits, text, encoder)
+    console.print(index.explain(text, hits.ids[-1], k=2).reason, "\n")
+
+
+def _ndcg(query_ids: list[str], run: segmax.BatchHits) -> float:
+    import ir_measures
+
+    scored = [
+        ir_measures.ScoredDoc(query_id, str(doc_id), score)
+        for query_id, hits in zip(query_ids, run, strict=True)
+        for doc_id, score in hits
+    ]
+    judged = [
+        ir_measures.Qrel(query, document, label)
+        for query, labels in read_qrels(FOLDER / "qrels.tsv").items()
+        for document, label in labels.items()
+    ]
+    measure = ir_measures.parse_measure("nDCG@10")
+    return float(ir_measures.calc_aggregate([measure], judged, scored)[measure])
 
 
 if __name__ == "__main__":

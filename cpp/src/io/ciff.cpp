@@ -1,0 +1,466 @@
+#include "segmax/io/ciff.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "segmax/io/errors.hpp"
+
+namespace segmax {
+
+namespace {
+
+constexpr std::uint64_t kMaxMessage = 1U << 24U;  // of a header, a document record, a term
+constexpr std::uint64_t kMaxPosting = 1U << 10U;
+constexpr std::uint64_t kMaxTf = 0x7FFFFFFF;  // int32
+constexpr std::uint64_t kMaxDocs = 0x7FFFFFFF;
+constexpr std::size_t kMaxVarint = 10;
+constexpr std::uint32_t kMissing = std::numeric_limits<std::uint32_t>::max();
+
+enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+
+/// Reads a varint off the front. False, and nothing taken, if it is not whole.
+bool take_varint(std::string_view& data, std::uint64_t& value) {
+    std::uint64_t result = 0;
+    const std::size_t most = std::min(data.size(), kMaxVarint);
+    for (std::size_t i = 0; i < most; ++i) {
+        const auto byte = static_cast<unsigned char>(data[i]);
+        result |= static_cast<std::uint64_t>(byte & 0x7FU) << (7 * i);
+        if (byte < 0x80) {
+            data.remove_prefix(i + 1);
+            value = result;
+            return true;
+        }
+    }
+    if (most == kMaxVarint) throw InputError("a number has more than ten bytes");
+    return false;
+}
+
+void append_varint(std::uint64_t value, std::string& out) {
+    while (value >= 0x80) {
+        out.push_back(static_cast<char>(value | 0x80));
+        value >>= 7;
+    }
+    out.push_back(static_cast<char>(value));
+}
+
+std::size_t varint_size(std::uint64_t value) {
+    std::size_t size = 1;
+    for (; value >= 0x80; value >>= 7) ++size;
+    return size;
+}
+
+/// A field of a message: its number and either a number or bytes.
+struct Field {
+    std::uint64_t number = 0;
+    WireType type = WireType::varint;
+    std::uint64_t value = 0;
+    std::string_view bytes;
+};
+
+/// Takes a field off the front of a message that is whole.
+Field take_field(std::string_view& message) {
+    const auto number = [&] {
+        std::uint64_t value = 0;
+        if (!take_varint(message, value)) throw InputError("a message ends inside a field");
+        return value;
+    };
+    const auto bytes = [&](std::uint64_t length) {
+        if (length > message.size()) throw InputError("a field is longer than its message");
+        const std::string_view taken = message.substr(0, length);
+        message.remove_prefix(length);
+        return taken;
+    };
+    Field field;
+    const std::uint64_t tag = number();
+    field.number = tag >> 3;
+    field.type = static_cast<WireType>(tag & 7);
+    if (field.number == 0) throw InputError("a field has the number 0");
+    switch (field.type) {
+        case WireType::varint:
+            field.value = number();
+            break;
+        case WireType::fixed64:
+            field.bytes = bytes(8);
+            break;
+        case WireType::fixed32:
+            field.bytes = bytes(4);
+            break;
+        case WireType::bytes:
+            field.bytes = bytes(number());
+            break;
+        default:
+            throw InputError("a field has a type that protobuf 3 does not have");
+    }
+    return field;
+}
+
+/// The gap and tf of a posting as everybody writes it: a gap, if it is not 0, then a tf, both of at most five bytes.
+/// False where it looks otherwise.
+bool plain_posting(std::string_view content, std::uint64_t& gap, std::uint64_t& tf) {
+    const char* at = content.data();
+    const char* const end = at + content.size();
+    const auto number = [&](std::uint64_t& value) {
+        value = 0;
+        for (unsigned shift = 0; at != end && shift < 35; shift += 7) {
+            const auto byte = static_cast<unsigned char>(*at++);
+            value |= static_cast<std::uint64_t>(byte & 0x7FU) << shift;
+            if (byte < 0x80) return true;
+        }
+        return false;
+    };
+    gap = 0;
+    if (at != end && *at == 0x08) {
+        ++at;
+        if (!number(gap)) return false;
+    }
+    if (at == end || *at++ != 0x10) return false;
+    return number(tf) && at == end;
+}
+
+/// Takes a message with its length in front. False if it is not whole yet.
+bool take_message(std::string_view& data, std::string_view& message) {
+    std::string_view rest = data;
+    std::uint64_t length = 0;
+    if (!take_varint(rest, length)) return false;
+    if (length > kMaxMessage) throw InputError("a message is " + std::to_string(length) + " bytes long");
+    if (rest.size() < length) return false;
+    message = rest.substr(0, length);
+    data = rest.substr(length);
+    return true;
+}
+
+}  // namespace
+
+void CiffParser::fail(const std::string& what) const {
+    throw InputError(where() + ": " + what);
+}
+
+std::string CiffParser::where() const {
+    switch (state_) {
+        case State::header:
+            return "header";
+        case State::lists:
+        case State::in_list: {
+            const std::uint64_t number = terms_.size() + (state_ == State::lists || !has_term_ ? 1 : 0);
+            std::string text = "postings list " + std::to_string(number) + " of " + std::to_string(header_.num_lists);
+            if (state_ == State::in_list && has_term_) text += " (" + std::string(terms_[terms_.size() - 1]) + ")";
+            return text;
+        }
+        default:
+            return "document record " + std::to_string(docs_seen_ + 1) + " of " + std::to_string(header_.num_docs);
+    }
+}
+
+void CiffParser::feed(std::string_view data) {
+    if (has_header() && bucket_docs_ == 0) throw std::logic_error("expected set_bucket_docs before more is fed");
+    if (carry_.empty()) {
+        carry_ = consume(data);
+        return;
+    }
+    carry_.append(data);
+    const std::string_view rest = consume(carry_);
+    carry_.erase(0, carry_.size() - rest.size());
+}
+
+void CiffParser::finish() {
+    if (state_ == State::done) {
+        for (std::size_t i = 0; i < buckets_.size(); ++i) {
+            if (!buckets_[i].empty()) blocks_.push_back({i, std::move(buckets_[i])});
+        }
+        buckets_.clear();
+        return;
+    }
+    throw InputError("the file ends too early, in " + where() + "; copy it again");
+}
+
+void CiffParser::set_bucket_docs(std::uint64_t docs) {
+    bucket_docs_ = std::max<std::uint64_t>(docs, 1);
+    buckets_.resize((header_.num_docs + bucket_docs_ - 1) / bucket_docs_);
+}
+
+std::vector<CiffBlock> CiffParser::take_blocks() {
+    return std::exchange(blocks_, {});
+}
+
+std::string_view CiffParser::consume(std::string_view data) {
+    try {
+        while (!data.empty()) {
+            bool going = false;
+            switch (state_) {
+                case State::header:
+                    going = consume_header(data);
+                    if (going) return data;  // whoever drives this chooses the buckets now
+                    break;
+                case State::lists:
+                    going = consume_list_start(data);
+                    break;
+                case State::in_list:
+                    going = consume_in_list(data);
+                    break;
+                case State::docs:
+                    going = consume_doc(data);
+                    break;
+                case State::done:
+                    throw InputError("expected the end of the file, got more");
+            }
+            if (!going) break;
+        }
+    } catch (const InputError& error) {
+        if (state_ == State::done) throw;
+        fail(error.what());
+    }
+    return data;
+}
+
+bool CiffParser::consume_header(std::string_view& data) {
+    std::string_view message;
+    if (!take_message(data, message)) return false;
+    while (!message.empty()) {
+        const Field field = take_field(message);
+        if (field.type != WireType::varint) continue;
+        if (field.number == 1) header_.version = field.value;
+        if (field.number == 2) header_.num_lists = field.value;
+        if (field.number == 3) header_.num_docs = field.value;
+    }
+    if (header_.version != 1) throw InputError("expected version 1, got " + std::to_string(header_.version));
+    if (header_.num_lists > kMaxDocs || header_.num_docs > kMaxDocs) throw InputError("impossible counts");
+    state_ = State::lists;
+    if (header_.num_lists == 0) after_lists();
+    return true;
+}
+
+bool CiffParser::consume_list_start(std::string_view& data) {
+    if (!take_varint(data, list_left_)) return false;
+    state_ = State::in_list;
+    has_term_ = has_postings_ = false;
+    doc_ = 0;
+    if (list_left_ == 0) end_list();
+    return true;
+}
+
+bool CiffParser::consume_in_list(std::string_view& data) {
+    // Fields are taken one by one: a list may be larger than any buffer.
+    std::string_view rest = data.substr(0, std::min<std::uint64_t>(list_left_, data.size()));
+    const bool whole = rest.size() == list_left_;
+    const std::size_t before = rest.size();
+    while (!rest.empty()) {
+        std::string_view ahead = rest;
+        std::uint64_t tag = 0;
+        std::uint64_t value = 0;
+        bool got = take_varint(ahead, tag);
+        const bool bytes = static_cast<WireType>(tag & 7) == WireType::bytes;
+        if (got && bytes) {
+            got = take_varint(ahead, value);
+            const std::uint64_t most = tag >> 3 == 4 ? kMaxPosting : kMaxMessage;
+            if (got && value > most) throw InputError("a field is " + std::to_string(value) + " bytes long");
+            got = got && ahead.size() >= value;
+        } else if (got) {
+            const auto type = static_cast<WireType>(tag & 7);
+            const std::size_t fixed = type == WireType::fixed64 ? 8 : type == WireType::fixed32 ? 4 : 0;
+            got = fixed > 0 ? ahead.size() >= fixed : take_varint(ahead, value);
+            if (got) ahead.remove_prefix(fixed);
+            if (type != WireType::varint && fixed == 0) throw InputError("a field has a type that protobuf 3 lacks");
+        }
+        if (!got) {
+            if (whole) throw InputError("a list ends inside a field");
+            break;
+        }
+        if (bytes) {
+            std::string_view content = ahead.substr(0, value);
+            ahead.remove_prefix(value);
+            if (tag >> 3 == 1) {
+                if (has_term_) throw InputError("it has two terms");
+                if (!is_utf8(content)) throw InputError("expected a term in UTF-8, got other bytes");
+                terms_.add(content);
+                has_term_ = true;
+            } else if (tag >> 3 == 4) {
+                std::uint64_t gap = 0;
+                std::uint64_t tf = 0;
+                if (!plain_posting(content, gap, tf)) {
+                    gap = tf = 0;  // protobuf leaves zeros out
+                    while (!content.empty()) {
+                        const Field field = take_field(content);
+                        if (field.type != WireType::varint) continue;
+                        if (field.number == 1) gap = field.value;
+                        if (field.number == 2) tf = field.value;
+                    }
+                }
+                add_posting(gap, tf);
+            }
+        }
+        rest = ahead;
+    }
+    const std::size_t used = before - rest.size();
+    data.remove_prefix(used);
+    list_left_ -= used;
+    if (list_left_ == 0) end_list();
+    return list_left_ == 0 || used > 0;
+}
+
+void CiffParser::add_posting(std::uint64_t gap, std::uint64_t tf) {
+    if (has_postings_ && gap == 0) throw InputError("expected documents that ascend, got one twice");
+    doc_ = has_postings_ ? doc_ + gap : gap;
+    has_postings_ = true;
+    if (gap > kMaxDocs || doc_ >= header_.num_docs) {
+        throw InputError("expected documents from 0 to " + std::to_string(header_.num_docs) + " - 1, got " +
+                         (gap > kMaxDocs ? "an impossible gap" : std::to_string(doc_)));
+    }
+    if (tf > kMaxTf) throw InputError("expected weights >= 0, got a negative one");
+    if (doc_ >= bucket_end_ || bucket_end_ == 0) {
+        end_run();
+        bucket_ = doc_ / bucket_docs_;
+        bucket_end_ = (bucket_ + 1) * bucket_docs_;
+        run_doc_ = bucket_ * bucket_docs_;
+        // The number of this list, whether its term came already or not.
+        append_varint(terms_.size() - (has_term_ ? 1 : 0), buckets_[bucket_]);
+    }
+    append_varint(doc_ + 1 - run_doc_, buckets_[bucket_]);
+    append_varint(tf, buckets_[bucket_]);
+    run_doc_ = doc_ + 1;
+    ++num_postings_;
+    if (buckets_[bucket_].size() >= block_bytes_) {
+        blocks_.push_back({bucket_, std::move(buckets_[bucket_])});
+        buckets_[bucket_].clear();
+        buckets_[bucket_].reserve(block_bytes_ + kMaxVarint * 3);
+    }
+}
+
+void CiffParser::end_run() {
+    if (bucket_end_ != 0) append_varint(0, buckets_[bucket_]);
+    bucket_end_ = 0;
+}
+
+void CiffParser::end_list() {
+    end_run();
+    if (!has_term_) {
+        terms_.add("");  // protobuf leaves an empty term out
+        has_term_ = true;
+    }
+    state_ = State::lists;
+    if (terms_.size() == header_.num_lists) after_lists();
+}
+
+void CiffParser::after_lists() {
+    state_ = header_.num_docs > 0 ? State::docs : State::done;
+}
+
+bool CiffParser::consume_doc(std::string_view& data) {
+    std::string_view message;
+    if (!take_message(data, message)) return false;
+    std::uint64_t row = 0;
+    std::string_view id;
+    while (!message.empty()) {
+        const Field field = take_field(message);
+        if (field.number == 1 && field.type == WireType::varint) row = field.value;
+        if (field.number == 2 && field.type == WireType::bytes) id = field.bytes;
+    }
+    if (row >= header_.num_docs) {
+        throw InputError("expected a docid from 0 to " + std::to_string(header_.num_docs) + " - 1, got another");
+    }
+    // The table grows with the records: a header may promise any number of them.
+    if (row >= doc_number_.size()) {
+        doc_number_.resize(std::min(std::max(row + 1, 2 * docs_seen_), header_.num_docs), kMissing);
+    }
+    if (doc_number_[row] != kMissing) {
+        throw InputError("expected every document once, got docid " + std::to_string(row) + " again");
+    }
+    if (!is_utf8(id)) throw InputError("expected an id in UTF-8, got other bytes");
+    doc_number_[row] = static_cast<std::uint32_t>(docs_seen_++);
+    doc_ids_.add(id);
+    if (docs_seen_ == header_.num_docs) state_ = State::done;
+    return true;
+}
+
+VectorRows read_ciff_bucket(std::string_view bytes, std::uint64_t first_doc, std::uint64_t num_docs) {
+    const auto damaged = [] { throw InputError("what was kept on disk came back damaged"); };
+    const auto visit = [&](auto&& posting) {
+        std::string_view rest = bytes;
+        std::uint64_t term = 0;
+        while (!rest.empty()) {
+            if (!take_varint(rest, term)) damaged();
+            for (std::uint64_t doc = first_doc;;) {
+                std::uint64_t gap = 0;
+                std::uint64_t tf = 0;
+                if (!take_varint(rest, gap)) damaged();
+                if (gap == 0) break;
+                if (!take_varint(rest, tf)) damaged();
+                doc += gap;
+                if (gap > num_docs || doc > first_doc + num_docs) damaged();
+                posting(doc - 1 - first_doc, term, tf);
+            }
+        }
+    };
+    VectorRows rows;
+    rows.indptr.assign(num_docs + 1, 0);
+    visit([&](std::uint64_t row, std::uint64_t, std::uint64_t) { ++rows.indptr[row + 1]; });
+    for (std::size_t i = 1; i < rows.indptr.size(); ++i) rows.indptr[i] += rows.indptr[i - 1];
+    const auto count = static_cast<std::size_t>(rows.indptr.back());
+    rows.terms.resize(count);
+    rows.weights.resize(count);
+    std::vector<std::int64_t> place(rows.indptr.begin(), rows.indptr.end() - 1);
+    visit([&](std::uint64_t row, std::uint64_t term, std::uint64_t tf) {
+        const auto at = static_cast<std::size_t>(place[row]++);
+        rows.terms[at] = static_cast<std::uint32_t>(term);
+        rows.weights[at] = static_cast<double>(tf);
+    });
+    return rows;
+}
+
+void append_ciff_list(std::string_view term, std::span<const std::uint32_t> rows, std::span<const std::uint32_t> tfs,
+                      std::string& out) {
+    std::uint64_t size = 0;
+    std::uint64_t total = 0;
+    const auto posting_size = [&](std::uint64_t gap, std::uint64_t tf) {
+        return (gap == 0 ? 0 : 1 + varint_size(gap)) + 1 + varint_size(tf);
+    };
+    const auto gap_of = [&](std::size_t i) { return i == 0 ? rows[0] : rows[i] - rows[i - 1]; };
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        size += 2 + posting_size(gap_of(i), tfs[i]);
+        total += tfs[i];
+    }
+    size += (term.empty() ? 0 : 1 + varint_size(term.size()) + term.size()) + 1 + varint_size(rows.size()) + 1 +
+            varint_size(total);
+    append_varint(size, out);
+    if (!term.empty()) {
+        out.push_back(0x0A);
+        append_varint(term.size(), out);
+        out.append(term);
+    }
+    out.push_back(0x10);
+    append_varint(rows.size(), out);
+    out.push_back(0x18);
+    append_varint(total, out);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const std::uint64_t gap = gap_of(i);
+        out.push_back(0x22);
+        out.push_back(static_cast<char>(posting_size(gap, tfs[i])));
+        if (gap != 0) {
+            out.push_back(0x08);
+            append_varint(gap, out);
+        }
+        out.push_back(0x10);
+        append_varint(tfs[i], out);
+    }
+}
+
+void append_ciff_doc(std::uint64_t row, std::string_view id, std::uint64_t length, std::string& out) {
+    std::string message;
+    if (row != 0) {
+        message.push_back(0x08);
+        append_varint(row, message);
+    }
+    if (!id.empty()) {
+        message.push_back(0x12);
+        append_varint(id.size(), message);
+        message.append(id);
+    }
+    if (length != 0) {
+        message.push_back(0x18);
+        append_varint(length, message);
+    }
+    append_varint(message.size(), out);
+    out.append(message);
+}
+
+}  // namespace segmax

@@ -1,0 +1,142 @@
+"""`segmax encode`: from texts to a file of vectors."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from segmax.cli_parser import Parser
+from segmax.encoders import encode_texts, load_encoder
+from segmax.encoders.bm25 import METHODS
+from segmax.encoders.pooling import POOLINGS
+from segmax.encoders.transformer import DTYPES
+from segmax.errors import ConfigError
+from segmax.io import open_texts
+
+# Lines of at most 80 characters: argparse shows these texts as they are.
+_HELP = """\
+Encode texts into sparse vectors: IN is a file of texts, a BEIR folder or an
+ir_datasets id, OUT.npz a file of vectors with their ids and the vocabulary,
+which segmax build and segmax index take. Interrupted, the same command goes on
+where it stopped; a changed input or option is refused.
+"""
+_EXAMPLES = """\
+examples:
+  segmax encode corpus.jsonl docs.npz
+  segmax encode queries.jsonl queries.npz --queries --encoder docs.bm25
+  segmax encode corpus.jsonl docs.npz --encoder naver/splade-v3 --top-n 200
+  segmax encode corpus.jsonl docs.npz --encoder my-model --dense max
+  segmax encode beir/scifact docs.npz --encoder bm25 --k1 0.9 --b 0.4
+"""
+#: Options of the encoders, by the name that they have in Python: how they are read, their placeholder, what they do.
+_BM25: Mapping[str, tuple[type, str, str]] = {
+    "k1": (float, "X", "how slowly repeated words saturate (default: 1.5)"),
+    "b": (float, "X", "how much long documents lose, 0 to 1 (default: 0.75)"),
+    "method": (str, "|".join(METHODS), "the formula (default: lucene)"),
+    "stopwords": (str, "LANGUAGE|none", "words to leave out (default: en)"),
+    "language": (str, "LANGUAGE|none", "of the stemmer (default: english)"),
+    "workers": (int, "N", "processes that split text (default: one per core)"),
+}
+_MODELS: Mapping[str, tuple[type, str, str]] = {
+    "device": (str, "DEVICE", "cpu, cuda, cuda:1, mps (default: a GPU if there is one)"),
+    "dtype": (str, "|".join(DTYPES), "what the model computes in (default: float32)"),
+    "batch_size": (int, "N", "texts that go through the model together (default: 32)"),
+    "max_length": (int, "N", "cut texts after so many word pieces (default: as the model has it)"),
+    "top_n": (int, "N", "keep so many of a text's largest weights (default: all)"),
+    "min_weight": (float, "X", "drop smaller weights (default: 0)"),
+}
+
+
+def encode_parser() -> argparse.ArgumentParser:
+    """Return the parser of `segmax encode`."""
+    parser = Parser(prog="segmax encode", description=_HELP, epilog=_EXAMPLES)
+    parser.add_argument("input", metavar="IN", help="texts: a file, a BEIR folder, an ir_datasets id")
+    parser.add_argument("output", metavar="OUT.npz", help="the file of vectors to write")
+    add_encoder_options(parser)
+    parser.add_argument("--queries", action="store_true", help="encode as queries, not as documents")
+    parser.add_argument("--no-title", action="store_true", help="leave titles out")
+    parser.add_argument(
+        "--dense",
+        metavar="|".join(POOLINGS),
+        action="append",
+        help="also write the pooled embeddings of a model's tokens, to OUT.max.npy for instance, for segmax build "
+        "--dense. May be repeated",
+    )
+    parser.add_argument("--format", metavar="FORMAT", help="of OUT (default: by its name)")
+    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
+    parser.add_argument(
+        "--progress", action=argparse.BooleanOptionalAction, help="show progress bars (default: on a terminal)"
+    )
+    return parser
+
+
+def add_encoder_options(parser: argparse.ArgumentParser) -> None:
+    """Add --encoder and what goes with it."""
+    parser.add_argument(
+        "--encoder",
+        metavar="bm25|MODEL",
+        default="bm25",
+        help="bm25, a folder of one that was saved, or a model of sentence-transformers, uniCOIL or LexMAE: a folder "
+        "or a name on the hub (default: %(default)s)",
+    )
+    for title, options in (("BM25", _BM25), ("models", _MODELS)):
+        group = parser.add_argument_group(title)
+        for name, (_, metavar, text) in options.items():
+            group.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar=metavar, help=text)
+
+
+def encode(args: argparse.Namespace) -> None:
+    """Run `segmax encode`."""
+    texts = open_texts(args.input)
+    pooling = {"pooling": tuple(args.dense)} if args.dense else {}
+    encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
+    start = time.perf_counter()
+    try:
+        done = encode_texts(
+            encoder,
+            texts,
+            args.output,
+            queries=args.queries,
+            title=not args.no_title,
+            format=args.format,
+            overwrite=args.overwrite,
+            progress=args.progress,
+        )
+    except KeyboardInterrupt:
+        sys.stderr.write(f"\nwhat is done is kept in '{args.output}.encoding'; the same command goes on from there\n")
+        raise
+    seconds = time.perf_counter() - start
+    fresh = done.num_docs - done.num_resumed
+    resumed = f", {done.num_resumed:,} of them before" if done.num_resumed else ""
+    lines = [
+        f"{done.path}: {done.num_docs:,} {'queries' if args.queries else 'documents'}{resumed}, "
+        f"{done.num_postings:,} weights, {seconds:.1f} s ({fresh / max(seconds, 1e-9):,.0f}/s)"
+    ]
+    lines += [f"{path}: dense vectors ({name})" for name, path in done.dense.items()]
+    if done.encoder is not None:
+        lines.append(f"{done.encoder}: the encoder, for queries (--encoder {done.encoder} --queries)")
+    sys.stdout.write("\n".join(lines) + "\n")
+
+
+def encoder_options(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the options of the encoder that were given."""
+    options: dict[str, Any] = {}
+    for name, (kind, _, _) in {**_BM25, **_MODELS}.items():
+        text = getattr(args, name, None)
+        if text is not None:
+            options[name] = _value(kind, name, text)
+    return options
+
+
+def _value(kind: type, name: str, text: str) -> Any:
+    if name in ("stopwords", "language") and text == "none":
+        return None
+    try:
+        return kind(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        msg = f"--{name.replace('_', '-')}: expected {expected}, got {text!r}"
+        raise ConfigError(msg) from None

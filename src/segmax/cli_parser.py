@@ -1,0 +1,45 @@
+"""What all commands share: how they are parsed, and how numbers and matrices are read."""
+
+from __future__ import annotations
+
+import argparse
+import zipfile
+from pathlib import Path
+from typing import Any, NoReturn
+
+import scipy.sparse as sp
+
+from segmax.errors import ConfigError, InputError
+from segmax.inputs import NpzFile
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows its texts as they are, and raises ConfigError where argparse would print its usage and exit."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise the message."""
+        msg = f"{message}; see {self.prog} --help"
+        raise ConfigError(msg)
+
+
+def read_matrix(path: str) -> Any:
+    """Read the sparse matrix of an .npz file."""
+    NpzFile(Path(path))  # raises where there is no such file
+    try:
+        return sp.load_npz(path)
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        msg = f"'{path}': expected an .npz file of scipy.sparse.save_npz ({error})"
+        raise InputError(msg) from error
+
+
+def read_number(kind: type, flag: str, text: str) -> Any:
+    """Read a number of that kind, the value of a flag."""
+    try:
+        return kind(text)
+    except ValueError:
+        expected = "a whole number" if kind is int else "a number"
+        msg = f"{flag}: expected {expected}, got {text!r}"
+        raise ConfigError(msg) from None

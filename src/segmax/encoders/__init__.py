@@ -1,0 +1,26 @@
+"""From text to sparse vectors: BM25, which needs no model, and learned encoders, which need `segmax[encoders]`."""
+
+from segmax.encoders.base import EncodedBatch, Encoder
+from segmax.encoders.bm25 import BM25
+from segmax.encoders.lexmae import LexMAE
+from segmax.encoders.loading import load_encoder
+from segmax.encoders.pooling import write_dense
+from segmax.encoders.shards import Encoding, encode_texts
+from segmax.encoders.sparse_model import SparseModel
+from segmax.encoders.stored import description, encoder_from_dict
+from segmax.encoders.unicoil import UniCOIL
+
+__all__ = [
+    "BM25",
+    "EncodedBatch",
+    "Encoder",
+    "Encoding",
+    "LexMAE",
+    "SparseModel",
+    "UniCOIL",
+    "description",
+    "encode_texts",
+    "encoder_from_dict",
+    "load_encoder",
+    "write_dense",
+]

@@ -1,0 +1,402 @@
+"""BM25 as sparse vectors: weights on the side of documents, counts on the side of queries. Needs no model."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from segmax.checks import checked_choice, checked_int, checked_number
+from segmax.encoders.base import EncodedBatch
+from segmax.encoders.chunks import regrouped
+from segmax.encoders.packages import need
+from segmax.encoders.words import Counts, WordCounter, WordProcess
+from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
+from segmax.io.base import Document
+from segmax.parallel import Workers
+from segmax.spool import ScratchFile
+
+FILE_NAME = "bm25.json"
+_FORMAT = "segmax-bm25"
+_VERSION = 1
+_PIECE_DOCS = 2048
+_ALONE_DOCS = 16384  # fewer than these are counted before a helper process would have started
+_INSTALL = "bm25s PyStemmer"
+
+Floats = NDArray[np.float64]
+
+
+# --- the formulas ----------------------------------------------------------------------------------------------------
+# As in Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020), and in bm25s. BM25L and BM25+ also give a document
+# something for a word it does not have; that is the same for all documents, so it is subtracted and order stays.
+
+
+def _saturation(tf: Floats, norm: Floats, k1: float) -> Floats:
+    return tf / (k1 * norm + tf)
+
+
+def _bm25l(tf: Floats, norm: Floats, k1: float, delta: float) -> Floats:
+    count = tf / norm + delta
+    return (k1 + 1) * (count / (k1 + count) - delta / (k1 + delta))
+
+
+#: The part of the weight that depends on the document: of term frequency, length norm, k1 and delta.
+_TERM_PARTS: Mapping[str, Callable[[Floats, Floats, float, float], Floats]] = {
+    "lucene": lambda tf, norm, k1, _: _saturation(tf, norm, k1),
+    "robertson": lambda tf, norm, k1, _: _saturation(tf, norm, k1),
+    "atire": lambda tf, norm, k1, _: (k1 + 1) * _saturation(tf, norm, k1),
+    "bm25l": _bm25l,
+    "bm25+": lambda tf, norm, k1, _: (k1 + 1) * _saturation(tf, norm, k1),
+}
+#: The part that depends on the word: of the number of documents that have it, and of all.
+_WORD_PARTS: Mapping[str, Callable[[Floats, int], Floats]] = {
+    "lucene": lambda df, n: np.log(1 + (n - df + 0.5) / (df + 0.5)),
+    "robertson": lambda df, n: np.log(np.maximum((n - df + 0.5) / (df + 0.5), 1)),
+    "atire": lambda df, n: np.log(n / df),
+    "bm25l": lambda df, n: np.log((n + 1) / (df + 0.5)),
+    "bm25+": lambda df, n: np.log((n + 1) / df),
+}
+METHODS = tuple(_TERM_PARTS)
+
+
+class BM25:
+    """BM25: needs no model, works offline, and learns its vocabulary from the documents.
+
+    Text is put into lower case, split into words of two characters or more, freed of stop words and stemmed. A document
+    carries the BM25 weight of each of its words, a query the number of times it has each: their dot product is the BM25
+    score that bm25s gives (but for a number per query that is the same for all documents, with "bm25l" and "bm25+").
+
+    Parameters
+    ----------
+    k1, b, delta
+        Of the formula; `delta` is for "bm25l" and "bm25+" only.
+    stopwords
+        A language of bm25s ("en", "german", ...), words of your own in lower case, or None.
+    language
+        The language of the Snowball stemmer, "english" or "german" for instance; None: no stemming.
+    method
+        "lucene", "robertson", "atire", "bm25l" or "bm25+".
+    workers
+        Processes that split text once there are many documents; None: one per core. The result does not depend on it.
+    scratch
+        Where word counts wait until all documents are read; None: the system's folder for temporary files.
+
+    Examples
+    --------
+    >>> from segmax.io.base import Document
+    >>> bm25 = BM25()
+    >>> docs = [Document("a", "", "The cats sleep."), Document("b", "", "Dogs chase cats, cats run.")]
+    >>> batch = next(bm25.encode_documents([docs]))
+    >>> batch.ids, bm25.vocabulary, batch.vectors.shape
+    (['a', 'b'], ['cat', 'sleep', 'dog', 'chase', 'run'], (2, 5))
+    >>> bm25.encode_queries(["cat and dog"]).toarray().tolist()
+    [[1.0, 0.0, 1.0, 0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        k1: float = 1.5,
+        b: float = 0.75,
+        *,
+        delta: float = 0.5,
+        stopwords: str | Iterable[str] | None = "en",
+        language: str | None = "english",
+        method: str = "lucene",
+        workers: int | None = None,
+        scratch: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.k1 = _checked_at_least_zero("k1", k1)
+        self.b = _checked_at_least_zero("b", b)
+        if self.b > 1:
+            msg = f"expected b between 0 and 1, got {b!r}"
+            raise ConfigError(msg)
+        self.delta = _checked_at_least_zero("delta", delta)
+        self.method = checked_choice("method", method, METHODS)
+        self.stopwords = _stop_words(stopwords)
+        self.language = _checked_language(language)
+        self.workers = len(os.sched_getaffinity(0)) if workers is None else checked_int("workers", workers, 1)
+        self._scratch = Path(tempfile.gettempdir() if scratch is None else scratch)
+        self._counter = WordCounter(self.stopwords, self.language)
+        self.reset()
+
+    @classmethod
+    def of_vocabulary(cls, terms: Iterable[str], **options: Any) -> Self:
+        """Return one that encodes queries over a known vocabulary, such as that of an index."""
+        bm25 = cls(**options)
+        bm25.add_terms(terms)
+        return bm25
+
+    def stem(self, word: str) -> str:
+        """Return the term that a word in lower case becomes."""
+        return self._counter.stem(word)
+
+    def __repr__(self) -> str:
+        return (
+            f"BM25(k1={self.k1:g}, b={self.b:g}, method={self.method!r}, language={self.language!r}, "
+            f"{len(self.stopwords)} stop words; {len(self._terms):,} terms of {self.num_docs:,} documents)"
+        )
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The stem of every column, in the order in which they first occurred."""
+        return list(self._terms)
+
+    @property
+    def num_docs(self) -> int:
+        """How many documents the statistics are of."""
+        return self._num_docs
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that its vectors depend on."""
+        return {
+            "k1": self.k1,
+            "b": self.b,
+            "delta": self.delta,
+            "method": self.method,
+            "language": self.language,
+            "stopwords": list(self.stopwords),
+        }
+
+    def describe(self) -> dict[str, Any]:
+        """Return what its vectors depend on, besides the documents."""
+        return {"encoder": "bm25", **self.options()}
+
+    # --- documents and queries -------------------------------------------------------------------------------------
+
+    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+        """Learn from all documents, then yield their weights; what was learned before is forgotten.
+
+        Word counts wait in a scratch file, so that memory holds the vocabulary and a few thousand documents.
+        """
+        self.reset()
+        with ScratchFile(self._scratch) as file:
+            lengths: list[tuple[Any, int]] = []
+            for batch in self.count_documents(batches):
+                self.learn(batch.vectors)
+                for array in _packed(batch):
+                    file.write(array)
+                    lengths.append((array.dtype, len(array)))
+            arrays = file.mapped(lengths)
+        for first in range(0, len(arrays), 4):
+            counted = _unpacked(arrays[first : first + 4], len(self._terms))
+            yield counted._replace(vectors=self.weigh(counted.vectors))
+
+    def weigh_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+        """Yield the weights of more documents by what was learned already; words that are new are left out."""
+        self._check_learned()
+        for piece in regrouped(batches, _PIECE_DOCS):
+            counts = self._known(self._counter.count([doc.whole for doc in piece]))
+            yield EncodedBatch([doc.id for doc in piece], self.weigh(counts), {})
+
+    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
+        """Return how often each query has each word of the documents."""
+        if not self._terms:
+            self._check_learned()
+        return self._known(self._counter.count(batch)).astype(np.float32)
+
+    # --- the steps ---------------------------------------------------------------------------------------------------
+
+    def reset(self) -> None:
+        """Forget vocabulary and statistics."""
+        self._terms: dict[str, int] = {}
+        self._num_docs = 0
+        self._num_words = 0
+        self._frequencies: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self._word_part: Floats | None = None
+
+    def add_terms(self, terms: Iterable[str]) -> None:
+        """Give the next columns to these terms, unless they have one."""
+        for term in terms:
+            self._terms.setdefault(term, len(self._terms))
+
+    def count_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+        """Yield counts of words instead of weights; the vocabulary grows, and columns with it."""
+        for ids, counts in self._counted(regrouped(batches, _PIECE_DOCS)):
+            self.add_terms(counts.terms)
+            columns = np.fromiter(map(self._terms.__getitem__, counts.terms), np.int32, len(counts.terms))
+            shape = (len(ids), len(self._terms))
+            matrix = sp.csr_matrix((counts.counts, columns[counts.indices], counts.indptr), shape=shape)
+            matrix.sort_indices()
+            yield EncodedBatch(ids, matrix, {})
+
+    def learn(self, counts: sp.csr_matrix) -> None:
+        """Add documents, given as counts, to the statistics."""
+        self._num_docs += counts.shape[0]
+        self._num_words += int(counts.data.sum())
+        grown = np.zeros(len(self._terms), dtype=np.int64)
+        grown[: len(self._frequencies)] = self._frequencies
+        self._frequencies = grown + np.bincount(counts.indices, minlength=len(grown))
+        self._word_part = None
+
+    def weigh(self, counts: sp.csr_matrix) -> sp.csr_matrix:
+        """Return the weights of documents given as counts."""
+        if self._word_part is None:
+            with np.errstate(divide="ignore"):  # terms that were added and not learned: no document has them
+                part = _WORD_PARTS[self.method](self._frequencies.astype(np.float64), self._num_docs)
+            self._word_part = np.where(self._frequencies > 0, part, 0.0)
+        lengths = np.asarray(counts.sum(axis=1), dtype=np.float64).reshape(-1)
+        mean = self._num_words / self._num_docs if self._num_words else 1.0
+        norm = np.repeat(1 - self.b + self.b * lengths / mean, np.diff(counts.indptr))
+        term_part = _TERM_PARTS[self.method](counts.data.astype(np.float64), norm, self.k1, self.delta)
+        weights = (self._word_part[counts.indices] * term_part).astype(np.float32)
+        shape = (counts.shape[0], len(self._terms))
+        matrix = sp.csr_matrix((weights, counts.indices.copy(), counts.indptr.copy()), shape=shape)
+        matrix.eliminate_zeros()  # a word that all documents have may weigh nothing
+        return matrix
+
+    def _known(self, counts: Counts) -> sp.csr_matrix:
+        """Return counts over the vocabulary; other words are left out."""
+        columns = np.array([self._terms.get(term, -1) for term in counts.terms], dtype=np.int64)
+        found = columns[counts.indices]
+        rows = np.repeat(np.arange(len(counts.indptr) - 1), np.diff(counts.indptr))
+        shape = (len(counts.indptr) - 1, len(self._terms))
+        known = found >= 0
+        return sp.csr_matrix((counts.counts[known], (rows[known], found[known])), shape=shape)
+
+    def _check_learned(self) -> None:
+        if self._num_docs == 0:
+            msg = "BM25 knows no documents yet: encode documents first, or load one that was saved (BM25.load)"
+            raise InputError(msg)
+
+    def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:
+        """Count words, in helper processes once it is clear that there are many documents."""
+        done = 0
+        for piece in pieces:
+            yield [doc.id for doc in piece], self._counter.count([doc.whole for doc in piece])
+            done += len(piece)
+            if done >= _ALONE_DOCS and self.workers > 1:
+                break
+        else:
+            return
+        idle: queue.SimpleQueue[WordProcess] = queue.SimpleQueue()
+        processes = [WordProcess(self.stopwords, self.language) for _ in range(self.workers)]
+        for process in processes:
+            idle.put(process)
+
+        def count(piece: list[Document]) -> tuple[list[str], Counts]:
+            process = idle.get()
+            try:
+                return [doc.id for doc in piece], process.count([doc.whole for doc in piece])
+            except (OSError, EOFError) as error:
+                msg = f"a process that counts words ended too early ({error}); BM25(workers=1) needs no such process"
+                raise SegmaxError(msg) from error
+            finally:
+                idle.put(process)
+
+        try:
+            with Workers(self.workers) as workers:
+                yield from workers.map(count, pieces)
+        finally:
+            for process in processes:
+                process.close()
+
+    # --- keeping it --------------------------------------------------------------------------------------------------
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Write parameters, vocabulary and statistics to a folder, as JSON."""
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "parameters": self.options(),
+            "num_docs": self._num_docs,
+            "num_words": self._num_words,
+            "terms": list(self._terms),
+            "document_frequencies": self._frequencies.tolist(),
+        }
+        temporary = path / f"{FILE_NAME}.new"
+        temporary.write_text(json.dumps(content), encoding="utf-8")
+        temporary.replace(path / FILE_NAME)
+
+    @classmethod
+    def load(cls, folder: str | os.PathLike[str], *, workers: int | None = None) -> Self:
+        """Read what `save` wrote."""
+        path = Path(folder) / FILE_NAME
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["format"] != _FORMAT or content["version"] != _VERSION:
+                found = f"{content['format']!r}, version {content['version']!r}"
+                msg = f"'{path}' is {found}, and this segmax reads {_FORMAT!r}, version {_VERSION}; upgrade segmax"
+                raise FormatError(msg)
+            bm25 = cls(**content["parameters"], workers=workers)
+            bm25.add_terms(content["terms"])
+            bm25._num_docs, bm25._num_words = int(content["num_docs"]), int(content["num_words"])
+            bm25._frequencies = np.array(content["document_frequencies"], dtype=np.int64)
+            if len(bm25._terms) != len(bm25._frequencies):
+                raise ValueError("terms and frequencies differ in number")
+        except FileNotFoundError as error:
+            msg = f"there is no '{path}'; expected a folder that BM25.save wrote"
+            raise InputError(msg) from error
+        except SegmaxError:
+            raise
+        except (ValueError, KeyError, TypeError) as error:
+            msg = f"'{path}' is damaged or no BM25 of segmax ({error}); encode the documents again"
+            raise FormatError(msg) from error
+        return bm25
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def _checked_at_least_zero(name: str, value: object) -> float:
+    number = checked_number(name, value)
+    if not 0 <= number < float("inf"):
+        msg = f"expected {name} >= 0, got {value!r}"
+        raise ConfigError(msg)
+    return number
+
+
+def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
+    """Return the words themselves, so that what is saved does not depend on a version of bm25s."""
+    if stopwords is None:
+        return ()
+    if not isinstance(stopwords, str):
+        words = tuple(stopwords)
+        if not all(isinstance(word, str) for word in words):
+            msg = f"expected stopwords to be words, got {words!r}"[:200]
+            raise ConfigError(msg)
+        return words
+    tokenization = need("bm25s.tokenization", "BM25", _INSTALL)
+    try:
+        return tuple(tokenization.Tokenizer(stopwords=stopwords).stopwords)
+    except ValueError as error:
+        msg = f"expected stopwords as a language of bm25s ('en', 'german', ...), words, or None, got {stopwords!r}"
+        raise ConfigError(msg) from error
+
+
+def _checked_language(language: str | None) -> str | None:
+    if language is None:
+        return None
+    known = need("Stemmer", "BM25 with stemming", _INSTALL).algorithms()
+    return checked_choice("language", language, known)
+
+
+# --- counts in a scratch file ----------------------------------------------------------------------------------------
+
+
+def _packed(batch: EncodedBatch) -> tuple[NDArray[Any], ...]:
+    """Return four arrays whose bytes are together a multiple of eight, so that all of them stay aligned."""
+    ids = json.dumps(batch.ids).encode()
+    ids += b" " * (-len(ids) % 8)
+    counts = batch.vectors
+    return (
+        counts.indptr.astype(np.int64),
+        counts.indices.astype(np.int32),
+        counts.data.astype(np.int32),
+        np.frombuffer(ids, dtype=np.uint8),
+    )
+
+
+def _unpacked(arrays: list[NDArray[Any]], num_terms: int) -> EncodedBatch:
+    indptr, indices, counts, ids = arrays
+    matrix = sp.csr_matrix((counts, indices, indptr), shape=(len(indptr) - 1, num_terms))
+    return EncodedBatch(json.loads(ids.tobytes()), matrix, {})

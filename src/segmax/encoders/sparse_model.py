@@ -1,0 +1,153 @@
+"""Any SparseEncoder of sentence-transformers: SPLADE, encoders whose queries need no inference, CSR."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from segmax.checks import checked_int
+from segmax.encoders.packages import need_torch, quiet_loading
+from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, max_pooled
+from segmax.errors import ConfigError, InputError
+
+_DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
+
+
+class SparseModel(TransformerEncoder):
+    """A SparseEncoder of sentence-transformers, by its name on the hub or from a folder.
+
+    Prompts, and different ways for queries and documents (a Router), are used as the model has them. A folder of plain
+    transformers with a masked language model becomes a SPLADE encoder, as sentence-transformers makes it.
+
+    Parameters
+    ----------
+    name
+        A folder, or a name on the hub.
+    max_length
+        Cut texts after so many word pieces; None: as the model says.
+    device, dtype, batch_size, top_n, min_weight, pooling
+        As in `TransformerEncoder`.
+    """
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str],
+        *,
+        device: str | None = None,
+        dtype: str = "float32",
+        batch_size: int = 32,
+        max_length: int | None = None,
+        top_n: int | None = None,
+        min_weight: float = 0.0,
+        pooling: str | Iterable[str] = (),
+    ) -> None:
+        super().__init__(
+            name,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            top_n=top_n,
+            min_weight=min_weight,
+            pooling=pooling,
+        )
+        self.max_length = None if max_length is None else checked_int("max_length", max_length, 1)
+        self._library = need_torch("sentence_transformers", "SparseModel")
+        find_model(self.name, "SparseModel")
+        try:
+            with quiet_loading():
+                model = self._library.SparseEncoder(
+                    self.name,
+                    device=self.device,
+                    local_files_only=Path(self.name).is_dir(),  # else it asks the hub about a folder
+                    model_kwargs={"dtype": getattr(self._torch, self.dtype)},
+                )
+        except OSError as error:
+            msg = f"SparseModel: could not load '{self.name}': {error}"
+            raise InputError(msg) from error
+        self._model = model.to(getattr(self._torch, self.dtype)).eval()  # parts that are no transformer, too
+        if self.max_length is not None:
+            for part in self._transformers():
+                part.max_seq_length = self.max_length
+        self._hidden: Any = None
+        self._watch_hidden_states()
+        self._speed_up_pooling()
+        self._columns = self._name_columns()
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The token of every column; a CSR model has no tokens, so its columns are named by number."""
+        return self._columns
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that its vectors depend on."""
+        return {**super().options(), "max_length": self.max_length}
+
+    # --- the parts of the model --------------------------------------------------------------------------------------
+
+    def _transformers(self) -> list[Any]:
+        """Return the modules that run a transformer, those for documents first."""
+        first = self._model[0]
+        routes = getattr(first, "sub_modules", None)
+        if routes is None:
+            heads = [first]
+        else:
+            names = sorted(routes.keys(), key=lambda route: route != "document")
+            heads = [routes[route][0] for route in names]
+        return [head for head in heads if hasattr(head, "auto_model")]
+
+    def _watch_hidden_states(self) -> None:
+        """Keep what the transformer for documents gives, if pooling wants it: no second forward pass."""
+        if not self.pooling:
+            return
+        transformers = self._transformers()
+        if not transformers:
+            msg = f"pooling: '{self.name}' has no transformer for documents, so there is nothing to pool"
+            raise ConfigError(msg)
+
+        def keep(_module: Any, _inputs: Any, output: Any) -> None:
+            self._hidden = output[0]
+
+        transformers[0].auto_model.base_model.register_forward_hook(keep)
+
+    def _speed_up_pooling(self) -> None:
+        """Let SPLADE's pooling take the maximum first; tests compare it with the library's own."""
+        for module in self._model.modules():
+            if type(module).__name__ == "SpladePooling" and module.pooling_strategy == "max":
+                module.forward = functools.partial(self._splade_pooling, module, module.forward)
+
+    def _splade_pooling(self, module: Any, original: Callable[[Any], Any], features: dict[str, Any]) -> Any:
+        if "cu_seq_lens_q" in features:  # texts one after the other, without padding, as some kernels of GPUs want them
+            return original(features)
+        weights = max_pooled(self._torch, features["token_embeddings"], features["attention_mask"])
+        twice = module.activation_function == "log1p_relu"  # which OpenSearch's models have
+        return {**features, "sentence_embedding": self._torch.log1p(weights) if twice else weights}
+
+    def _name_columns(self) -> list[str]:
+        with self._torch.inference_mode():
+            num_columns = int(self._forward_queries(["a"]).shape[1])
+        is_csr = any(type(module).__name__ == "SparseAutoEncoder" for module in self._model.modules())
+        return column_names({} if is_csr else self._model.tokenizer.get_vocab(), num_columns)
+
+    # --- running it --------------------------------------------------------------------------------------------------
+
+    def _forward_documents(self, texts: list[str]) -> Forward:
+        model = self._model
+        prompts = model.prompts or {}
+        named = next((name for name in _DOCUMENT_PROMPTS if name in prompts), model.default_prompt_name)
+        features = model.preprocess(texts, prompt=prompts.get(named), task="document")
+        features = {
+            key: value.to(self.device) if isinstance(value, self._torch.Tensor) else value
+            for key, value in features.items()
+        }
+        limit = {} if model.max_active_dims is None else {"max_active_dims": model.max_active_dims}
+        out = model(features, task="document", **limit)
+        weights = out["sentence_embedding"]
+        if limit:
+            weights = self._library.util.select_max_active_dims(weights, **limit)
+        return Forward(weights, self._hidden, out.get("attention_mask"))
+
+    def _forward_queries(self, texts: list[str]) -> Any:
+        return self._model.encode_query(texts, batch_size=self.batch_size, show_progress_bar=False)

@@ -1,0 +1,138 @@
+"""uniCOIL: a weight per token of the text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from segmax.checks import checked_int
+from segmax.encoders.packages import need_torch
+from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model
+from segmax.errors import InputError
+
+_PREFIX = "coil_encoder."  # of all weights in the published checkpoints
+_WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
+_UNUSED = ("bert.pooler.", "bert.embeddings.position_ids")  # in checkpoints of some versions; nothing uses them
+
+
+class UniCOIL(TransformerEncoder):
+    """uniCOIL in the layout of castorini's checkpoints: BERT, and a linear layer that gives every token one weight.
+
+    A token that is in a document several times gets its largest weight, in a query the sum: COIL adds up, over the
+    tokens of the query, the best match in the document. `[CLS]` and padding get none; `[SEP]` does, as in Pyserini.
+    Weights are as the model gives them: Pyserini's integers are these × 256 / 5, rounded.
+
+    Parameters
+    ----------
+    name
+        A folder, or a name on the hub such as "castorini/unicoil-noexp-msmarco-passage".
+    max_length, query_length
+        Cut documents and queries after so many word pieces.
+    tokenizer
+        Where the tokenizer is; None: with the model.
+    device, dtype, batch_size, top_n, min_weight, pooling
+        As in `TransformerEncoder`.
+    """
+
+    def __init__(
+        self,
+        name: str | os.PathLike[str],
+        *,
+        device: str | None = None,
+        dtype: str = "float32",
+        batch_size: int = 32,
+        max_length: int = 512,
+        query_length: int = 128,
+        tokenizer: str | os.PathLike[str] | None = None,
+        top_n: int | None = None,
+        min_weight: float = 0.0,
+        pooling: str | Iterable[str] = (),
+    ) -> None:
+        super().__init__(
+            name,
+            device=device,
+            dtype=dtype,
+            batch_size=batch_size,
+            top_n=top_n,
+            min_weight=min_weight,
+            pooling=pooling,
+        )
+        self.max_length = checked_int("max_length", max_length, 2)
+        self.query_length = checked_int("query_length", query_length, 2)
+        self.tokenizer = None if tokenizer is None else os.fspath(tokenizer)
+        transformers = need_torch("transformers", "UniCOIL")
+        find_model(self.name, "UniCOIL")
+        try:
+            config = transformers.BertConfig.from_pretrained(self.name)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.tokenizer or self.name)
+            state = _read_weights(self._torch, transformers, self.name)
+        except OSError as error:
+            msg = f"UniCOIL: could not load '{self.name}': {error}"
+            raise InputError(msg) from error
+        self._bert = transformers.BertModel(config, add_pooling_layer=False)
+        self._projection = self._torch.nn.Linear(config.hidden_size, 1)
+        self._load(state)
+        self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
+
+    @property
+    def vocabulary(self) -> list[str]:
+        """The word piece of every column."""
+        return self._columns
+
+    def options(self) -> dict[str, Any]:
+        """Return the options that its vectors depend on."""
+        lengths = {"max_length": self.max_length, "query_length": self.query_length}
+        return {**super().options(), **lengths, "tokenizer": self.tokenizer}
+
+    def _load(self, state: dict[str, Any]) -> None:
+        """Give the two parts their weights; every one must be there, and no other."""
+        torch = self._torch
+        state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
+        state = {key: value for key, value in state.items() if not key.startswith(_UNUSED)}
+        whole = torch.nn.ModuleDict({"bert": self._bert, "tok_proj": self._projection})
+        expected = whole.state_dict()
+        for what, keys in (("lacks", expected.keys() - state.keys()), ("also has", state.keys() - expected.keys())):
+            if keys:
+                msg = (
+                    f"UniCOIL: expected a checkpoint of BERT ('bert.*') and 'tok_proj', but '{self.name}' {what} "
+                    f"{', '.join(sorted(keys)[:3])}"
+                )
+                raise InputError(msg)
+        try:
+            whole.load_state_dict(state)
+        except RuntimeError as error:
+            msg = f"UniCOIL: the weights of '{self.name}' do not fit its config.json: {error}"
+            raise InputError(msg) from error
+        whole.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
+
+    def _forward_documents(self, texts: list[str]) -> Forward:
+        return self._forward(texts, self.max_length, "amax")
+
+    def _forward_queries(self, texts: list[str]) -> Any:
+        return self._forward(texts, self.query_length, "sum").weights
+
+    def _forward(self, texts: list[str], max_length: int, repeats: str) -> Forward:
+        torch = self._torch
+        inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt")
+        tokens, mask = inputs["input_ids"].to(self.device), inputs["attention_mask"].to(self.device)
+        hidden = self._bert(input_ids=tokens, attention_mask=mask).last_hidden_state
+        weights = torch.relu(self._projection(hidden)).squeeze(-1).float()
+        weights = weights * mask * (tokens != self._tokenizer.cls_token_id)
+        rows = torch.zeros(len(texts), len(self._columns), device=weights.device)
+        rows.scatter_reduce_(1, tokens, weights, reduce=repeats)
+        return Forward(rows, hidden, mask)
+
+
+def _read_weights(torch: Any, transformers: Any, name: str) -> dict[str, Any]:
+    """Return the weights of a checkpoint by name, from either kind of file."""
+    for file in _WEIGHT_FILES:
+        path = transformers.utils.cached_file(name, file, _raise_exceptions_for_missing_entries=False)
+        if path is None:
+            continue
+        if Path(path).suffix == ".safetensors":
+            return dict(need_torch("safetensors.torch", "UniCOIL").load_file(path))
+        return dict(torch.load(path, map_location="cpu", weights_only=True))
+    msg = f"UniCOIL: expected {' or '.join(_WEIGHT_FILES)} in '{name}', found neither"
+    raise InputError(msg)

@@ -1,0 +1,79 @@
+"""Showing why a document was found: its words that a query asked for, and the passage that has most of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+_WORD = re.compile(r"\w+")
+_SENTENCE_GAP = 12  # characters by which a passage may start earlier, to start with a word
+
+
+def highlight(
+    text: str,
+    words: Collection[str],
+    *,
+    normal: Callable[[str], str] | None = None,
+    marks: tuple[str, str] = ("**", "**"),
+    width: int | None = None,
+) -> str:
+    """Return a text with the words marked that are among `words`.
+
+    Parameters
+    ----------
+    text
+        What to show.
+    words
+        What was asked for, in the form of the vocabulary: lower case, perhaps stemmed.
+    normal
+        Turns a word of the text, in lower case, into that form; by default it is left as it is.
+    marks
+        What to put before and after a marked word.
+    width
+        Show about so many characters: those around the most of the words. None: everything.
+
+    Examples
+    --------
+    >>> highlight("Clusters of documents", {"document"}, normal=lambda word: word.removesuffix("s"))
+    'Clusters of **documents**'
+    """
+    found = [
+        (match.start(), match.end(), form)
+        for match in _WORD.finditer(text)
+        if (form := _form(match.group(), normal)) in words
+    ]
+    first, last = (0, len(text)) if width is None or len(text) <= width else _window(text, found, width)
+    pieces, at = ["…" if first > 0 else ""], first
+    for start, end, _ in found:
+        if first <= start and end <= last:
+            pieces += [text[at:start], marks[0], text[start:end], marks[1]]
+            at = end
+    return "".join([*pieces, text[at:last], "…" if last < len(text) else ""])
+
+
+def _form(word: str, normal: Callable[[str], str] | None) -> str:
+    return word.lower() if normal is None else normal(word.lower())
+
+
+def _window(text: str, found: list[tuple[int, int, str]], width: int) -> tuple[int, int]:
+    """Return the start and end of a stretch of whole words with as many different marked words as can be."""
+    best, most = 0, 0
+    counts: dict[str, int] = {}
+    first = 0
+    for start, end, form in found:
+        counts[form] = counts.get(form, 0) + 1
+        while first < len(found) and end - found[first][0] > width and found[first][0] < start:
+            gone = found[first][2]
+            counts[gone] -= 1
+            if not counts[gone]:
+                del counts[gone]
+            first += 1
+        if len(counts) > most:
+            best, most = found[first][0], len(counts)
+    begin = max(0, min(best - _SENTENCE_GAP, len(text) - width))
+    while begin > 0 and text[begin - 1].isalnum():
+        begin -= 1
+    end = min(len(text), begin + width)
+    while end < len(text) and end > begin + 1 and text[end - 1].isalnum() and text[end].isalnum():
+        end -= 1
+    return begin, end

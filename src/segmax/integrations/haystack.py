@@ -1,0 +1,246 @@
+"""Haystack: a retriever component over an index, for pipelines that are written down as YAML, too."""
+
+# Not `from __future__ import annotations`: Haystack makes sockets of the annotations of `run`, and wants types.
+
+import asyncio
+import dataclasses
+import os
+from typing import Any, Self
+
+from segmax.checks import checked_int
+from segmax.encoders import load_encoder
+from segmax.errors import InputError
+from segmax.index import Index, open_index
+from segmax.integrations.extras import cannot_import
+from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, text_and_metadata
+from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+
+try:
+    from haystack import Document, component, default_from_dict, default_to_dict
+    from haystack.core.errors import DeserializationError, SerializationError
+    from haystack.dataclasses import SparseEmbedding
+    from haystack.document_stores.types import FilterPolicy, apply_filter_policy
+    from haystack.utils import deserialize_callable, serialize_callable
+    from haystack.utils.filters import document_matches_filter
+except ImportError as error:
+    raise cannot_import("haystack-ai", "haystack", error) from error
+
+_METHODS: dict[str, type[SearchParams]] = {
+    kind.__name__: kind for kind in (ASC, Anytime, BestFirst, Exhaustive, MaxScore)
+}
+_GROWTH = 4  # how much further a search looks where a filter left too little
+
+
+@component
+class SegmaxRetriever:
+    """Retrieves documents by learned sparse vectors.
+
+    Parameters
+    ----------
+    index
+        What to search, or its path, which is opened on first use.
+    encoder
+        What made the vectors of the index: anything with `encode_queries(list of strings)`; or, to be made on first
+        use, a name or folder for `segmax.encoders.load_encoder`, or a function. None: the one that the index knows.
+    texts
+        From id to text: a dictionary, or a function. A text is a string, a mapping with "text" (the rest becomes
+        `meta`), or a Haystack `Document`. None: those that the index keeps.
+    top_k
+        How many documents.
+    filters
+        Conditions on the documents, in the language of Haystack. The search goes on until `top_k` documents fulfil them
+        or there are no more.
+    filter_policy
+        Whether filters given to `run` replace these or are merged with them.
+    params, target_recall
+        As for `segmax.Index.search`; without them the search is exact.
+
+    To be written down (`to_dict`, or a pipeline as YAML), the index has to be on disk; an encoder has to be a name or a
+    function of some module, and texts a function of some module.
+    """
+
+    def __init__(
+        self,
+        index: Index | str | os.PathLike[str],
+        encoder: Any = None,
+        texts: Any = None,
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
+        filter_policy: str | FilterPolicy = FilterPolicy.REPLACE,
+        params: SearchParams | None = None,
+        target_recall: float | None = None,
+    ) -> None:
+        self.index = index
+        self.encoder = encoder
+        self.texts = texts
+        self.top_k = checked_int("top_k", top_k, 1)
+        self.filters = filters
+        self.filter_policy = FilterPolicy.from_str(filter_policy) if isinstance(filter_policy, str) else filter_policy
+        self.params = params
+        self.target_recall = target_recall
+        self._search: TextSearch | None = None
+
+    def warm_up(self) -> None:
+        """Open the index and make the encoder, where they were given by path, name or function."""
+        if self._search is None:
+            index = self.index if isinstance(self.index, Index) else open_index(self.index)
+            self._search = TextSearch(index, _made(self.encoder), self.texts, self.params, self.target_recall)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self,
+        query: str | None = None,
+        query_sparse_embedding: SparseEmbedding | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """Return the best documents for a query.
+
+        Parameters
+        ----------
+        query
+            The query in words.
+        query_sparse_embedding
+            The query as a vector, instead.
+        filters, top_k
+            In place of those of the component, or, by its policy, together with them.
+
+        Returns
+        -------
+        dict
+            {"documents": best first, each with its score}.
+
+        Raises
+        ------
+        InputError
+            If there is no query, or one in words and another as a vector, or the query cannot be used.
+        """
+        self.warm_up()
+        assert self._search is not None
+        vector = self._vector(self._search, query, query_sparse_embedding)
+        wanted = self.top_k if top_k is None else checked_int("top_k", top_k, 0)
+        conditions = apply_filter_policy(self.filter_policy, self.filters, filters)
+        return {"documents": _filtered(self._search, vector, wanted, conditions)}
+
+    @component.output_types(documents=list[Document])
+    async def run_async(
+        self,
+        query: str | None = None,
+        query_sparse_embedding: SparseEmbedding | None = None,
+        filters: dict[str, Any] | None = None,
+        top_k: int | None = None,
+    ) -> dict[str, list[Document]]:
+        """Do what `run` does, in another thread: the event loop goes on."""
+        found: dict[str, list[Document]] = await asyncio.to_thread(
+            self.run, query, query_sparse_embedding, filters, top_k
+        )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Write the component down."""
+        written: dict[str, Any] = default_to_dict(
+            self,
+            index=self._written_index(),
+            encoder=_written_encoder(self.encoder),
+            texts=None if self.texts is None else _written_function("texts", self.texts),
+            top_k=self.top_k,
+            filters=self.filters,
+            filter_policy=self.filter_policy.value,
+            params=_written_params(self.params),
+            target_recall=self.target_recall,
+        )
+        return written
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Self:
+        """Make a component of what `to_dict` wrote."""
+        parameters = dict(data.get("init_parameters", {}))
+        if isinstance(parameters.get("encoder"), dict):
+            parameters["encoder"] = deserialize_callable(parameters["encoder"]["function"])
+        if parameters.get("texts") is not None:
+            parameters["texts"] = deserialize_callable(parameters["texts"])
+        if parameters.get("params") is not None:
+            parameters["params"] = _read_params(parameters["params"])
+        made: Self = default_from_dict(cls, {**data, "init_parameters": parameters})
+        return made
+
+    def _vector(self, search: TextSearch, query: str | None, embedding: SparseEmbedding | None) -> object:
+        if query is not None and embedding is None:
+            return search.encoded(query)
+        if query is None and embedding is not None:
+            return embedding.indices, embedding.values
+        given = "neither" if query is None else "both"
+        msg = f"expected query or query_sparse_embedding, got {given}"
+        raise InputError(msg)
+
+    def _written_index(self) -> str:
+        path = self.index.path if isinstance(self.index, Index) else self.index
+        if path is None:
+            msg = "an index in memory cannot be written down: save it, and give the component its path"
+            raise SerializationError(msg)
+        return str(path)
+
+
+def _filtered(search: TextSearch, vector: object, top_k: int, conditions: dict[str, Any] | None) -> list[Document]:
+    """Return the best documents that fulfil the conditions, looking further down the ranking as long as it takes."""
+    k = top_k
+    while k > 0:
+        documents = [_document(hit) for hit in search.by_vector(vector, k)]
+        if not conditions:
+            return documents
+        kept = [document for document in documents if document_matches_filter(conditions, document)]
+        if len(kept) >= top_k or len(documents) < k:
+            return kept[:top_k]
+        k *= _GROWTH
+    return []
+
+
+def _document(hit: TextHit) -> Document:
+    if isinstance(hit.content, Document):
+        return dataclasses.replace(hit.content, score=hit.score)
+    text, meta = text_and_metadata(hit.content)
+    return Document(id=str(hit.doc_id), content=text, meta=meta, score=hit.score)
+
+
+def _made(encoder: Any) -> QueryEncoder | None:
+    """Return the encoder itself, where a name or a function was given."""
+    if isinstance(encoder, (str, os.PathLike)):
+        return load_encoder(encoder)
+    made: QueryEncoder | None = encoder() if _is_function(encoder) else encoder
+    return made
+
+
+def _is_function(value: object) -> bool:
+    return callable(value) and not isinstance(value, QueryEncoder)  # encoders may be callable, as torch modules are
+
+
+# --- writing down ----------------------------------------------------------------------------------------------------
+
+
+def _written_encoder(encoder: Any) -> str | dict[str, str] | None:
+    if encoder is None:
+        return None
+    if isinstance(encoder, (str, os.PathLike)):
+        return os.fspath(encoder)
+    return {"function": _written_function("encoder", encoder)}
+
+
+def _written_function(name: str, value: Any) -> str:
+    if not _is_function(value):
+        msg = f"{name} cannot be written down, being a {type(value).__name__}: give a function of a module instead"
+        raise SerializationError(msg)
+    written: str = serialize_callable(value)
+    return written
+
+
+def _written_params(params: SearchParams | None) -> dict[str, Any] | None:
+    return None if params is None else {"method": type(params).__name__, **dataclasses.asdict(params)}
+
+
+def _read_params(written: dict[str, Any]) -> SearchParams:
+    options = dict(written)
+    method = options.pop("method", None)
+    if method not in _METHODS:
+        msg = f"expected params with method {', '.join(_METHODS)}, got {method!r}"
+        raise DeserializationError(msg)
+    return _METHODS[method](**options)

@@ -1,0 +1,106 @@
+"""LangChain: a retriever over an index, to be put wherever a chain wants one."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import Any
+
+from segmax.encoders.base import Encoder
+from segmax.index import Index
+from segmax.integrations.extras import cannot_import
+from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, index_documents, text_and_metadata
+from segmax.io.base import Document as SegmaxDocument
+
+try:
+    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+    from langchain_core.documents import Document
+    from langchain_core.retrievers import BaseRetriever
+    from langchain_core.runnables.config import run_in_executor
+    from pydantic import PrivateAttr
+except ImportError as error:
+    raise cannot_import("langchain-core", "langchain", error) from error
+
+
+class SegmaxRetriever(BaseRetriever):
+    """Retrieves documents by learned sparse vectors.
+
+    Every document comes with its id, its text, and its `score` in the metadata.
+
+    Parameters
+    ----------
+    index
+        What to search.
+    encoder
+        What made the vectors of the index: anything with `encode_queries(list of strings)`. None: the one that the
+        index knows.
+    texts
+        From id to text: a dictionary, or a function. A text is a string, a mapping with "text" (the rest becomes
+        metadata), or a LangChain `Document`. None: those that the index keeps.
+    k
+        How many documents; `invoke(query, k=...)` overrides it.
+    params, target_recall
+        As for `segmax.Index.search`; without them the search is exact.
+    """
+
+    index: Index
+    encoder: QueryEncoder | None = None
+    texts: Any = None
+    k: int = 4
+    params: Any = None
+    target_recall: float | None = None
+
+    _search: TextSearch = PrivateAttr()
+
+    def model_post_init(self, context: Any, /) -> None:
+        """Check that the parts fit together."""
+        super().model_post_init(context)
+        self._search = TextSearch(self.index, self.encoder, self.texts, self.params, self.target_recall)
+
+    @classmethod
+    def from_documents(
+        cls,
+        documents: Iterable[Document],
+        encoder: Encoder,
+        *,
+        index_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> SegmaxRetriever:
+        """Index documents and return a retriever over them, which keeps them, and their metadata, in memory.
+
+        Parameters
+        ----------
+        documents
+            Those without an id get their number for one.
+        encoder
+            Makes vectors of texts.
+        index_kwargs
+            Options of `segmax.build`, such as `path`.
+        **kwargs
+            Options of the retriever.
+        """
+        by_id = {str(number) if doc.id is None else str(doc.id): doc for number, doc in enumerate(documents)}
+        wanted = [SegmaxDocument(doc_id, "", doc.page_content) for doc_id, doc in by_id.items()]
+        index = index_documents(wanted, encoder, index_kwargs or {})
+        return cls(index=index, encoder=encoder, texts=by_id, **kwargs)
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return [_document(hit) for hit in self._search.by_text(query, self.k if k is None else k)]
+
+    async def _aget_relevant_documents(
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        # The default does the same, but knows no k.
+        search = functools.partial(self._get_relevant_documents, run_manager=run_manager.get_sync(), k=k)
+        found: list[Document] = await run_in_executor(None, search, query)
+        return found
+
+
+def _document(hit: TextHit) -> Document:
+    if isinstance(hit.content, Document):
+        metadata = {**hit.content.metadata, "score": hit.score}
+        return hit.content.model_copy(update={"id": str(hit.doc_id), "metadata": metadata})
+    text, metadata = text_and_metadata(hit.content)
+    return Document(id=str(hit.doc_id), page_content=text, metadata={**metadata, "score": hit.score})

@@ -1,0 +1,109 @@
+"""LlamaIndex: a retriever over an index, for query engines and agents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+from segmax.encoders.base import Encoder
+from segmax.index import Index
+from segmax.integrations.extras import cannot_import
+from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, index_documents, text_and_metadata
+from segmax.io.base import Document
+from segmax.params import SearchParams
+
+try:
+    from llama_index.core.base.base_retriever import BaseRetriever
+    from llama_index.core.callbacks.base import CallbackManager
+    from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
+    from llama_index.core.schema import (
+        BaseNode,
+        IndexNode,
+        MetadataMode,
+        NodeWithScore,
+        QueryBundle,
+        TextNode,
+    )
+except ImportError as error:
+    raise cannot_import("llama-index-core", "llama-index", error) from error
+
+
+class SegmaxRetriever(BaseRetriever):
+    """Retrieves nodes by learned sparse vectors.
+
+    Parameters
+    ----------
+    index
+        What to search.
+    encoder
+        What made the vectors of the index: anything with `encode_queries(list of strings)`. None: the one that the
+        index knows.
+    texts
+        From id to text: a dictionary, or a function such as `docstore.get_node`. A text is a string, a mapping with
+        "text" (the rest becomes metadata), or a node. None: those that the index keeps.
+    similarity_top_k
+        How many nodes.
+    params, target_recall
+        As for `segmax.Index.search`; without them the search is exact.
+    callback_manager, objects, object_map, verbose
+        As for every retriever of LlamaIndex.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        encoder: QueryEncoder | None = None,
+        texts: Any = None,
+        similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
+        params: SearchParams | None = None,
+        target_recall: float | None = None,
+        callback_manager: CallbackManager | None = None,
+        objects: list[IndexNode] | None = None,
+        object_map: dict[str, Any] | None = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
+        self.similarity_top_k = similarity_top_k
+        self._search = TextSearch(index, encoder, texts, params, target_recall)
+
+    @classmethod
+    def from_nodes(
+        cls,
+        nodes: Iterable[BaseNode],
+        encoder: Encoder,
+        *,
+        index_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> SegmaxRetriever:
+        """Index nodes and return a retriever over them, which keeps them in memory.
+
+        Parameters
+        ----------
+        nodes
+            What to index: their text with the metadata that is meant for embedding.
+        encoder
+            Makes vectors of texts.
+        index_kwargs
+            Options of `segmax.build`, such as `path`.
+        **kwargs
+            Options of the retriever.
+        """
+        by_id = {node.node_id: node for node in nodes}
+        wanted = [Document(i, "", node.get_content(metadata_mode=MetadataMode.EMBED)) for i, node in by_id.items()]
+        return cls(index_documents(wanted, encoder, index_kwargs or {}), encoder, by_id, **kwargs)
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        hits = self._search.by_text(query_bundle.query_str, self.similarity_top_k)
+        return [NodeWithScore(node=_node(hit), score=hit.score) for hit in hits]
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        # By default this would hold up the event loop.
+        return await asyncio.to_thread(self._retrieve, query_bundle)
+
+
+def _node(hit: TextHit) -> BaseNode:
+    if isinstance(hit.content, BaseNode):
+        return hit.content
+    text, metadata = text_and_metadata(hit.content)
+    return TextNode(id_=str(hit.doc_id), text=text, metadata=metadata)

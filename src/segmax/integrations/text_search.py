@@ -1,0 +1,163 @@
+"""Search by text, for libraries that speak of texts: an encoder makes the vector, a lookup tells what a hit says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import scipy.sparse as sp
+
+from segmax.build import build
+from segmax.checks import checked_int
+from segmax.encoders import Encoder, description
+from segmax.errors import ConfigError, InputError
+from segmax.index import Index
+from segmax.io.base import Document, VectorBatch
+from segmax.params import SearchParams
+from segmax.results import DocId
+from segmax.sparse import matrix_to_csr
+
+_BATCH_DOCS = 1024
+
+
+@runtime_checkable
+class QueryEncoder(Protocol):
+    """The half of an `Encoder` that a search needs."""
+
+    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
+        """Encode queries, a row each."""
+
+
+class TextHit(NamedTuple):
+    """One result: `content` is what the lookup returned for the document."""
+
+    doc_id: DocId
+    score: float
+    content: Any
+
+
+class TextSearch:
+    """An index, what encodes queries for it, and what knows the texts.
+
+    Parameters
+    ----------
+    index
+        What to search.
+    encoder
+        What made the vectors of the index; None: the one that the index knows, if it does.
+    texts
+        A function, or anything with items like a dictionary, from id to text; None: those that the index keeps. A text
+        is a string, or an object or mapping with `text` and more.
+    params, target_recall
+        As for `Index.search`.
+
+    Raises
+    ------
+    ConfigError
+        If one of these cannot be.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        encoder: QueryEncoder | None,
+        texts: Any = None,
+        params: SearchParams | None = None,
+        target_recall: float | None = None,
+    ) -> None:
+        if not isinstance(index, Index):
+            msg = f"expected index to be a segmax.Index, got {type(index).__name__}; open one with segmax.open"
+            raise ConfigError(msg)
+        if encoder is not None and not isinstance(encoder, QueryEncoder):
+            msg = f"expected an encoder with encode_queries, got {type(encoder).__name__}"
+            raise ConfigError(msg)
+        if texts is None and index.texts is None:
+            msg = (
+                "expected texts=..., since the index keeps none; pass a dictionary or a function from id to text, or "
+                "build the index with texts=..."
+            )
+            raise ConfigError(msg)
+        if texts is not None and not callable(texts) and not hasattr(texts, "__getitem__"):
+            msg = f"expected texts to be a dictionary or a function from id to text, got {type(texts).__name__}"
+            raise ConfigError(msg)
+        self.index = index
+        self._encoder = encoder
+        self._texts = texts
+        self._params = params
+        self._target_recall = target_recall
+
+    def by_text(self, query: str, k: int) -> list[TextHit]:
+        """Return the k best documents for a query in words."""
+        return self.by_vector(self.encoded(query), k)
+
+    def by_vector(self, query: object, k: int) -> list[TextHit]:
+        """Return the k best documents for a query as `Index.search` takes it."""
+        hits = self.index.search(query, checked_int("k", k, 1), self._params, target_recall=self._target_recall)
+        found = hits.texts if self._texts is None else [self._content(doc_id) for doc_id in hits.ids]
+        return [TextHit(hit.doc_id, hit.score, content) for hit, content in zip(hits, found, strict=True)]
+
+    def encoded(self, query: str) -> sp.csr_matrix:
+        """Return the vector of a query."""
+        if not isinstance(query, str):
+            msg = f"expected a query as a string, got {type(query).__name__}"
+            raise InputError(msg)
+        encoder = self.index.encoder if self._encoder is None else self._encoder
+        return encoder.encode_queries([query])
+
+    def _content(self, doc_id: DocId) -> Any:
+        try:
+            content = self._texts(doc_id) if callable(self._texts) else self._texts[doc_id]
+        except LookupError:
+            content = None
+        if content is None:
+            msg = f"no text for the document {doc_id!r}: texts=... must know every id of the index"
+            raise InputError(msg)
+        return content
+
+
+def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
+    """Return the text of what a lookup returned, and what else it tells, such as the title."""
+    if isinstance(content, str):
+        return content, {}
+    if isinstance(content, Mapping) and isinstance(content.get("text"), str):
+        return content["text"], {name: value for name, value in content.items() if name != "text"}
+    text = getattr(content, "text", None)
+    if isinstance(text, str):
+        title = getattr(content, "title", "")
+        return text, {"title": title} if title else {}
+    msg = f"expected a text as a string, or an object or mapping with 'text', got {type(content).__name__}"
+    raise InputError(msg)
+
+
+def index_documents(documents: Sequence[Document], encoder: Encoder, options: Mapping[str, Any]) -> Index:
+    """Encode documents, a few at a time, and build an index that keeps them and knows its encoder.
+
+    `options` are those of `segmax.build`.
+    """
+    kept = {"texts": documents, "encoder": description(encoder)}
+    return build(_EncodedVectors(documents, encoder), **{**kept, **options})
+
+
+class _EncodedVectors:
+    """A `VectorReader` over texts; what learns its vocabulary on the way begins with fewer columns."""
+
+    num_docs = None
+
+    def __init__(self, documents: Iterable[Document], encoder: Encoder) -> None:
+        self._documents = documents
+        self._encoder = encoder
+
+    @property
+    def terms(self) -> Sequence[str]:
+        return self._encoder.vocabulary
+
+    def batches(self) -> Iterator[VectorBatch]:
+        for batch in self._encoder.encode_documents(_batches(self._documents)):
+            yield VectorBatch(batch.ids, matrix_to_csr(batch.vectors))
+
+
+def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
+    remaining = iter(documents)
+    while batch := list(islice(remaining, _BATCH_DOCS)):
+        yield batch

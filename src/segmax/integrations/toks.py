@@ -1,0 +1,87 @@
+"""Documents as dictionaries of tokens, as PyTerrier hands them on: read once, tokens numbered as they come."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from segmax.errors import InputError
+from segmax.io.base import VectorBatch
+from segmax.sparse import Csr
+
+_BATCH_DOCS = 4096
+
+
+class TokVectors:
+    """A `VectorReader` over documents with a `docno` and a mapping of token to weight.
+
+    Parameters
+    ----------
+    docs
+        The documents.
+    field
+        The name of the mapping.
+    """
+
+    def __init__(self, docs: Iterable[Mapping[str, Any]], field: str) -> None:
+        self._docs = docs
+        self._field = field
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def terms(self) -> list[str]:
+        """The tokens so far; all of them after the last batch."""
+        return list(self._numbers)
+
+    @property
+    def num_docs(self) -> int | None:
+        """Only the end tells."""
+        return None
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        ids: list[str] = []
+        ends, terms, weights = array("q", [0]), array("I"), array("d")
+        for number, doc in enumerate(self._docs):
+            doc_id, toks = self._checked(doc, number)
+            try:
+                terms.extend([self._number(token) for token in toks])
+                weights.extend(toks.values())
+            except TypeError as error:
+                msg = f"expected a mapping of token to weight, got another in document {doc_id!r} ({error})"
+                raise InputError(msg) from error
+            ids.append(doc_id)
+            ends.append(len(terms))
+            if len(ids) == _BATCH_DOCS:
+                yield self._batch(ids, ends, terms, weights)
+                ids, ends, terms, weights = [], array("q", [0]), array("I"), array("d")
+        if ids:
+            yield self._batch(ids, ends, terms, weights)
+
+    def _checked(self, doc: Mapping[str, Any], number: int) -> tuple[str, Mapping[str, Any]]:
+        """Return the id and the tokens of a document."""
+        missing = [column for column in ("docno", self._field) if column not in doc]
+        if missing:
+            msg = f"expected documents with {' and '.join(missing)}, got {sorted(doc)} for document {number}"
+            raise InputError(msg)
+        doc_id, toks = doc["docno"], doc[self._field]
+        if not isinstance(doc_id, str):
+            msg = f"expected docno to be a string, got {doc_id!r} for document {number}"
+            raise InputError(msg)
+        if not isinstance(toks, Mapping):
+            msg = f"expected a mapping of token to weight, got {type(toks).__name__} in document {doc_id!r}"
+            raise InputError(msg)
+        return doc_id, toks
+
+    def _number(self, token: object) -> int:
+        if not isinstance(token, str):
+            msg = f"a token must be a string, not {token!r}"
+            raise TypeError(msg)
+        return self._numbers.setdefault(token, len(self._numbers))
+
+    def _batch(self, ids: list[str], ends: array[int], terms: array[int], weights: array[float]) -> VectorBatch:
+        vectors = Csr(np.array(ends), np.array(terms, dtype=np.uint32), np.array(weights), len(self._numbers))
+        return VectorBatch(ids, vectors)

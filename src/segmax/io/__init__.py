@@ -1,0 +1,34 @@
+"""Files of others: vectors, texts, queries, judgements and runs, in and out.
+
+docs/data.md shows all of them.
+"""
+
+from segmax.io.base import Document, TextReader, VectorBatch, VectorReader
+from segmax.io.queries import Queries, read_queries
+from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of
+from segmax.io.scale import SCALES, Scale
+from segmax.io.texts import open_texts
+from segmax.io.trec import read_qrels, read_run, write_qrels, write_run
+from segmax.io.vectors import WRITTEN_FORMATS, open_vectors, write_vectors
+
+__all__ = [
+    "SCALES",
+    "TEXT_FORMATS",
+    "VECTOR_FORMATS",
+    "WRITTEN_FORMATS",
+    "Document",
+    "Queries",
+    "Scale",
+    "TextReader",
+    "VectorBatch",
+    "VectorReader",
+    "format_of",
+    "open_texts",
+    "open_vectors",
+    "read_qrels",
+    "read_queries",
+    "read_run",
+    "write_qrels",
+    "write_run",
+    "write_vectors",
+]

@@ -1,0 +1,317 @@
+"""Parquet files and folders of Hugging Face datasets with sparse columns; needs pyarrow.
+
+A sparse column is one of: a map of term to weight; a struct of `indices` and `values`, or of `tokens` and `weights`; or
+two columns with such names. Ids are a column `id`, `_id`, `docid`, `doc_id`, `docno`, `qid` or `query_id`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.errors import InputError
+from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.jsonl import names_of
+from segmax.io.npz import has_ids, numbers
+from segmax.io.scale import Scale
+from segmax.io.streams import no_file, write_whole
+from segmax.sparse import Csr
+
+_ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "qid", "query_id")
+_NUMBER_NAMES = ("indices", "index")
+_WORD_NAMES = ("tokens", "terms", "words")
+_WEIGHT_NAMES = ("values", "weights", "scores")
+_BATCH_ROWS = 1 << 13
+_NUM_COLUMNS = b"num_columns"
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+        import pyarrow.parquet
+    except ImportError as error:
+        msg = "parquet files and datasets folders are read by pyarrow: pip install 'segmax[arrow]'"
+        raise InputError(msg) from error
+    return pyarrow
+
+
+class _Columns(NamedTuple):
+    """Where ids, terms and weights are."""
+
+    id: str | None
+    column: str | None  # of a map or a struct; None: two columns
+    terms: str | None  # None: a map
+    weights: str | None
+    words: bool
+
+
+# --- in --------------------------------------------------------------------------------------------------------------
+
+
+def dataset_files(folder: Path) -> list[Path]:
+    """Return the files of a dataset folder, or of its only split, in order; none if it is no such folder."""
+    if (folder / "dataset_dict.json").is_file():
+        splits = json.loads((folder / "dataset_dict.json").read_bytes()).get("splits", [])
+        if len(splits) != 1:
+            msg = f"'{folder}' holds the splits {', '.join(splits)}; choose one, as in '{folder / splits[0]}'"
+            raise InputError(msg)
+        return dataset_files(folder / splits[0])
+    if (folder / "state.json").is_file():
+        entries = json.loads((folder / "state.json").read_bytes()).get("_data_files", [])
+        return [folder / entry["filename"] for entry in entries]
+    return sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")])
+
+
+class ArrowVectors:
+    """Files of parquet or Arrow, one after the other."""
+
+    def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
+        self._paths = paths
+        self._scale = scale
+        for path in paths:
+            if not path.is_file():
+                raise no_file(path)
+        schema = self._schema(paths[0])
+        self._columns = _columns(schema, paths[0])
+        self._num_columns = _promised_columns(schema)
+        self._terms: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether there is a column of ids."""
+        return self._columns.id is not None
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far, where they are words; all of them after the last batch."""
+        return self._terms if self._columns.words else None
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many rows all files have; not known before the end for Arrow streams."""
+        if any(path.suffix == ".arrow" for path in self._paths):
+            return None
+        return sum(int(_pyarrow().parquet.read_metadata(path).num_rows) for path in self._paths)
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        columns = self._columns
+        if not columns.words and self._num_columns is None:
+            self._num_columns = self._largest_number() + 1
+        names = [name for name in (columns.id, columns.column) if name is not None]
+        if columns.column is None:
+            names += [name for name in (columns.terms, columns.weights) if name is not None]
+        row = 0
+        for path in self._paths:
+            for table in self._tables(path, names):
+                ids = numbers(row, table.num_rows) if columns.id is None else self._ids(path, table, row)
+                vectors = self._vectors(path, table, row)
+                row += table.num_rows
+                yield VectorBatch(ids, self._scale.apply(vectors))
+
+    def _schema(self, path: Path) -> Any:
+        arrow = _pyarrow()
+        with _told(path):
+            if path.suffix != ".arrow":
+                return arrow.parquet.read_schema(path)
+            with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
+                return reader.schema
+
+    def _tables(self, path: Path, names: list[str]) -> Iterator[Any]:
+        arrow = _pyarrow()
+        with _told(path):
+            if path.suffix != ".arrow":
+                with arrow.parquet.ParquetFile(path) as file:
+                    yield from file.iter_batches(_BATCH_ROWS, columns=names)
+                return
+            with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
+                for number in range(getattr(reader, "num_record_batches", 0)):
+                    yield from _pieces(reader.get_batch(number).select(names))
+                if not hasattr(reader, "num_record_batches"):
+                    for batch in reader:
+                        yield from _pieces(batch.select(names))
+
+    def _ids(self, path: Path, table: Any, row: int) -> list[str]:
+        values = table.column(self._columns.id).to_pylist()
+        for place, value in enumerate(values):
+            if not isinstance(value, (str, int)) or isinstance(value, bool):
+                msg = f"'{path}': expected strings or whole numbers as ids, got {value!r} in row {row + place}"
+                raise InputError(msg)
+        return [str(value) for value in values]
+
+    def _parts(self, table: Any) -> tuple[Any, Any, NDArray[np.int64]]:
+        """Return terms and weights of all rows, one after the other, and where rows start."""
+        columns = self._columns
+        if columns.terms is None:
+            lists = table.column(columns.column)
+            places = lists.offsets.to_numpy().astype(np.int64)
+            span = slice(places[0], places[-1])
+            return lists.keys[span], lists.items[span], places - places[0]
+        holder = table if columns.column is None else table.column(columns.column)
+        get = holder.column if columns.column is None else holder.field
+        terms, weights = get(columns.terms), get(columns.weights)
+        starts = _starts(terms)
+        if (starts != _starts(weights)).any():
+            msg = f"expected as many {columns.weights} as {columns.terms} in every row"
+            raise InputError(msg)
+        return terms.flatten(), weights.flatten(), starts
+
+    def _vectors(self, path: Path, table: Any, row: int) -> Csr:
+        try:
+            terms, weights, starts = self._parts(table)
+        except InputError as error:
+            msg = f"'{path}', rows {row} to {row + table.num_rows - 1}: {error}"
+            raise InputError(msg) from error
+        if terms.null_count or weights.null_count:
+            msg = f"'{path}', rows {row} to {row + table.num_rows - 1}: expected terms and weights, got nulls"
+            raise InputError(msg)
+        values = weights.to_numpy(zero_copy_only=False)
+        if self._columns.words:
+            return Csr(starts, self._numbered(terms), values, len(self._terms))
+        found = terms.to_numpy(zero_copy_only=False)
+        assert self._num_columns is not None
+        if len(found) and (found.min() < 0 or found.max() >= self._num_columns):
+            worst = found.min() if found.min() < 0 else found.max()
+            msg = f"'{path}': expected column numbers from 0 to {self._num_columns - 1}, got {worst}"
+            raise InputError(msg)
+        return Csr(starts, found.astype(np.int64), values, self._num_columns)
+
+    def _numbered(self, terms: Any) -> NDArray[np.uint32]:
+        """Return the numbers of words; new ones get the next."""
+        coded = terms.dictionary_encode()
+        here = np.empty(len(coded.dictionary), np.uint32)
+        for place, term in enumerate(coded.dictionary.to_pylist()):
+            number = self._numbers.setdefault(term, len(self._terms))
+            if number == len(self._terms):
+                self._terms.append(term)
+            here[place] = number
+        places: NDArray[np.int32] = coded.indices.to_numpy(zero_copy_only=False)
+        return here[places]
+
+    def _largest_number(self) -> int:
+        """Look through the terms once: nothing else says how many columns there are."""
+        columns = self._columns
+        name = columns.column if columns.column is not None else columns.terms
+        assert name is not None
+        largest = -1
+        for path in self._paths:
+            for table in self._tables(path, [name]):
+                holder = table.column(name)
+                terms = (
+                    holder if columns.column is None else holder.field(columns.terms) if columns.terms else holder.keys
+                )
+                found = (terms.flatten() if columns.terms else terms).to_numpy(zero_copy_only=False)
+                largest = max(largest, int(found.max()) if len(found) else -1)
+        return largest
+
+
+@contextlib.contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """Turn what pyarrow says about a file into InputError."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (_pyarrow().ArrowException, OSError, ValueError) as error:
+        msg = f"'{path}': could not be read ({' '.join(str(error).split())})"
+        raise InputError(msg) from error
+
+
+def _arrow_reader(arrow: Any, file: Any) -> Any:
+    """Open an Arrow file: datasets writes streams, others files."""
+    head = file.read(6)
+    file.seek(0)
+    return arrow.ipc.open_file(file) if head == b"ARROW1" else arrow.ipc.open_stream(file)
+
+
+def _pieces(table: Any) -> Iterator[Any]:
+    for first in range(0, table.num_rows, _BATCH_ROWS):
+        yield table.slice(first, _BATCH_ROWS)
+
+
+def _starts(lists: Any) -> NDArray[np.int64]:
+    """Return where rows start among the entries of all of them; a null row is empty."""
+    counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
+
+
+def _promised_columns(schema: Any) -> int | None:
+    value = (schema.metadata or {}).get(_NUM_COLUMNS)
+    return int(value) if value is not None and value.isdigit() else None
+
+
+def _columns(schema: Any, path: Path) -> _Columns:
+    """Find the sparse columns."""
+    types = _pyarrow().types
+    doc_id = next((name for name in _ID_NAMES if name in schema.names), None)
+
+    def is_list(kind: Any) -> bool:
+        return bool(types.is_list(kind) or types.is_large_list(kind))
+
+    def is_word(kind: Any) -> bool:
+        kind = kind.value_type if types.is_dictionary(kind) else kind
+        return bool(types.is_string(kind) or types.is_large_string(kind))
+
+    def pair(fields: dict[str, Any]) -> tuple[str, str, bool] | None:
+        weights = next((n for n in _WEIGHT_NAMES if n in fields and is_list(fields[n])), None)
+        for name in (*_NUMBER_NAMES, *_WORD_NAMES):
+            if weights is None or name not in fields or not is_list(fields[name]):
+                continue
+            return name, weights, is_word(fields[name].value_type)
+        return None
+
+    for field in schema:
+        if types.is_map(field.type):
+            return _Columns(doc_id, field.name, None, None, is_word(field.type.key_type))
+        if types.is_struct(field.type) and (found := pair({f.name: f.type for f in field.type})) is not None:
+            return _Columns(doc_id, field.name, *found)
+    if (found := pair({field.name: field.type for field in schema})) is not None:
+        return _Columns(doc_id, None, *found)
+    msg = (
+        f"'{path}': expected sparse columns (a map of term to weight, or lists 'indices' and 'values', or 'tokens' and "
+        f"'weights'), got {', '.join(f'{f.name}: {f.type}' for f in schema)[:300]}"
+    )
+    raise InputError(msg)
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
+
+
+def write_parquet(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
+    """Write a parquet file: id, then tokens and weights, or indices and values where terms have no words."""
+    arrow = _pyarrow()
+    words = reader.terms is not None
+    names = ("tokens", "weights") if words else ("indices", "values")
+    kinds = (arrow.string() if words else arrow.int32(), arrow.float64())
+    fields = [arrow.field("id", arrow.string())] if has_ids(reader) else []
+    fields += [arrow.field(name, arrow.list_(kind)) for name, kind in zip(names, kinds, strict=True)]
+    with write_whole(path, overwrite=overwrite, compress=False) as file:
+        writer: Any = None
+        try:
+            for ids, vectors in batches:
+                if writer is None:
+                    metadata = None if words else {_NUM_COLUMNS: str(vectors.num_columns).encode()}
+                    schema = arrow.schema(fields, metadata=metadata)
+                    writer = arrow.parquet.ParquetWriter(file, schema, compression="zstd")
+                terms = arrow.array(vectors.indices.astype(np.int64 if words else np.int32))
+                if words:
+                    terms = arrow.array(names_of(reader, 0, vectors.num_columns), arrow.string()).take(terms)
+                offsets = arrow.array(vectors.indptr.astype(np.int32))
+                weights = arrow.array(vectors.values.astype(np.float64))
+                lists = [arrow.ListArray.from_arrays(offsets, entries) for entries in (terms, weights)]
+                columns = [arrow.array(ids, arrow.string()), *lists] if has_ids(reader) else lists
+                writer.write_batch(arrow.record_batch(columns, schema=writer.schema))
+            if writer is None:
+                msg = "expected at least one vector to write"
+                raise InputError(msg)
+        finally:
+            if writer is not None:
+                writer.close()

@@ -1,0 +1,101 @@
+"""Vectors as lines of JSON, as Anserini, Pyserini and Seismic have them: {"id": ..., "vector": {term: weight}}."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from segmax import _core
+from segmax.errors import InputError
+from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.scale import Scale
+from segmax.io.streams import read_blocks, write_whole
+from segmax.sparse import Csr
+
+
+class JsonlVectors:
+    """Files of lines, one after the other; terms are numbered as they come."""
+
+    def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
+        self._paths = paths
+        self._scale = scale
+        self._parser = _core.JsonVectorParser()
+        self._terms: list[str] = []
+
+    has_ids = True
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """The terms so far; all of them after the last batch."""
+        if len(self._terms) < self._parser.num_terms:
+            self._terms += self._parser.terms(len(self._terms))
+        return self._terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """Only the end of the files tells."""
+        return None
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        for path in self._paths:
+            self._parser.start_file()
+            for text in whole_lines(path):
+                yield self._parsed(path, text)
+
+    def _parsed(self, path: Path, text: bytes) -> VectorBatch:
+        try:
+            self._parser.parse(text)
+        except _core.CoreInputError as error:
+            msg = f"'{path}', {error}"
+            raise InputError(msg) from error
+        ids, indptr, terms, weights = self._parser.take()
+        return VectorBatch(ids, self._scale.apply(Csr(indptr, terms, weights, self._parser.num_terms)))
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file in pieces that end where a line does."""
+    rest: list[bytes] = []
+    for block in read_blocks(path):
+        cut = block.rfind(b"\n") + 1
+        if cut == 0:
+            rest.append(block)
+        else:
+            yield b"".join([*rest, memoryview(block)[:cut]])
+            rest = [block[cut:]]
+    if last := b"".join(rest):
+        yield last
+
+
+def write_jsonl(
+    path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
+) -> None:
+    """Write lines; `numbers` writes ids that are whole numbers as such, as Seismic wants them."""
+    formatter = _core.JsonVectorFormatter()
+    with write_whole(path, overwrite=overwrite) as file:
+        for ids, vectors in batches:
+            if formatter.num_terms < vectors.num_columns:
+                formatter.add_terms(names_of(reader, formatter.num_terms, vectors.num_columns))
+            try:
+                lines = formatter.format(
+                    ids,
+                    vectors.indptr.astype(np.int64, copy=False),
+                    vectors.indices.astype(np.uint32),
+                    vectors.values.astype(np.float64),
+                    numbers,
+                )
+            except _core.CoreInputError as error:
+                raise InputError(str(error)) from error
+            except UnicodeEncodeError as error:
+                msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
+                raise InputError(msg) from error
+            file.write(lines)
+
+
+def names_of(reader: VectorReader, first: int, last: int) -> list[str]:
+    """Return the terms of some columns; where they have no words, their numbers."""
+    if reader.terms is None:
+        return [str(number) for number in range(first, last)]
+    return list(reader.terms[first:last])

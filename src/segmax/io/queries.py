@@ -1,0 +1,208 @@
+"""Queries: BEIR's, TREC topics, lines of JSON, columns, and words repeated as often as they weigh."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from segmax.errors import ConfigError, InputError
+from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, id_of, read_columns, read_json_lines, text_of
+from segmax.io.streams import no_file, read_lines
+from segmax.io.texts import load_ir_dataset
+from segmax.io.tokens import read_tokens, repeats, split_line
+
+_KINDS = ("text", "tokens")
+_QUERY_NAMES = ("query", "text", "question", *TITLE_NAMES, *TEXT_NAMES)
+
+
+class Queries(NamedTuple):
+    """Queries with their ids: as texts, as vectors by word, or as both."""
+
+    ids: list[str]
+    texts: list[str] | None
+    vectors: list[dict[str, float]] | None
+
+
+def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field: str = "title") -> Queries:
+    r"""Read queries.
+
+    Parameters
+    ----------
+    path
+        A BEIR folder or its queries.jsonl; other lines of JSON, with a text or with a vector each; TREC topics, classic
+        or in XML; columns of id and text; or lines of an id and words that are repeated as often as they weigh, as PISA
+        and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id.
+    kind
+        "text" or "tokens" (repeated words) for files of columns; None: as most of the words there say.
+    field
+        Which part of TREC topics: "title", "desc" or "narr".
+
+    Returns
+    -------
+    Queries
+        `texts` is None where there are only vectors, and `vectors` where there are only texts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "queries.tsv")
+    >>> _ = path.write_text("q1\tcat cat cat dog dog\n")
+    >>> read_queries(path).vectors
+    [{'cat': 3.0, 'dog': 2.0}]
+    """
+    if kind is not None and kind not in _KINDS:
+        msg = f"expected kind to be 'text', 'tokens' or None, got {kind!r}"
+        raise ConfigError(msg)
+    file = Path(path)
+    if file.is_dir():
+        found = sorted(file.glob("queries.jsonl*"))
+        if not found:
+            raise no_file(file / "queries.jsonl")
+        file = found[0]
+    elif not file.exists():
+        if "." in file.name or file.is_absolute():
+            raise no_file(file)
+        return _of_ir_dataset(os.fspath(path))
+    head = _first_lines(file)
+    start = head[0].lstrip() if head else ""
+    if start.startswith("{"):
+        return _of_json(file)
+    if re.search(r"<top>|<topic\b", "\n".join(head), re.IGNORECASE):
+        return _of_topics(file, field)
+    if kind == "tokens" or (kind is None and repeats(head)):
+        pairs = list(read_tokens(file))
+        vectors = [{term: float(count) for term, count in weights.items()} for _, weights in pairs]
+        return _checked(file, Queries([name for name, _ in pairs], None, vectors))
+    return _of_columns(file, head)
+
+
+def _first_lines(path: Path) -> list[str]:
+    lines: list[str] = []
+    for _, line in read_lines(path):
+        if line.strip():
+            lines.append(line)
+        if len(lines) == 50:
+            break
+    return lines
+
+
+def _checked(path: Path, queries: Queries) -> Queries:
+    seen: set[str] = set()
+    for name in queries.ids:
+        if name in seen:
+            msg = f"'{path}': expected every query once, got the id {name!r} again"
+            raise InputError(msg)
+        seen.add(name)
+    return queries
+
+
+def _of_json(path: Path) -> Queries:
+    ids: list[str] = []
+    texts: list[str | None] = []
+    vectors: list[dict[str, float] | None] = []
+    for number, record in read_json_lines(path):
+        ids.append(id_of(record, path, number))
+        texts.append(text_of(record, _QUERY_NAMES, path, number))
+        vectors.append(_vector_of(record, path, number))
+        if texts[-1] is None and vectors[-1] is None:
+            msg = f"'{path}', line {number}: expected a text or a vector, got {', '.join(record)[:80]}"
+            raise InputError(msg)
+    whole_texts = [text for text in texts if text is not None]
+    whole_vectors = [vector for vector in vectors if vector is not None]
+    return _checked(
+        path,
+        Queries(
+            ids,
+            whole_texts if len(whole_texts) == len(ids) and any(whole_texts) else None,
+            whole_vectors if len(whole_vectors) == len(ids) else None,
+        ),
+    )
+
+
+def _vector_of(record: dict[str, Any], path: Path, number: int) -> dict[str, float] | None:
+    vector = next((record[name] for name in VECTOR_NAMES if name in record), None)
+    if vector is None:
+        return None
+    numeric = isinstance(vector, dict) and all(
+        isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in vector.values()
+    )
+    if not numeric:
+        msg = f"'{path}', line {number}: expected the vector as an object of terms and weights, got {str(vector)[:60]}"
+        raise InputError(msg)
+    return {term: float(weight) for term, weight in vector.items()}
+
+
+def _of_columns(path: Path, head: list[str]) -> Queries:
+    if head and "\t" not in head[0] and split_line(head[0]) is not None:  # PISA's id: words
+        pairs = []
+        for number, line in read_lines(path):
+            parts = split_line(line) if line.strip() else None
+            if parts is None and line.strip():
+                msg = f"'{path}', line {number}: expected an id, a colon and words, got {line[:60]!r}"
+                raise InputError(msg)
+            if parts is not None:
+                pairs.append((parts[0], parts[1].strip()))
+        return _checked(path, Queries([name for name, _ in pairs], [text for _, text in pairs], None))
+    ids, texts = [], []
+    for number, record in read_columns(path):
+        ids.append(id_of(record, path, number))
+        texts.append(text_of(record, _QUERY_NAMES, path, number) or "")
+    return _checked(path, Queries(ids, texts, None))
+
+
+def _of_topics(path: Path, field: str) -> Queries:
+    """Read TREC topics, in which tags are often left open: a field ends where the next tag begins."""
+    names = {"title": ("title", "query"), "desc": ("desc", "description"), "narr": ("narr", "narrative")}
+    if field not in names:
+        msg = f"expected field to be 'title', 'desc' or 'narr', got {field!r}"
+        raise ConfigError(msg)
+    ids, texts = [], []
+    for line, topic in _topics(path):
+        number = re.search(r"<num(?:ber)?>\s*(?:number\s*:)?\s*([^<\s]+)", topic, re.IGNORECASE)
+        number = number or re.search(r"<topic\b[^>]*\b(?:number|id)\s*=\s*[\"']?([^\"'\s>]+)", topic, re.IGNORECASE)
+        tags = "|".join(names[field])
+        content = re.search(
+            rf"<({tags})\b[^>]*>\s*(?:\w+\s*:\s*(?=\n|$))?(.*?)(?=<|\Z)", topic, re.IGNORECASE | re.DOTALL
+        )
+        if number is None or content is None:
+            what = "number" if number is None else field
+            msg = f"'{path}', line {line}: expected a topic with a {what}, got {' '.join(topic.split())[:60]!r}"
+            raise InputError(msg)
+        text = re.sub(r"^(?:topic|description|narrative)\s*:", "", content[2].strip(), flags=re.IGNORECASE)
+        ids.append(number[1])
+        texts.append(" ".join(html.unescape(text).split()))
+    return _checked(path, Queries(ids, texts, None))
+
+
+def _topics(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield every topic with the line it starts at."""
+    start, lines = 0, list[str]()
+    for number, line in read_lines(path):
+        if re.search(r"<top>|<topic\b", line, re.IGNORECASE):
+            if lines:
+                yield start, "\n".join(lines)
+            start, lines = number, [line]
+        elif lines:
+            lines.append(line)
+        if lines and re.search(r"</top>|</topic>", line, re.IGNORECASE):
+            yield start, "\n".join(lines)
+            lines = []
+    if lines:
+        yield start, "\n".join(lines)
+
+
+def _of_ir_dataset(name: str) -> Queries:
+    dataset = load_ir_dataset(name)
+    if not dataset.has_queries():
+        msg = f"the ir_datasets collection {name!r} has no queries; name one of its subsets"
+        raise InputError(msg)
+    ids, texts = [], []
+    for query in dataset.queries_iter():
+        plain = next((getattr(query, n) for n in _QUERY_NAMES if isinstance(getattr(query, n, None), str)), None)
+        ids.append(str(query.query_id))
+        texts.append(plain if plain is not None else query.default_text())
+    return Queries(ids, texts, None)

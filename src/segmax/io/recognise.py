@@ -1,0 +1,119 @@
+"""Telling what a file or folder holds, by its content, and by its name where content cannot tell."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from segmax.errors import InputError
+from segmax.io.arrow import dataset_files
+from segmax.io.bigann import is_bigann
+from segmax.io.ciff import is_ciff
+from segmax.io.records import VECTOR_NAMES
+from segmax.io.seismic import is_seismic
+from segmax.io.streams import base_name, is_compressed, no_file, read_head
+from segmax.io.tokens import repeats
+
+_HEAD_BYTES = 1 << 20
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")
+_SHARD_NAMES = (".jsonl", ".json")
+
+#: Every format of vectors and what it is.
+VECTOR_FORMATS: Mapping[str, str] = {
+    "npz": "an .npz file of scipy.sparse.save_npz",
+    "jsonl": "lines of JSON with vectors, or a folder of such files",
+    "ciff": "CIFF",
+    "csr": "BigANN .csr",
+    "seismic": "Seismic's .bin",
+    "parquet": "parquet or a datasets folder with sparse columns",
+    "tokens": "lines of repeated words",
+}
+#: Every format of texts.
+TEXT_FORMATS: Mapping[str, str] = {
+    "beir": "a BEIR folder",
+    "jsonl-text": "lines of JSON with texts, or a folder of such files",
+    "tsv-text": "columns of text",
+}
+
+
+def format_of(path: str | os.PathLike[str]) -> str:
+    """Return the name of the format of a file or folder: a key of VECTOR_FORMATS or TEXT_FORMATS.
+
+    Raises
+    ------
+    InputError
+        If there is nothing there, or nothing that is known.
+    """
+    path = Path(path)
+    if path.is_dir():
+        return _folder_format(path)
+    if not path.is_file():
+        raise no_file(path)
+    name = base_name(path)
+    head = read_head(path, _HEAD_BYTES)
+    if head.startswith(_ZIP) or name.endswith(".npz"):
+        return "npz"
+    if head.startswith((b"PAR1", b"ARROW1")) or name.endswith((".parquet", ".arrow")):
+        return "parquet"
+    if (found := _text_format(head, name)) is not None:
+        return found
+    if not is_compressed(path):
+        if name.endswith(".csr") or is_bigann(path):
+            return "csr"
+        if name.endswith(".bin") and is_seismic(path):
+            return "seismic"
+    if name.endswith(".ciff") or is_ciff(head):
+        return "ciff"
+    raise unknown(path, "something else")
+
+
+def unknown(path: Path, got: str) -> InputError:
+    """Return the error about a file that is not of vectors."""
+    return InputError(f"'{path}': expected {', '.join(VECTOR_FORMATS.values())}, got {got}")
+
+
+def shards_of(folder: Path) -> list[Path]:
+    """Return the files of lines of JSON in a folder, in the order of their names."""
+    return sorted(entry for entry in folder.iterdir() if entry.is_file() and base_name(entry).endswith(_SHARD_NAMES))
+
+
+def _folder_format(folder: Path) -> str:
+    if any(folder.glob("corpus.jsonl*")):
+        return "beir"
+    if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file() or dataset_files(folder):
+        return "parquet"
+    shards = shards_of(folder)
+    if not shards:
+        raise no_file(folder / "*.jsonl")
+    return format_of(shards[0])
+
+
+def _text_format(head: bytes, name: str) -> str | None:
+    """Recognise lines of text; None if the bytes are no text."""
+    whole = len(head) < _HEAD_BYTES
+    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
+    lines = [line for line in (lines if whole or len(lines) == 1 else lines[:-1]) if line.strip()]
+    if not lines:
+        return None
+    if lines[0].lstrip().startswith(b"{"):
+        return "jsonl" if _has_vector(lines[0]) else "jsonl-text"
+    try:
+        texts = [line.decode("utf-8") for line in lines[:50]]
+    except UnicodeDecodeError:
+        return None
+    if any(ord(c) < 0x20 and c not in "\t\r" for text in texts for c in text):
+        return None
+    if repeats(texts):
+        return "tokens"
+    return "tsv-text" if "\t" in texts[0] or name.endswith((".tsv", ".txt")) else None
+
+
+def _has_vector(line: bytes) -> bool:
+    """Whether a line has a vector. A line that is longer than what was read, or wrong, is looked at as text."""
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError):
+        return any(f'"{name}"'.encode() in line for name in VECTOR_NAMES)
+    return any(isinstance(record.get(name), dict) for name in VECTOR_NAMES)

@@ -1,0 +1,134 @@
+"""Query files of PISA, Anserini and CIFF-Hub: an id and words, each as often as its weight says."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from segmax.errors import InputError
+from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.jsonl import names_of
+from segmax.io.scale import Scale, without_zeros
+from segmax.io.streams import read_lines, write_whole
+from segmax.sparse import Csr
+
+_BATCH_ROWS = 1 << 12
+_LARGEST_WEIGHT = 1 << 16  # a word a hundred thousand times is a mistake
+
+
+def split_line(line: str) -> tuple[str, str] | None:
+    """Return the id and the words of a line `id<TAB>words` or `id: words`; None if it is neither."""
+    name, tab, words = line.partition("\t")
+    if not tab:
+        name, colon, words = line.partition(":")
+        if not colon or " " in name.strip():
+            return None
+    return (name.strip(), words) if name.strip() else None
+
+
+def repeats(lines: Sequence[str]) -> bool:
+    """Whether most words of most lines only repeat the word before: weights, not text."""
+    again = total = 0
+    for line in lines:
+        parts = split_line(line)
+        words = parts[1].split() if parts is not None else []
+        again += sum(a == b for a, b in itertools.pairwise(words))
+        total += len(words)
+    return total > 0 and again > total / 2
+
+
+def read_tokens(path: Path) -> Iterator[tuple[str, Counter[str]]]:
+    """Yield the id and the weights of every line."""
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        parts = split_line(line)
+        if parts is None:
+            msg = f"'{path}', line {number}: expected an id, a tab or a colon, and words, got {line[:60]!r}"
+            raise InputError(msg)
+        yield parts[0], Counter(parts[1].split())
+
+
+class TokenVectors:
+    """A query file as a stream of vectors; terms are numbered as they come."""
+
+    has_ids = True
+
+    def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
+        self._paths = paths
+        self._scale = scale
+        self._numbers: dict[str, int] = {}
+        self._terms: list[str] = []
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """The terms so far; all of them after the last batch."""
+        return self._terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """Only the end of the file tells."""
+        return None
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        ids: list[str] = []
+        rows: list[Counter[str]] = []
+        for path in self._paths:
+            for name, weights in read_tokens(path):
+                ids.append(name)
+                rows.append(weights)
+                if len(ids) == _BATCH_ROWS:
+                    yield VectorBatch(ids, self._scale.apply(self._vectors(rows)))
+                    ids, rows = [], []
+        if ids:
+            yield VectorBatch(ids, self._scale.apply(self._vectors(rows)))
+
+    def _vectors(self, rows: list[Counter[str]]) -> Csr:
+        for weights in rows:
+            for term in weights:
+                if self._numbers.setdefault(term, len(self._terms)) == len(self._terms):
+                    self._terms.append(term)
+        indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+        indices = np.array([self._numbers[term] for weights in rows for term in weights], np.uint32)
+        values = np.array([count for weights in rows for count in weights.values()], np.float64)
+        return Csr(indptr, indices, values, len(self._terms))
+
+
+def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
+    """Write a line per vector: its id, a tab, and every term as often as its weight says."""
+    with write_whole(path, overwrite=overwrite) as file:
+        for ids, vectors in batches:
+            rows = without_zeros(vectors)
+            _check(rows, ids)
+            names = names_of(reader, 0, rows.num_columns)
+            for row, name in enumerate(ids):
+                span = slice(rows.indptr[row], rows.indptr[row + 1])
+                pairs = zip(rows.indices[span].tolist(), rows.values[span].tolist(), strict=True)
+                words = [word for term, count in pairs for word in [_word(names[term])] * int(count)]
+                file.write(f"{name}\t{' '.join(words)}\n".encode())
+
+
+def _check(rows: Csr, ids: list[str]) -> None:
+    bad = (rows.values < 0) | (rows.values > _LARGEST_WEIGHT) | (rows.values != np.floor(rows.values))
+    if bad.any():
+        msg = (
+            f"words can be repeated 1 to {_LARGEST_WEIGHT} times, got the weight {rows.values[bad][0]}; choose a scale "
+            "that rounds, 'x100' or '/5x256'"
+        )
+        raise InputError(msg)
+    odd = next((name for name in ids if set(name) & set("\t\n\r") or name != name.strip() or not name), None)
+    if odd is not None:
+        msg = f"expected ids without tabs and line ends, got {odd!r}"
+        raise InputError(msg)
+
+
+def _word(term: str) -> str:
+    if len(term.split()) != 1 or term.split()[0] != term:
+        msg = f"expected terms without blanks, got {term!r}; choose another format, .jsonl for instance"
+        raise InputError(msg)
+    return term

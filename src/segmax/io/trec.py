@@ -1,0 +1,165 @@
+"""Judgements and runs: TREC's formats, BEIR's qrels, and the runs of MS MARCO and Seismic."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from segmax.errors import ConfigError, InputError
+from segmax.io.streams import read_lines, write_whole
+
+Qrels = dict[str, dict[str, int]]
+Run = dict[str, dict[str, float]]
+
+_BEIR_HEADER = "query-id\tcorpus-id\tscore"
+
+
+def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
+    """Read judgements.
+
+    Parameters
+    ----------
+    path
+        A TREC file (query, 0, document, grade), a BEIR file (query, document, grade, under a header or not), plain or
+        compressed; or a BEIR folder.
+    split
+        Which judgements of a BEIR folder: "train", "dev" or "test".
+
+    Returns
+    -------
+    dict
+        The grade by query and document.
+    """
+    file = Path(path)
+    if file.is_dir():
+        file = _split_file(file, split)
+    qrels: Qrels = {}
+    for number, fields in _fields(file):
+        if len(fields) not in (3, 4):
+            raise _wrong(file, number, "query, 0, document, grade, or query, document, grade", fields)
+        try:
+            grade = int(fields[-1])
+        except ValueError:
+            if number == 1 and len(fields) == 3:
+                continue  # the header
+            raise _wrong(file, number, "a whole number as grade", fields) from None
+        qrels.setdefault(fields[0], {})[fields[-2]] = grade
+    return qrels
+
+
+def _split_file(folder: Path, split: str) -> Path:
+    for ending in ("", ".gz", ".zst", ".xz"):
+        if (folder / "qrels" / f"{split}.tsv{ending}").is_file():
+            return folder / "qrels" / f"{split}.tsv{ending}"
+    found = sorted(p.name.split(".")[0] for p in (folder / "qrels").glob("*.tsv*"))
+    msg = f"there is no file '{folder / 'qrels' / split}.tsv'; the splits there are {', '.join(found) or 'none'}"
+    raise InputError(msg)
+
+
+def write_qrels(
+    path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, int]], *, overwrite: bool = False
+) -> None:
+    """Write judgements: BEIR's way if the name ends in .tsv (or .tsv.gz, ...), else TREC's."""
+    file = Path(path)
+    beir = ".tsv" in file.suffixes[-2:]
+    lines = [_BEIR_HEADER] if beir else []
+    for query, grades in qrels.items():
+        for doc, grade in grades.items():
+            for name in (query, doc):
+                _check_name(name, "\t" if beir else None)
+            lines.append(f"{query}\t{doc}\t{int(grade)}" if beir else f"{query} 0 {doc} {int(grade)}")
+    _write_lines(file, lines, overwrite=overwrite)
+
+
+def read_run(path: str | os.PathLike[str]) -> Run:
+    """Read results: TREC's six columns, MS MARCO's three (query, document, rank), or Seismic's four, the score last.
+
+    Returns
+    -------
+    dict
+        The score by query and document, in the order of the file. Ranks without scores become 1 / rank.
+    """
+    file = Path(path)
+    run: Run = {}
+    for number, fields in _fields(file):
+        if len(fields) not in (3, 4, 6):
+            raise _wrong(file, number, "query, Q0, document, rank, score, tag", fields)
+        try:
+            doc, score = _result(fields)
+        except (ValueError, ZeroDivisionError):
+            raise _wrong(file, number, "numbers as rank and score", fields) from None
+        found = run.setdefault(fields[0], {})
+        if doc in found:
+            raise _wrong(file, number, "every document of a query once", fields)
+        found[doc] = score
+    return run
+
+
+def _result(fields: list[str]) -> tuple[str, float]:
+    if len(fields) == 6:
+        return fields[2], float(fields[4])
+    return fields[1], float(fields[3]) if len(fields) == 4 else 1 / float(fields[2])
+
+
+def write_run(
+    path: str | os.PathLike[str],
+    run: Mapping[str, Mapping[str, float]],
+    *,
+    tag: str = "segmax",
+    format: str = "trec",
+    overwrite: bool = False,
+) -> None:
+    """Write results, ranked in the order in which they are given.
+
+    Parameters
+    ----------
+    path
+        The file; compressed if its name ends in .gz, .zst or .xz.
+    run
+        The score by query and document, best first.
+    tag
+        The name of the run.
+    format
+        "trec": query, Q0, document, rank, score, tag; "msmarco": query, document, rank, with tabs.
+    overwrite
+        Replace a file at `path`.
+    """
+    if format not in ("trec", "msmarco"):
+        msg = f"expected format to be 'trec' or 'msmarco', got {format!r}"
+        raise ConfigError(msg)
+    lines = []
+    for query, scores in run.items():
+        for rank, (doc, score) in enumerate(scores.items(), start=1):
+            for name in (query, doc):
+                _check_name(name, None if format == "trec" else "\t")
+            trec = f"{query} Q0 {doc} {rank} {float(score)!r} {tag}"
+            lines.append(trec if format == "trec" else f"{query}\t{doc}\t{rank}")
+    _write_lines(Path(path), lines, overwrite=overwrite)
+
+
+def _fields(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the columns of every line that has some: by tab if there are enough, else by blanks."""
+    for number, line in read_lines(path):
+        by_tab = line.split("\t")
+        fields = [field.strip() for field in by_tab] if len(by_tab) >= 3 else line.split()
+        if any(fields):
+            yield number, fields
+
+
+def _wrong(path: Path, number: int, expected: str, fields: list[str]) -> InputError:
+    return InputError(f"'{path}', line {number}: expected {expected}, got {' '.join(fields)[:80]!r}")
+
+
+def _check_name(name: str, separator: str | None) -> None:
+    """Refuse names that would be read as several columns."""
+    parts = name.split(separator)
+    if parts != [name] or "\n" in name or name != name.strip():
+        what = "blanks" if separator is None else "tabs or line ends"
+        msg = f"expected names without {what} in this format, got {name!r}"
+        raise InputError(msg)
+
+
+def _write_lines(path: Path, lines: list[str], *, overwrite: bool) -> None:
+    with write_whole(path, overwrite=overwrite) as file:
+        file.write("".join(f"{line}\n" for line in lines).encode("utf-8"))

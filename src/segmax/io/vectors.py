@@ -1,0 +1,260 @@
+"""Opening and writing vectors in any format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from segmax.errors import ConfigError, InputError
+from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
+from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.bigann import BigannVectors, write_bigann
+from segmax.io.ciff import CiffVectors, write_ciff
+from segmax.io.jsonl import JsonlVectors, write_jsonl
+from segmax.io.npz import NpzVectors, has_ids, write_npz
+from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of, shards_of, unknown
+from segmax.io.scale import Scale, parse_scale
+from segmax.io.seismic import SeismicVectors, write_seismic
+from segmax.io.streams import base_name, check_free
+from segmax.io.tokens import TokenVectors, write_tokens
+from segmax.memory import MemoryLimit
+from segmax.progress import ProgressOption, reporter
+from segmax.sparse import Csr
+
+Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+_Writer = Callable[..., None]
+
+_WRITERS: Mapping[str, _Writer] = {
+    "npz": write_npz,
+    "jsonl": write_jsonl,
+    "seismic-jsonl": partial(write_jsonl, numbers=True),
+    "ciff": write_ciff,
+    "csr": write_bigann,
+    "seismic": write_seismic,
+    "parquet": write_parquet,
+    "tokens": write_tokens,
+}
+#: The formats that can be written.
+WRITTEN_FORMATS = tuple(_WRITERS)
+_ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".bin": "seismic", ".tsv": "tokens"}
+_ENDINGS |= {f".{name}": name for name in ("npz", "ciff", "csr", "parquet")}
+
+
+# --- in --------------------------------------------------------------------------------------------------------------
+
+
+def open_vectors(
+    path: Paths,
+    format: str | None = None,
+    *,
+    scale: str | float | None = None,
+    memory_limit: MemoryLimit | None = None,
+    scratch: str | os.PathLike[str] | None = None,
+) -> VectorReader:
+    r"""Open vectors.
+
+    Parameters
+    ----------
+    path
+        A file or folder, or several of one kind: an .npz file of `scipy.sparse.save_npz`; lines of JSON of Anserini,
+        Pyserini or Seismic, or a folder of such files; CIFF; BigANN .csr; Seismic's .bin; parquet or a datasets folder
+        with sparse columns; lines of repeated words. Text formats and CIFF may be gzip, zstd or xz.
+    format
+        One of the keys of `VECTOR_FORMATS`; None: what the content says.
+    scale
+        What is done to weights: "x100" or "/5x256" make integer impacts of floats, "impacts" wants whole numbers, and
+        others of `SCALES`; or a factor. None: nothing.
+    memory_limit
+        Only needed for .npz files that are not CSR, which have to be read whole.
+    scratch
+        The folder in which postings of CIFF wait; None: that of temporary files.
+
+    Returns
+    -------
+    VectorReader
+        A stream of batches with ids, and the terms where they have words.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "docs.jsonl")
+    >>> _ = path.write_text('{"id": "a", "vector": {"cat": 1.5, "dog": 2}}\n')
+    >>> reader = open_vectors(path, scale="x100")
+    >>> for batch in reader.batches():
+    ...     print(batch.ids, batch.vectors.values, reader.terms)
+    ['a'] [150. 200.] ['cat', 'dog']
+    """
+    paths = [Path(path)] if isinstance(path, (str, os.PathLike)) else [Path(one) for one in path]
+    scaled = parse_scale(scale)
+    if format is not None and format not in VECTOR_FORMATS:
+        msg = f"expected format to be one of {', '.join(VECTOR_FORMATS)}, got {format!r}"
+        raise ConfigError(msg)
+    if not paths:
+        msg = "expected a file of vectors, got none"
+        raise InputError(msg)
+    kinds = [format or _vector_format(one) for one in paths]
+    limit = memory_limit or MemoryLimit(None)
+    for kind, joined in (("jsonl", JsonlVectors), ("tokens", TokenVectors)):
+        if set(kinds) == {kind}:
+            files = [file for one in paths for file in (shards_of(one) if one.is_dir() else [one])]
+            return joined(files, scaled)
+    folder = None if scratch is None else Path(scratch)
+    readers = [_opened(one, kind, scaled, limit, folder) for one, kind in zip(paths, kinds, strict=True)]
+    return readers[0] if len(readers) == 1 else _Joined(readers)
+
+
+def _vector_format(path: Path) -> str:
+    found = format_of(path)
+    if found in TEXT_FORMATS:
+        raise unknown(path, f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder")
+    return found
+
+
+def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Path | None) -> VectorReader:
+    if kind == "npz":
+        return NpzVectors(path, scale, limit)
+    if kind == "ciff":
+        return CiffVectors(path, scale, scratch)
+    if kind == "csr":
+        return BigannVectors(path, scale)
+    if kind == "seismic":
+        return SeismicVectors(path, scale)
+    if kind == "parquet":
+        return ArrowVectors(dataset_files(path) if path.is_dir() else [path], scale)
+    if kind == "jsonl":
+        return JsonlVectors(shards_of(path) if path.is_dir() else [path], scale)
+    return TokenVectors([path], scale)
+
+
+class _Joined:
+    """Several readers, one after the other. Where terms are words, columns are numbered anew over all of them."""
+
+    def __init__(self, readers: Sequence[VectorReader]) -> None:
+        self._readers = readers
+        self._named = readers[0].terms is not None
+        if any((reader.terms is not None) != self._named for reader in readers):
+            msg = "expected files that all name their terms, or none that does; got both"
+            raise InputError(msg)
+        self._numbers: dict[str, int] = {}
+        self._terms: list[str] = []
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether all of them have ids."""
+        return all(has_ids(reader) for reader in self._readers)
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far."""
+        return self._terms if self._named else None
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many all of them have, where each knows."""
+        counts = [reader.num_docs for reader in self._readers]
+        return None if None in counts else sum(count for count in counts if count is not None)
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        row = 0
+        for reader in self._readers:
+            here = np.zeros(0, np.uint32)
+            for ids, vectors in reader.batches():
+                if reader.terms is not None:
+                    here = np.concatenate([here, self._added(reader.terms[len(here) : vectors.num_columns])])
+                    vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._terms))
+                if not self.has_ids:  # the numbers of a file are not those of all
+                    ids = [str(number) for number in range(row, row + len(ids))]
+                row += len(ids)
+                yield VectorBatch(ids, vectors)
+
+    def _added(self, terms: Sequence[str]) -> Any:
+        found = np.empty(len(terms), np.uint32)
+        for place, term in enumerate(terms):
+            number = self._numbers.setdefault(term, len(self._terms))
+            if number == len(self._terms):
+                self._terms.append(term)
+            found[place] = number
+        return found
+
+
+# --- out -------------------------------------------------------------------------------------------------------------
+
+
+def write_vectors(
+    path: str | os.PathLike[str],
+    vectors: VectorReader | Iterable[VectorBatch],
+    format: str | None = None,
+    *,
+    terms: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progress: ProgressOption = False,
+) -> int:
+    """Write vectors.
+
+    Parameters
+    ----------
+    path
+        The file; it appears once it is whole. Text formats and CIFF are compressed if it ends in .gz, .zst or .xz.
+    vectors
+        A reader, as `open_vectors` gives it, or batches of ids and vectors.
+    format
+        One of `WRITTEN_FORMATS`; None: as the name of the file ends.
+    terms
+        The word of every column, for batches.
+    overwrite
+        Replace a file at `path`.
+    progress
+        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+
+    Returns
+    -------
+    int
+        How many vectors were written.
+    """
+    target = Path(path)
+    kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
+    if kind is None or kind not in _WRITERS:
+        what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
+        msg = f"expected a format out of {', '.join(_WRITERS)}, got {what}; say which with format=..."
+        raise ConfigError(msg)
+    check_free(target, overwrite=overwrite)
+    reader = _Batches(vectors, terms) if isinstance(vectors, Iterable) else vectors
+    if terms is not None and not isinstance(reader, _Batches):
+        msg = "expected terms with batches only; a reader has its own"
+        raise ConfigError(msg)
+    count = 0
+    with reporter(progress) as told, told.stage("convert", reader.num_docs, "vectors") as stage:
+
+        def counted() -> Iterator[VectorBatch]:
+            nonlocal count
+            for batch in reader.batches():
+                yield batch
+                count += len(batch.ids)
+                stage.advance(len(batch.ids))
+
+        _WRITERS[kind](target, reader, counted(), overwrite=overwrite)
+    return count
+
+
+class _Batches:
+    """Batches as a reader."""
+
+    num_docs = None
+
+    def __init__(self, batches: Iterable[VectorBatch], terms: Sequence[str] | None) -> None:
+        self._batches = batches
+        self.terms = terms
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield them."""
+        for batch in self._batches:
+            if self.terms is not None and len(self.terms) < batch.vectors.num_columns:
+                msg = f"expected {batch.vectors.num_columns} terms, one per column, got {len(self.terms)}"
+                raise InputError(msg)
+            yield batch
