@@ -221,8 +221,8 @@ def test_wrong_options(folder: Path, capsys: pytest.CaptureFixture[str], flags: 
     [
         ("", "the following arguments are required: COMMAND; see segmax --help"),
         ("odd", "argument COMMAND: invalid choice: 'odd'"),
-        ("build", "expected IN.npz [IN.npz ...] OUT, got nothing; see segmax build --help"),
-        ("build docs.npz", "expected IN.npz [IN.npz ...] OUT, got docs.npz; see segmax build --help"),
+        ("build", "expected IN [IN ...] OUT, got nothing; see segmax build --help"),
+        ("build docs.npz", "expected IN [IN ...] OUT, got docs.npz; see segmax build --help"),
         ("build none.npz told", "there is no file 'none.npz'"),
         ("build ids.txt told", "'ids.txt': expected an .npz file of scipy.sparse.save_npz"),
         ("build docs.npz none/told", "expected an existing directory to put the index in, got 'none'"),

@@ -285,7 +285,7 @@ def build_arguments(options: Options) -> dict[str, Any]:
 
 def _paths(paths: list[str]) -> tuple[list[str], str]:
     if len(paths) < 2:
-        msg = f"expected IN.npz [IN.npz ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax build --help"
+        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax build --help"
         raise ConfigError(msg)
     return paths[:-1], paths[-1]
 
@@ -382,8 +382,8 @@ def _toml(value: Any) -> str:
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _BUILD_HELP = """\
 Build an index from sparse vectors: .npz files of scipy.sparse.save_npz with a
-row per document and a column per term, read as a stream in the order given.
-OUT is a directory, made anew.
+row per document and a column per term, or any other format that segmax convert
+knows, read as a stream in the order given. OUT is a directory, made anew.
 """
 _BUILD_EXAMPLES = """\
 examples:
@@ -399,12 +399,12 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax build`."""
     parser = Parser(
         prog="segmax build",
-        usage="segmax build [options] IN.npz [IN.npz ...] OUT",
+        usage="segmax build [options] IN [IN ...] OUT",
         description=_BUILD_HELP,
         epilog=_BUILD_EXAMPLES,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("paths", nargs="*", metavar="IN.npz ... OUT", help="vectors, then the index to write")
+    parser.add_argument("paths", nargs="*", metavar="IN ... OUT", help="vectors, then the index to write")
     add_options(parser)
     files = parser.add_argument_group("configuration files")
     files.add_argument(

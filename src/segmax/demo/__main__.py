@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def _relevant() -> list[Document]:
-    """The first documents that are relevant to a query."""
+    """Return the first documents that are relevant to a query."""
     wanted = {document for labels in read_qrels(FOLDER / "qrels.tsv").values() for document in labels}
     return list(itertools.islice((document for document in open_texts(FOLDER) if document.id in wanted), MODEL_DOCS))
 
