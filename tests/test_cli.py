@@ -605,6 +605,9 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         ("--max-blocks 5", "--max-blocks applies to best_first, not to asc"),
         ("--method best_first --budget-ms 5", "budget_ms applies to Anytime and ASC, not to BestFirst"),
         ("--mu 0.9 --target-recall 0.9", "expected params or target_recall, got both"),
+        ("--eta 0.9 --target-recall 0.9", "got both: --eta beside --target-recall"),
+        ("--method maxscore --target-recall 0.9", "got both: --method beside --target-recall"),
+        ("--eta 0.9", "--eta without --mu: asc expects mu <= eta; add --mu, or --method best_first"),
         ("--target-recall 3", "expected 0 < target_recall <= 1, got 3.0"),
     ],
 )

@@ -149,6 +149,10 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if args.method is None and not given:
         return None
+    if args.target_recall is not None:
+        flags = [_flag(name) for name in given] or ["--method"]
+        msg = f"expected params or target_recall, got both: {' and '.join(flags)} beside --target-recall"
+        raise ConfigError(msg)
     method = args.method or "asc"
     if method not in _METHODS:
         msg = f"--method: expected {' or '.join(map(repr, _METHODS))}, got {method!r}"
@@ -161,6 +165,9 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
             msg = f"{_flag(name)} applies to {' and '.join(takers)}, not to {method}"
             raise ConfigError(msg)
     values = {name: read_number(_OPTIONS[name][0], _flag(name), text) for name, text in given.items()}
+    if method == "asc" and "eta" in given and "mu" not in given:
+        msg = "--eta without --mu: asc expects mu <= eta; add --mu, or --method best_first, which has eta alone"
+        raise ConfigError(msg)
     return _METHODS[method](**values)
 
 

@@ -12,8 +12,8 @@
 
 namespace segmax {
 
-/// Whether a search may be answered exhaustively, and that will be faster than looking at so many blocks. Nanoseconds
-/// by rule of thumb (docs/performance.md): or every posting is added up and every sum looked at.
+/// Whether a search may be answered exhaustively, and adding up every posting and looking at every sum will be faster
+/// than looking at so many blocks. Nanoseconds by rule of thumb (docs/performance.md).
 template <class Code, class Acc>
 bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
     if (!context.params.sweep || context.params.max_blocks != 0) return false;

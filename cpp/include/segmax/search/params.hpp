@@ -33,9 +33,9 @@ struct SearchParams {
     ClusterOrder order = ClusterOrder::max_bound;
     DocumentMethod documents = DocumentMethod::blocks;
     bool lazy = true;  ///< false: all bounds before the first visit; the slow twin of the lazy queue
-    bool seed = true;  ///< start from a lower bound of the final threshold (DESIGN: theta seeds)
+    bool seed = true;  ///< start from a lower bound of the final threshold
     bool trace = false;
-    /// Best first: collections of up to so many tiles are bounded whole, without asking which clusters matter.
+    /// Best first: collections of up to so many tiles are bounded whole, without asking which spans matter.
     std::uint32_t all_tiles = 2048;
     bool sweep = true;           ///< let a search be answered exhaustively where that is faster
     Position watch = kNoRow;     ///< a position whose fate is told in the result
