@@ -8,12 +8,11 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from segmax.cli_parser import Parser
+from segmax.cli_parser import Parser, read_number
 from segmax.encoders import encode_texts, load_encoder
 from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
-from segmax.errors import ConfigError
 from segmax.io import open_texts
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -134,9 +133,4 @@ def encoder_options(args: argparse.Namespace) -> dict[str, Any]:
 def _value(kind: type, name: str, text: str) -> Any:
     if name in ("stopwords", "language") and text == "none":
         return None
-    try:
-        return kind(text)
-    except ValueError:
-        expected = "a whole number" if kind is int else "a number"
-        msg = f"--{name.replace('_', '-')}: expected {expected}, got {text!r}"
-        raise ConfigError(msg) from None
+    return read_number(kind, f"--{name.replace('_', '-')}", text)

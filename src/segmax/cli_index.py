@@ -13,7 +13,7 @@ from segmax.cli_encode import add_encoder_options, encoder_options
 from segmax.cli_parser import Parser
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError
-from segmax.io import VECTOR_FORMATS, format_of, open_texts
+from segmax.io import VECTOR_FORMATS, format_of
 from segmax.pipeline import build_from_texts
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -58,6 +58,7 @@ def index(args: argparse.Namespace) -> None:
     """Run `segmax index`."""
     given = vars(args)
     arguments = build_arguments(read_options(args))
+    arguments = {name: value for name, value in arguments.items() if name not in _KNOWN}
     start = time.perf_counter()
     if Path(args.input).exists() and format_of(args.input) in VECTOR_FORMATS:
         about_texts = ({"no_texts"} & given.keys()) | encoder_options(args).keys()
@@ -66,12 +67,10 @@ def index(args: argparse.Namespace) -> None:
             flag = "--" + sorted(about_texts)[0].replace("_", "-")
             msg = f"{flag} is about texts, and '{args.input}' holds vectors"
             raise ConfigError(msg)
-        arguments = {name: value for name, value in arguments.items() if name not in _KNOWN}
         built = segmax.build(args.input, path=args.output, **arguments)
     else:
-        arguments = {name: value for name, value in arguments.items() if name not in _KNOWN}
         built = build_from_texts(
-            open_texts(args.input),
+            args.input,
             encoder=load_encoder(args.encoder, **encoder_options(args)),
             path=args.output,
             keep_texts="no_texts" not in given,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import scipy.sparse as sp
 
 from segmax.build import build
 from segmax.encoders import Encoder, description, load_encoder
+from segmax.encoders.chunks import batched
 from segmax.errors import InputError
 from segmax.index import Index
 from segmax.io import Document, open_texts
-
-_BATCH_DOCS = 512
 
 
 def build_from_texts(
@@ -57,7 +55,7 @@ def build_from_texts(
     ids: list[str] = []
 
     def vectors() -> Iterator[sp.csr_matrix]:
-        for batch in made.encode_documents(_batches(reader)):
+        for batch in made.encode_documents(batched(reader)):
             ids.extend(batch.ids)
             yield batch.vectors
 
@@ -75,23 +73,18 @@ def build_from_texts(
     )
 
 
-def _batches(documents: Iterable[Document]) -> Iterator[Sequence[Document]]:
-    waiting = iter(documents)
-    while batch := list(itertools.islice(waiting, _BATCH_DOCS)):
-        yield batch
-
-
-def _iterable(texts: object) -> list[Any]:
+def _iterable(texts: object) -> Iterable[Any]:
+    """Return texts that can be gone through twice: to be encoded, and to be kept."""
     if isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict)):
-        return list(texts)
+        return list(texts) if isinstance(texts, Iterator) else texts
     msg = f"expected texts as a path, an ir_datasets id or an iterable of texts, got {type(texts).__name__}"
     raise InputError(msg)
 
 
 class _Documents:
-    """Texts in memory as documents."""
+    """Texts as documents."""
 
-    def __init__(self, texts: Sequence[Any]) -> None:
+    def __init__(self, texts: Iterable[Any]) -> None:
         self._texts = texts
 
     def __iter__(self) -> Iterator[Document]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import scipy.sparse as sp
@@ -11,6 +10,7 @@ import scipy.sparse as sp
 from segmax.build import build
 from segmax.checks import checked_int
 from segmax.encoders import Encoder, description
+from segmax.encoders.chunks import batched
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io.base import Document, VectorBatch
@@ -153,11 +153,5 @@ class _EncodedVectors:
         return self._encoder.vocabulary
 
     def batches(self) -> Iterator[VectorBatch]:
-        for batch in self._encoder.encode_documents(_batches(self._documents)):
+        for batch in self._encoder.encode_documents(batched(self._documents, _BATCH_DOCS)):
             yield VectorBatch(batch.ids, matrix_to_csr(batch.vectors))
-
-
-def _batches(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    remaining = iter(documents)
-    while batch := list(islice(remaining, _BATCH_DOCS)):
-        yield batch
