@@ -21,6 +21,7 @@ from conftest import random_docs
 from segmax import BuildConfig
 from segmax.cli import COMMANDS, main
 from segmax.cluster import Dense, Labels, Sparse
+from segmax.io import untied
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -581,9 +582,11 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         with segmax.open("built") as index:
             found = index.search_batch(queries, k=3, **options)
             expected = [
-                [str(number), "Q0", str(hit.doc_id), str(rank), f"{hit.score:.6g}", "segmax"]
+                [str(number), "Q0", str(doc_id), str(rank), repr(score), "segmax"]
                 for number, hits in enumerate(found)
-                for rank, hit in enumerate(hits, start=1)
+                for rank, (doc_id, score) in enumerate(
+                    zip(hits.ids, untied(hits.scores.tolist()), strict=True), start=1
+                )
             ]
         assert printed == expected, flags
 
@@ -601,9 +604,9 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         ),
         ("--method anytime --eta 0.9", "--eta applies to asc and best_first, not to anytime"),
         ("--method maxscore --mu 0.9", "--mu applies to asc and anytime, not to maxscore"),
-        ("--method maxscore --max-terms 3", "max_terms applies to Anytime, ASC and BestFirst, not to MaxScore"),
+        ("--method maxscore --max-terms 3", "--max-terms applies to asc and best_first and anytime, not to maxscore"),
         ("--max-blocks 5", "--max-blocks applies to best_first, not to asc"),
-        ("--method best_first --budget-ms 5", "budget_ms applies to Anytime and ASC, not to BestFirst"),
+        ("--method best_first --budget-ms 5", "--budget-ms applies to asc and anytime, not to best_first"),
         ("--mu 0.9 --target-recall 0.9", "expected params or target_recall, got both"),
         ("--eta 0.9 --target-recall 0.9", "got both: --eta beside --target-recall"),
         ("--method maxscore --target-recall 0.9", "got both: --method beside --target-recall"),

@@ -15,6 +15,7 @@ from segmax.errors import (
     UnknownIdError,
     WriteError,
 )
+from segmax.evaluation import Evaluation, evaluate
 from segmax.highlighting import highlight
 from segmax.index import Index, verify
 from segmax.index import open_index as open
@@ -39,6 +40,7 @@ __all__ = [
     "ConfigError",
     "Dense",
     "DocThreshold",
+    "Evaluation",
     "Exhaustive",
     "Expectation",
     "Explanation",
@@ -64,6 +66,7 @@ __all__ = [
     "WriteError",
     "build",
     "build_from_texts",
+    "evaluate",
     "highlight",
     "inspect_index",
     "open",

@@ -12,6 +12,7 @@ from segmax.cli_build import build, build_parser
 from segmax.cli_completion import completion, completion_parser
 from segmax.cli_convert import convert, convert_parser
 from segmax.cli_encode import encode, encode_parser
+from segmax.cli_evaluate import evaluate_parser, run_evaluate
 from segmax.cli_index import index, index_parser
 from segmax.cli_inspect import inspect, inspect_parser
 from segmax.cli_parser import Parser
@@ -27,6 +28,7 @@ COMMANDS: Mapping[str, _Command] = {
     "completion": (completion_parser, lambda args: completion(args, _parsers()), "let a shell complete all this"),
     "convert": (convert_parser, convert, "convert vectors from one format to another"),
     "encode": (encode_parser, encode, "encode texts into vectors, to be resumed if interrupted"),
+    "evaluate": (evaluate_parser, run_evaluate, "compare methods: relevance, recall, latency, significance"),
     "index": (index_parser, index, "make an index of texts or vectors in one go"),
     "inspect": (inspect_parser, inspect, "report what is in an index and how tight its bounds are"),
     "search": (search_parser, search, "search an index for text, or for a file of queries"),

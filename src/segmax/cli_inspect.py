@@ -10,7 +10,8 @@ from rich.console import Console
 
 import segmax
 from segmax.cli_parser import Parser, read_matrix, read_number
-from segmax.plots import check_plot, plot_report
+from segmax.figures import check_plot
+from segmax.plots import plot_report
 from segmax.report import STAND_IN_TERMS, inspect_index
 
 # Lines of at most 80 characters: argparse shows these texts as they are.

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import json
 import sys
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import segmax
-from segmax.cli_parser import Parser, read_matrix, read_number
+from segmax.cli_parser import Parser, read_number
 from segmax.cli_show import as_json, as_run, show, typed_lines
 from segmax.errors import ConfigError
-from segmax.io import read_queries
+from segmax.methods import METHODS
 from segmax.params import SearchParams
+from segmax.questions import read_questions
 
-_METHODS: Mapping[str, type[SearchParams]] = {
-    "asc": segmax.ASC,
-    "best_first": segmax.BestFirst,
-    "anytime": segmax.Anytime,
-    "maxscore": segmax.MaxScore,
-    "exhaustive": segmax.Exhaustive,
-}
 #: Options of the methods: how they are read, their placeholder, and what they do. `ASC` documents them.
 _OPTIONS: Mapping[str, tuple[type, str, str]] = {
     "mu": (float, "X", "prune clusters by θ/μ; 1 is exact"),
@@ -82,7 +75,7 @@ def search_parser() -> argparse.ArgumentParser:
         help="find this share of the exact results, by what the index was calibrated for (default: search is exact)",
     )
     group = parser.add_argument_group("how to search, instead of a target")
-    group.add_argument("--method", metavar="|".join(_METHODS), help="default: asc")
+    group.add_argument("--method", metavar="|".join(METHODS), help="default: asc")
     for name, (_, metavar, text) in _OPTIONS.items():
         group.add_argument(_flag(name), dest=name, metavar=metavar, help=text)
     return parser
@@ -108,8 +101,8 @@ def search(args: argparse.Namespace) -> None:
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     with segmax.open(args.index) as index:
         if args.queries is not None:
-            asked = _queries(args.queries, index)
-            found = index.search_batch(asked.queries, **how, threads=threads)
+            asked = read_questions(args.queries, index)
+            found = index.search_batch(asked.vectors, **how, threads=threads)
             for name, hits in zip(asked.ids, found, strict=True):
                 sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
         elif args.query is not None:
@@ -127,24 +120,6 @@ def _answer(index: segmax.Index, text: str, how: dict[str, Any], json_wanted: bo
         show(hits, text, index.encoder)
 
 
-class _Asked(NamedTuple):
-    """Queries by id: a matrix, or a list of single queries."""
-
-    ids: list[str]
-    queries: Any
-
-
-def _queries(path: str, index: segmax.Index) -> _Asked:
-    """Read a file of queries, as vectors where it has vectors."""
-    if path.endswith(".npz"):
-        matrix = read_matrix(path)
-        return _Asked([str(row) for row in range(matrix.shape[0])], matrix)
-    read = read_queries(path)
-    if read.vectors is not None:
-        return _Asked(read.ids, read.vectors)
-    return _Asked(read.ids, index.encoder.encode_queries(read.texts or []))
-
-
 def _params(args: argparse.Namespace) -> SearchParams | None:
     given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
     if args.method is None and not given:
@@ -154,13 +129,11 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
         msg = f"expected params or target_recall, got both: {' and '.join(flags)} beside --target-recall"
         raise ConfigError(msg)
     method = args.method or "asc"
-    if method not in _METHODS:
-        msg = f"--method: expected {' or '.join(map(repr, _METHODS))}, got {method!r}"
+    if method not in METHODS:
+        msg = f"--method: expected {' or '.join(map(repr, METHODS))}, got {method!r}"
         raise ConfigError(msg)
     for name in given:
-        takers = [
-            known for known, kind in _METHODS.items() if name in {field.name for field in dataclasses.fields(kind)}
-        ]
+        takers = [known for known, kind in METHODS.items() if name in kind.options()]
         if method not in takers:
             msg = f"{_flag(name)} applies to {' and '.join(takers)}, not to {method}"
             raise ConfigError(msg)
@@ -168,7 +141,7 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
     if method == "asc" and "eta" in given and "mu" not in given:
         msg = "--eta without --mu: asc expects mu <= eta; add --mu, or --method best_first, which has eta alone"
         raise ConfigError(msg)
-    return _METHODS[method](**values)
+    return METHODS[method](**values)
 
 
 # --- tune ------------------------------------------------------------------------------------------------------------
@@ -208,7 +181,7 @@ def tune(args: argparse.Namespace) -> None:
     k = read_number(int, "-k", args.k)
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     with segmax.open(args.index) as index:
-        told = index.tune(_queries(args.queries, index).queries, k, target, threads=threads)
+        told = index.tune(read_questions(args.queries, index).vectors, k, target, threads=threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == k)
             sys.stdout.write(json.dumps(measured.to_dict(), indent=1) + "\n")

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from segmax.encoders.base import Encoder
 from segmax.highlighting import highlight
+from segmax.io.trec import run_lines, untied
 from segmax.results import Hits
 
 _SNIPPET = 240  # characters of a text that are shown
@@ -21,8 +22,8 @@ _MARK = "\x00"  # around words in a text, until they are styled; no text has it 
 
 def as_run(hits: Hits, query_id: str, tag: str) -> str:
     """Return the lines of a TREC run."""
-    lines = (f"{query_id} Q0 {hit.doc_id} {rank} {hit.score:.6g} {tag}\n" for rank, hit in enumerate(hits, start=1))
-    return "".join(lines)
+    scores = dict(zip(map(str, hits.ids), untied(hits.scores.tolist()), strict=True))
+    return "".join(f"{line}\n" for line in run_lines(query_id, scores, tag))
 
 
 def as_json(hits: Hits, query: str) -> str:

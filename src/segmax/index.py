@@ -159,6 +159,11 @@ class Index:
         """The stored titles and texts by row; None where the index keeps none."""
         return self._ids.stored
 
+    @property
+    def terms(self) -> TextTable | None:
+        """The words of the columns by number; None where the index has no vocabulary."""
+        return self._terms
+
     def text(self, doc_id: DocId) -> StoredText:
         """Return the title and text of a document; raise InputError if the index keeps none."""
         return self._ids.text_of(self._ids.row_of(doc_id))
@@ -347,6 +352,10 @@ class Index:
             k=k,
             params=used,
         )
+
+    def row_of(self, doc_id: DocId) -> int:
+        """Return the input row of a document; raise UnknownIdError if there is none of this id."""
+        return self._ids.row_of(doc_id)
 
     def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""

@@ -59,6 +59,13 @@ class SearchParams:
             msg = f"expected query_mass=1 with dropped='bounded', got {self.query_mass}; use max_terms"
             raise ConfigError(msg)
 
+    @classmethod
+    def options(cls) -> tuple[str, ...]:
+        """Return the names of the options that this method takes."""
+        shared = {**_LIMITS, **_SHORTENING}
+        names = [field.name for field in dataclasses.fields(cls)]
+        return tuple(name for name in names if name not in shared or name in cls._takes)
+
     @property
     def drops_terms(self) -> bool:
         """Whether a search may leave terms of a query out and never make up for it."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from segmax.errors import ConfigError
+from segmax.figures import INK, check_plot, finish, literal, new_figure
 from segmax.report import IndexReport, Tightness, size_text, structure_of
 
 if TYPE_CHECKING:
@@ -26,8 +26,6 @@ _COLORS = {
     "ids and vocabulary": "#8c8c98",
 }
 _OTHER_COLOR = "#c9c9cf"
-_INK = "#33373d"
-_FAINT = "#e3e5e8"
 _SMALL_SHARE = 0.01  # components below it share a bar
 _BINS = 24
 
@@ -48,41 +46,15 @@ def plot_report(report: IndexReport, path: str | os.PathLike[str]) -> None:
         If matplotlib is not installed, or the suffix is none of these.
     """
     check_plot(path)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    figure = Figure(figsize=(15, 5), layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.08), facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(15, 5)
     sizes, clusters, tightness = figure.subplots(1, 3, width_ratios=(1.25, 1, 1))
     _draw_sizes(sizes, report)
     _draw_clusters(clusters, report)
     _draw_tightness(tightness, report.tightness)
     name = Path(report.path).name if report.path else "index in memory"
-    title = f"{_literal(name)}: {report.num_docs:,} documents, {report.num_postings:,} postings"
-    figure.suptitle(title, color=_INK, fontsize=13, fontweight="bold", x=0.01, ha="left")
+    title = f"{literal(name)}: {report.num_docs:,} documents, {report.num_postings:,} postings"
+    figure.suptitle(title, color=INK, fontsize=13, fontweight="bold", x=0.01, ha="left")
     figure.savefig(path, dpi=150)
-
-
-def check_plot(path: str | os.PathLike[str]) -> None:
-    """Raise what `plot_report` would raise about matplotlib and the path, before the work of a report is done."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        msg = "a plot needs matplotlib, which is not installed; run: pip install 'segmax[plot]'"
-        raise ConfigError(msg) from error
-    where = Path(path)
-    if where.suffix.lower() not in (".png", ".svg", ".pdf"):
-        msg = f"expected a plot to end in .png, .svg or .pdf, got '{where}'"
-        raise ConfigError(msg)
-    if not where.absolute().parent.is_dir():
-        msg = f"expected an existing directory to put the plot in, got '{where.parent}'; create it first"
-        raise ConfigError(msg)
-
-
-def _literal(text: str) -> str:
-    """Return text that matplotlib does not take for mathematics."""
-    return text.replace("$", r"\$")
 
 
 def _draw_sizes(axes: Axes, report: IndexReport) -> None:
@@ -97,11 +69,11 @@ def _draw_sizes(axes: Axes, report: IndexReport) -> None:
     colors = [_COLORS.get(structure, _OTHER_COLOR) for _, _, structure in bars]
     drawn = axes.barh([name for name, _, _ in bars], values, color=colors, height=0.72)
     labels = [f" {report.per_posting(size):.2f} B/posting" for _, size, _ in bars]
-    axes.bar_label(drawn, labels, fontsize=8.5, color=_INK)
+    axes.bar_label(drawn, labels, fontsize=8.5, color=INK)
     axes.set_xlim(0, max(values, default=1.0) * 1.32)
     axes.set_xlabel(unit)
     total = f"{size_text(report.num_bytes)}, {report.per_posting(report.num_bytes):.2f} bytes per posting"
-    _finish(axes, "Size by component", total, grid="x")
+    finish(axes, "Size by component", total, grid="x")
     _add_legend(axes, [structure for _, _, structure in reversed(bars)])
 
 
@@ -109,7 +81,7 @@ def _add_legend(axes: Axes, structures: list[str]) -> None:
     from matplotlib.patches import Patch
 
     handles = [Patch(color=_COLORS.get(name, _OTHER_COLOR), label=name) for name in dict.fromkeys(structures) if name]
-    axes.legend(handles=handles, loc="lower right", fontsize=8.5, frameon=False, labelcolor=_INK)
+    axes.legend(handles=handles, loc="lower right", fontsize=8.5, frameon=False, labelcolor=INK)
 
 
 def _draw_clusters(axes: Axes, report: IndexReport) -> None:
@@ -128,16 +100,16 @@ def _draw_clusters(axes: Axes, report: IndexReport) -> None:
     summary = (
         f"{report.num_clusters:,} clusters: {least:,} to {most:,}, median {median:,.0f}, mean {mean:,.0f} (dashed)"
     )
-    _finish(axes, "Cluster sizes", summary, grid="y")
+    finish(axes, "Cluster sizes", summary, grid="y")
 
 
 def _draw_tightness(axes: Axes, tightness: Tightness | None) -> None:
     axes.set_xlim(0, 1)
     axes.set_xlabel("Actual / MaxSBound   (1: the bound is met)")
     if tightness is None:
-        axes.text(0.5, 0.5, "no query", ha="center", va="center", color=_INK, transform=axes.transAxes)
+        axes.text(0.5, 0.5, "no query", ha="center", va="center", color=INK, transform=axes.transAxes)
         axes.set_yticks([])
-        _finish(axes, "Tightness of the bounds", "not measured", grid="y")
+        finish(axes, "Tightness of the bounds", "not measured", grid="y")
         return
     values = tightness.max_bound.values
     edges = np.linspace(0, 1, 2 * _BINS + 1)
@@ -148,11 +120,11 @@ def _draw_tightness(axes: Axes, tightness: Tightness | None) -> None:
     axes.set_ylabel("% of query and cluster pairs")
     source = "queries" if tightness.source == "queries" else "documents as queries"
     summary = f"{tightness.num_queries:,} {source}: mean {tightness.max_bound.mean:.2f} (dashed)"
-    _finish(axes, "Tightness of the bounds", summary, grid="y")
+    finish(axes, "Tightness of the bounds", summary, grid="y")
 
 
 def _mark(axes: Axes, value: float) -> None:
-    axes.axvline(value, color=_INK, linewidth=1.2, linestyle=(0, (4, 3)))
+    axes.axvline(value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
 
 
 def _whole_ticks(axes: Axes) -> None:
@@ -161,18 +133,6 @@ def _whole_ticks(axes: Axes) -> None:
 
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
-
-
-def _finish(axes: Axes, title: str, summary: str, grid: str) -> None:
-    axes.set_title(title, loc="left", fontsize=11.5, fontweight="bold", color=_INK, pad=24)
-    axes.text(0, 1.03, summary, transform=axes.transAxes, fontsize=9.5, color=_INK, va="bottom")
-    axes.set_axisbelow(True)
-    axes.grid(axis="x" if grid == "x" else "y", color=_FAINT)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.spines["bottom"].set_color(_FAINT)
-    axes.tick_params(length=0, labelsize=9, labelcolor=_INK)
-    axes.xaxis.label.set(color=_INK, size=9.5)
-    axes.yaxis.label.set(color=_INK, size=9.5)
 
 
 def _unit(num_bytes: int) -> tuple[str, int]:

@@ -7,14 +7,13 @@ import itertools
 import time
 from collections.abc import Mapping
 
-import numpy as np
 from rich.console import Console
-from rich.table import Table
 
 import segmax
 from segmax.cli_show import show
 from segmax.demo import FOLDER
 from segmax.encoders import Encoder, load_encoder
+from segmax.evaluation.outcome import wide_console
 from segmax.io import Document, Queries, open_texts, read_qrels, read_queries
 from segmax.params import SearchParams
 
@@ -60,50 +59,13 @@ def demonstrate(console: Console, documents: list[Document], encoder: Encoder, q
     start = time.perf_counter()
     index = segmax.build_from_texts(documents, encoder=encoder, config=CONFIG)
     console.print(f"{encoder!r}\nindexed from text in {time.perf_counter() - start:.1f} s: {index}")
-    vectors = encoder.encode_queries(queries.texts or [])
-    exact = index.search_batch(vectors, k=k, params=segmax.Exhaustive(), threads=1)
-    table = Table(
-        title=f"{len(queries.ids)} queries, k = {k}, one thread",
-        caption="exact: queries answered as by exhaustive search; clusters visited; documents scored; mean latency",
-    )
-    for heading in ("method", "nDCG@10", "exact", "clusters", "documents", "ms"):
-        table.add_column(heading, justify="left" if heading == "method" else "right")
-    for name, params in METHODS.items():
-        run = min(
-            (index.search_batch(vectors, k=k, params=params, threads=1) for _ in range(PASSES)),
-            key=lambda batch: int(batch.stats.elapsed_ns.sum()),
-        )
-        table.add_row(
-            name,
-            f"{_ndcg(queries.ids, run):.4f}",
-            f"{np.mean((run.rows == exact.rows).all(axis=1)):.0%}",
-            f"{run.stats.clusters_visited.mean() / index.num_clusters:.0%}",
-            f"{run.stats.docs_scored.mean() / len(index):.1%}",
-            f"{run.stats.elapsed_ns.mean() / 1e6:.3f}",
-        )
-    console.print(table)
+    found = segmax.evaluate(index, queries, FOLDER, methods=METHODS, k=k, passes=PASSES)
+    wide_console().print(found)
     text = "noise of microwave tubes"
     console.print(f"\nquery: {text}", style="bold")
     hits = index.search(text, k=3)
     show(hits, text, encoder)
     console.print(index.explain(text, hits.ids[-1], k=2).reason, "\n")
-
-
-def _ndcg(query_ids: list[str], run: segmax.BatchHits) -> float:
-    import ir_measures
-
-    scored = [
-        ir_measures.ScoredDoc(query_id, str(doc_id), score)
-        for query_id, hits in zip(query_ids, run, strict=True)
-        for doc_id, score in hits
-    ]
-    judged = [
-        ir_measures.Qrel(query, document, label)
-        for query, labels in read_qrels(FOLDER / "qrels.tsv").items()
-        for document, label in labels.items()
-    ]
-    measure = ir_measures.parse_measure("nDCG@10")
-    return float(ir_measures.calc_aggregate([measure], judged, scored)[measure])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from segmax.io.queries import Queries, read_queries
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of
 from segmax.io.scale import SCALES, Scale
 from segmax.io.texts import open_texts
-from segmax.io.trec import read_qrels, read_run, write_qrels, write_run
+from segmax.io.trec import read_qrels, read_run, untied, write_qrels, write_run
 from segmax.io.vectors import WRITTEN_FORMATS, open_vectors, write_vectors
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "read_qrels",
     "read_queries",
     "read_run",
+    "untied",
     "write_qrels",
     "write_run",
     "write_vectors",

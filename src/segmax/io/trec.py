@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from segmax.errors import ConfigError, InputError
 from segmax.io.streams import read_lines, write_whole
@@ -52,6 +54,8 @@ def _split_file(folder: Path, split: str) -> Path:
     for ending in ("", ".gz", ".zst", ".xz"):
         if (folder / "qrels" / f"{split}.tsv{ending}").is_file():
             return folder / "qrels" / f"{split}.tsv{ending}"
+        if (folder / f"qrels.tsv{ending}").is_file():  # a folder with judgements of one kind only
+            return folder / f"qrels.tsv{ending}"
     found = sorted(p.name.split(".")[0] for p in (folder / "qrels").glob("*.tsv*"))
     msg = f"there is no file '{folder / 'qrels' / split}.tsv'; the splits there are {', '.join(found) or 'none'}"
     raise InputError(msg)
@@ -128,14 +132,52 @@ def write_run(
     if format not in ("trec", "msmarco"):
         msg = f"expected format to be 'trec' or 'msmarco', got {format!r}"
         raise ConfigError(msg)
-    lines = []
+    lines: list[str] = []
     for query, scores in run.items():
-        for rank, (doc, score) in enumerate(scores.items(), start=1):
-            for name in (query, doc):
-                _check_name(name, None if format == "trec" else "\t")
-            trec = f"{query} Q0 {doc} {rank} {float(score)!r} {tag}"
-            lines.append(trec if format == "trec" else f"{query}\t{doc}\t{rank}")
+        if format == "trec":
+            lines += run_lines(query, scores, tag)
+        else:
+            lines += _msmarco_lines(query, scores)
     _write_lines(Path(path), lines, overwrite=overwrite)
+
+
+def run_lines(query: str, scores: Mapping[str, float], tag: str) -> Iterator[str]:
+    """Yield the lines of a TREC run about one query, ranked in the order in which results are given."""
+    for rank, (doc, score) in enumerate(scores.items(), start=1):
+        for name in (query, doc):
+            _check_name(name, None)
+        yield f"{query} Q0 {doc} {rank} {float(score)!r} {tag}"
+
+
+def untied(scores: Sequence[float]) -> list[float]:
+    """Return scores, best first, with ties lowered by as little as possible, so that they tell the order.
+
+    trec_eval, and what is built on it, looks at scores alone, as 32-bit numbers, and ranks equal ones by the ids of
+    the documents. Our order of ties would be lost.
+
+    Examples
+    --------
+    >>> untied([3.0, 2.0, 2.0])
+    [3.0, 2.0, 1.9999998807907104]
+    """
+    result: list[float] = []
+    last = np.float32(np.inf)
+    for score in scores:
+        narrow = np.float32(score)
+        if narrow >= last:
+            narrow = np.nextafter(last, np.float32(-np.inf))
+            result.append(float(narrow))
+        else:
+            result.append(float(score))
+        last = narrow
+    return result
+
+
+def _msmarco_lines(query: str, scores: Mapping[str, float]) -> Iterator[str]:
+    for rank, doc in enumerate(scores, start=1):
+        for name in (query, doc):
+            _check_name(name, "\t")
+        yield f"{query}\t{doc}\t{rank}"
 
 
 def _fields(path: Path) -> Iterator[tuple[int, list[str]]]:

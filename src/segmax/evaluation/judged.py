@@ -1,0 +1,86 @@
+"""Queries with their judgements: a BEIR folder, or files of each."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+
+from segmax.errors import ConfigError, InputError
+from segmax.index import Index
+from segmax.io import read_qrels
+from segmax.questions import Questions, questions_of, read_questions
+
+Qrels = Mapping[str, Mapping[str, int]]
+PathLike = str | os.PathLike[str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Judged:
+    """Queries to ask, and the grades of documents by query; `qrels` is None where nothing is judged."""
+
+    questions: Questions
+    qrels: Qrels | None
+
+
+def read_judged(
+    index: Index,
+    queries: object = None,
+    qrels: PathLike | Qrels | None = None,
+    *,
+    data: PathLike | None = None,
+    split: str = "test",
+) -> Judged:
+    """Read queries and judgements; where there are judgements, queries without one are left out.
+
+    Parameters
+    ----------
+    index
+        What the queries are for: it encodes texts.
+    queries
+        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, or an iterable of single queries or texts.
+    qrels
+        A path, or the grade by query and document; None: nothing is judged.
+    data
+        A BEIR folder, in the place of both; `queries` or `qrels` beside it go before those of the folder.
+    split
+        Which judgements of the folder.
+    """
+    if queries is None and data is None:
+        msg = "expected queries, or data: a BEIR folder with queries and judgements; got neither"
+        raise ConfigError(msg)
+    grades = _grades(data if qrels is None else qrels, split)
+    source = data if queries is None else queries
+    if isinstance(source, (str, os.PathLike)):
+        questions = read_questions(source, index, only=grades)
+    else:
+        questions = questions_of(source, index)
+    return Judged(questions if grades is None else _judged_only(questions, grades), grades)
+
+
+def _grades(qrels: PathLike | Qrels | None, split: str) -> Qrels | None:
+    return read_qrels(qrels, split) if isinstance(qrels, (str, os.PathLike)) else qrels
+
+
+def _judged_only(questions: Questions, qrels: Qrels) -> Questions:
+    rows = [row for row, name in enumerate(questions.ids) if name in qrels]
+    if not rows:
+        msg = (
+            f"expected queries that are judged, got none: ids of queries are like {_some(questions.ids)}, those of "
+            f"judgements like {_some(list(qrels))}"
+        )
+        raise InputError(msg)
+    return questions if len(rows) == len(questions) else questions.only(rows)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:3])) or "none"
+
+
+def asks_for_itself(query_ids: Sequence[str], known: Sequence[bool]) -> bool:
+    """Whether queries are documents themselves, as in ArguAna, whose own document is no answer.
+
+    That is so where most queries have the id of a document; numbers do not count, they often coincide.
+    """
+    own = sum(found and not name.isdigit() for name, found in zip(query_ids, known, strict=True))
+    return own > len(query_ids) / 2

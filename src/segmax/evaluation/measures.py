@@ -1,0 +1,74 @@
+"""Measures of relevance, query by query, by ir_measures. They take any system's run, not only ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.errors import ConfigError
+
+
+def measure_names(k: int) -> tuple[str, ...]:
+    """Return the names of the measures for results of this depth, as the paper writes them."""
+    return ("MRR@10", "nDCG@10", f"Recall@{k}")
+
+
+def relevance(
+    qrels: Mapping[str, Mapping[str, int]],
+    run: Mapping[str, Mapping[str, float]],
+    query_ids: Sequence[str],
+    *,
+    k: int = 10,
+    min_rel: int = 1,
+) -> dict[str, NDArray[np.float64]]:
+    """Return MRR@10, nDCG@10 and Recall@k of every query, as ir_measures has them.
+
+    Equal scores are ranked as trec_eval ranks them, by document id, whatever the order of the run.
+
+    Parameters
+    ----------
+    qrels
+        The grade by query and document.
+    run
+        The score by query and document.
+    query_ids
+        Which queries, in this order; those without a result get 0.
+    k
+        The depth of Recall.
+    min_rel
+        The lowest grade that counts as relevant for MRR and Recall; nDCG takes grades as they are.
+
+    Examples
+    --------
+    >>> found = relevance({"q": {"a": 1, "b": 2}}, {"q": {"b": 2.0, "c": 1.0}}, ["q"], k=2)
+    >>> {name: values.tolist() for name, values in found.items()}
+    {'MRR@10': [1.0], 'nDCG@10': [0.7601874...], 'Recall@2': [0.5]}
+    """
+    measures = _measures(k, min_rel)
+    position = {query: number for number, query in enumerate(query_ids)}
+    values = {name: np.zeros(len(query_ids)) for name in measures.values()}
+    asked = {query: dict(qrels[query]) for query in query_ids if query in qrels}
+    results = {query: dict(run[query]) for query in asked if query in run}
+    for metric in _library().iter_calc(list(measures), asked, results):
+        values[measures[metric.measure]][position[metric.query_id]] = metric.value
+    return values
+
+
+def _measures(k: int, min_rel: int) -> dict[Any, str]:
+    """Return the measures of ir_measures by the names that we give them."""
+    library = _library()
+    graded = {"rel": min_rel} if min_rel != 1 else {}
+    made = (library.RR(**graded) @ 10, library.nDCG @ 10, library.R(**graded) @ k)
+    return dict(zip(made, measure_names(k), strict=True))
+
+
+def _library() -> Any:
+    try:
+        import ir_measures
+    except ImportError as error:
+        msg = "measures of relevance need ir_measures: pip install 'segmax[evaluate]'"
+        raise ConfigError(msg) from error
+    return ir_measures

@@ -1,0 +1,253 @@
+"""What an evaluation found: typed, printed as a table, written as JSON or CSV, drawn as a plot."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.errors import ConfigError
+from segmax.evaluation.significance import TTest, corrected, paired_t_test
+from segmax.io.streams import write_whole
+from segmax.methods import method_name
+from segmax.params import SearchParams
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.table import Table
+
+_LEVEL = 0.05
+_WIDTH = 132  # columns that a table needs, names of methods of some length included
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MethodResult:
+    """What one method gave and what it took, on average over queries.
+
+    `per_query` has an array per measure, `recall_of_exact` and `milliseconds` among them, in the order of the queries.
+    """
+
+    name: str
+    params: SearchParams
+    relevance: Mapping[str, float]  #: MRR@10, nDCG@10 and Recall@k; empty where nothing is judged
+    recall_of_exact: float  #: the share of the results of exhaustive search that came back
+    score_ratio: float  #: the sum of scores over that of exhaustive search
+    mean_ms: float
+    p50_ms: float
+    p99_ms: float
+    clusters_visited: float | None  #: the share of clusters; None for methods without clusters
+    docs_scored: float  #: the number of documents that were scored
+    docs_scored_share: float  #: the same as a share of all
+    per_query: Mapping[str, NDArray[np.float64]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the averages as plain values."""
+        return {
+            "name": self.name,
+            "method": method_name(self.params),
+            **self.relevance,
+            "recall_of_exact": self.recall_of_exact,
+            "score_ratio": self.score_ratio,
+            "mean_ms": self.mean_ms,
+            "p50_ms": self.p50_ms,
+            "p99_ms": self.p99_ms,
+            "clusters_visited": self.clusters_visited,
+            "docs_scored": self.docs_scored,
+            "docs_scored_share": self.docs_scored_share,
+        }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Evaluation:
+    """What `evaluate` found, a result per method; `evaluation["asc"]` is that of one. Prints as a table."""
+
+    methods: tuple[MethodResult, ...]
+    k: int
+    min_rel: int
+    num_queries: int
+    num_docs: int
+    num_clusters: int
+    num_segments: int
+    passes: int
+    judged: bool  #: whether there are measures of relevance
+    dropped_self: bool  #: whether the query's own document was left out
+
+    def __getitem__(self, name: str) -> MethodResult:
+        for method in self.methods:
+            if method.name == name:
+                return method
+        msg = f"expected one of the methods {', '.join(m.name for m in self.methods)}, got {name!r}"
+        raise ConfigError(msg)
+
+    def __len__(self) -> int:
+        return len(self.methods)
+
+    def __iter__(self) -> Iterator[MethodResult]:
+        return iter(self.methods)
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures of relevance."""
+        return tuple(self.methods[0].relevance)
+
+    # --- significance ------------------------------------------------------------------------------------------------
+
+    def t_tests(
+        self, measure: str | None = None, *, baseline: str | None = None, correction: str = "holm"
+    ) -> list[TTest]:
+        """Return paired t-tests between methods.
+
+        Parameters
+        ----------
+        measure
+            Which measure; None: all measures of relevance, or the recall of exhaustive search where nothing is judged.
+        baseline
+            Compare every other method with this one; None: all pairs.
+        correction
+            For the tests of one measure: "holm", "bonferroni" or "none".
+        """
+        found: list[TTest] = []
+        for name in (measure,) if measure is not None else self.measures or ("recall_of_exact",):
+            pairs = self._pairs(baseline)
+            tests = [paired_t_test(self._values(a, name), self._values(b, name)) for a, b in pairs]
+            fair = corrected([p for _, p in tests], correction)
+            for (method, other), (t, p), corrected_p in zip(pairs, tests, fair, strict=True):
+                found.append(
+                    TTest(
+                        measure=name,
+                        method=method.name,
+                        baseline=other.name,
+                        difference=float((self._values(method, name) - self._values(other, name)).mean()),
+                        t=t,
+                        p_value=p,
+                        corrected_p=corrected_p,
+                    )
+                )
+        return found
+
+    def _pairs(self, baseline: str | None) -> list[tuple[MethodResult, MethodResult]]:
+        if baseline is None:
+            return [(later, first) for first, later in itertools.combinations(self.methods, 2)]
+        base = self[baseline]
+        return [(method, base) for method in self.methods if method is not base]
+
+    def _values(self, method: MethodResult, measure: str) -> NDArray[np.float64]:
+        if measure not in method.per_query:
+            msg = f"expected a measure, {', '.join(method.per_query)}, got {measure!r}"
+            raise ConfigError(msg)
+        return method.per_query[measure]
+
+    # --- out ---------------------------------------------------------------------------------------------------------
+
+    def to_dict(self, correction: str = "holm") -> dict[str, Any]:
+        """Return everything but the values of single queries, as plain values, with the t-tests of all pairs."""
+        about = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "methods"}
+        tests = self.t_tests(correction=correction) if self.num_queries > 1 else []
+        return {
+            **about,
+            "methods": [method.to_dict() for method in self.methods],
+            "t_tests": [dataclasses.asdict(test) for test in tests],
+        }
+
+    def to_json(self, path: str | os.PathLike[str]) -> None:
+        """Write `to_dict` to a file; one that is there is replaced."""
+        _write(path, json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n")
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return a line per method under a heading, as CSV; written to a file too if there is a path."""
+        rows = [{"k": self.k, "num_queries": self.num_queries, **method.to_dict()} for method in self.methods]
+        text = io.StringIO()
+        writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        if path is not None:
+            _write(path, text.getvalue())
+        return text.getvalue()
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Figure:
+        """Draw what every method keeps against what it costs; needs matplotlib, the extra `plot`.
+
+        Parameters
+        ----------
+        path
+            Where to write the picture; its suffix tells the format: .png, .svg or .pdf. None: only return it.
+        """
+        from segmax.evaluation.plot import plot_evaluation
+
+        return plot_evaluation(self, path)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        yield self._table()
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(width=_WIDTH, file=io.StringIO(), highlight=False)
+        with console.capture() as captured:
+            console.print(self._table())
+        return captured.get()
+
+    def _table(self) -> Table:
+        from rich.table import Table
+
+        table = Table(title=self._heading(), caption=self._caption())
+        table.add_column("method", no_wrap=True)
+        for heading in (*self.measures, "of exact", "mean ms", "p50 ms", "p99 ms", "clusters", "documents"):
+            table.add_column(heading, justify="right", no_wrap=True)  # a figure cut short would be another one
+        marked = self._significant()
+        for method in self.methods:
+            table.add_row(
+                method.name,
+                *(f"{method.relevance[name]:.4f}{marked.get((method.name, name), '')}" for name in self.measures),
+                f"{method.recall_of_exact:.4f}",
+                *(f"{value:.4f}" for value in (method.mean_ms, method.p50_ms, method.p99_ms)),
+                "–" if method.clusters_visited is None else f"{method.clusters_visited:.2%}",
+                f"{method.docs_scored_share:.2%}",
+            )
+        return table
+
+    def _heading(self) -> str:
+        return (
+            f"{self.num_queries:,} queries, {self.num_docs:,} documents, {self.num_clusters} clusters × "
+            f"{self.num_segments} segments, k = {self.k}, one thread"
+        )
+
+    def _caption(self) -> str:
+        parts = ["of exact: share of exhaustive search's results; clusters visited; documents scored"]
+        if self.min_rel != 1:
+            parts.append(f"grades from {self.min_rel} on are relevant for MRR and Recall")
+        if self.dropped_self:
+            parts.append("the query's own document is left out")
+        if self._significant():
+            parts.append(f"† differs from {self.methods[0].name} (paired t-test, Holm, p < {_LEVEL})")
+        return "; ".join(parts)
+
+    def _significant(self) -> dict[tuple[str, str], str]:
+        """Return the mark of every method and measure that differs significantly from the first method."""
+        if self.num_queries < 2 or not self.judged:
+            return {}
+        tests = self.t_tests(baseline=self.methods[0].name)
+        return {(test.method, test.measure): "†" for test in tests if test.is_significant(_LEVEL)}
+
+
+def wide_console() -> Console:
+    """Return the console of standard output, as wide as a table needs it: figures must not be cut."""
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    return console if console.width >= _WIDTH else Console(highlight=False, width=_WIDTH)
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    with write_whole(Path(path), overwrite=True) as file:
+        file.write(text.encode("utf-8"))

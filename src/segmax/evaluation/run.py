@@ -1,0 +1,333 @@
+"""Asking every query with every method: what comes back, what it is worth, and how long it took."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.checks import checked_int
+from segmax.errors import ConfigError, InputError, UnknownIdError
+from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
+from segmax.evaluation.measures import relevance
+from segmax.evaluation.outcome import Evaluation, MethodResult
+from segmax.index import Index, open_index
+from segmax.io.streams import write_whole
+from segmax.io.trec import run_lines, untied
+from segmax.methods import method_name, parse_method
+from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.progress import ProgressOption, Reporter, reporter
+from segmax.results import BatchHits
+
+DEFAULT_METHODS: tuple[SearchParams, ...] = (
+    Exhaustive(),
+    MaxScore(),
+    Anytime(),
+    ASC(),
+    ASC(mu=0.9),
+    ASC(mu=0.7),
+    BestFirst(eta=0.95),
+)
+#: Queries whose results are held at the same time.
+_CHUNK = 500
+_EXACT = Exhaustive()
+
+
+def evaluate(
+    index: Index | PathLike,
+    queries: object = None,
+    qrels: PathLike | Qrels | None = None,
+    *,
+    data: PathLike | None = None,
+    split: str = "test",
+    methods: Mapping[str, SearchParams] | Iterable[SearchParams | str] = DEFAULT_METHODS,
+    k: int = 10,
+    min_rel: int = 1,
+    drop_self: bool | None = None,
+    passes: int = 3,
+    runs: PathLike | None = None,
+    progress: ProgressOption = None,
+) -> Evaluation:
+    """Compare ways to search an index: relevance, recall against exhaustive search, latency and work.
+
+    Times are those inside the core, on one thread, warm: every method answers a query once before it is timed, and of
+    every query the fastest of `passes` counts, each pass going through all methods in turn. A search with a budget
+    depends on the clock, so for it one pass gives both results and times.
+
+    Parameters
+    ----------
+    index
+        An open index, or the path of one, which is then read into memory first.
+    queries
+        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, or an iterable of single queries or texts.
+    qrels
+        The path of judgements, or the grade by query and document; None: no measures of relevance. Queries without a
+        judgement are not asked.
+    data
+        A BEIR folder, in the place of both.
+    split
+        Which judgements of the folder.
+    methods
+        Parameters by name, or parameters or texts such as "asc:mu=0.9"; the first is the baseline of t-tests.
+    k
+        How many results; also the depth of Recall.
+    min_rel
+        The lowest grade that counts as relevant for MRR and Recall: 2 for the TREC Deep Learning tracks.
+    drop_self
+        Leave the document out whose id is the query's, as ArguAna wants it; None: where most queries have the id of a
+        document, numbers apart.
+    passes
+        How often queries are timed.
+    runs
+        A folder for a TREC run per method; files there are replaced.
+    progress
+        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+
+    Returns
+    -------
+    Evaluation
+        Prints as a table; `plot`, `to_json`, `to_csv`, `t_tests`.
+
+    Examples
+    --------
+    >>> from segmax import build_from_texts
+    >>> index = build_from_texts(["a waveguide of copper", "diodes and noise"])
+    >>> found = evaluate(index, ["copper", "noise"], {"0": {"0": 1}, "1": {"1": 1}}, methods=["exhaustive", "asc"])
+    >>> found["asc"].relevance["MRR@10"], found["asc"].recall_of_exact
+    (1.0, 1.0)
+    """
+    named = _named(methods)
+    k = checked_int("k", k, 1)
+    checked_int("passes", passes, 1)
+    checked_int("min_rel", min_rel, 1)
+    with contextlib.ExitStack() as stack:
+        opened = index if isinstance(index, Index) else stack.enter_context(open_index(index, preload=True))
+        judged = read_judged(opened, queries, qrels, data=data, split=split)
+        if not len(judged.questions):
+            msg = "expected queries, got none"
+            raise InputError(msg)
+        own = _own_rows(opened, judged.questions.ids, drop_self)
+        files = stack.enter_context(_run_files(runs, named))
+        asked = _Asked(opened, judged, own, k, min_rel)
+        tallies = {name: _Tally() for name in named}
+        with reporter(progress) as told:
+            _ask_all(asked, named, passes, tallies, files, told)
+        return Evaluation(
+            methods=tuple(
+                tally.result(name, named[name], opened, len(own), judged.qrels is not None)
+                for name, tally in tallies.items()
+            ),
+            k=k,
+            min_rel=min_rel,
+            num_queries=len(own),
+            num_docs=opened.num_docs,
+            num_clusters=opened.num_clusters,
+            num_segments=opened.num_segments,
+            passes=passes,
+            dropped_self=bool((own >= 0).any()),
+            judged=judged.qrels is not None,
+        )
+
+
+def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -> dict[str, SearchParams]:
+    if isinstance(methods, Mapping):
+        named = dict(methods)
+    else:
+        named = {}
+        for method in [methods] if isinstance(methods, (str, SearchParams)) else methods:
+            params = parse_method(method) if isinstance(method, str) else method
+            name = method_name(params) if isinstance(params, SearchParams) else repr(params)
+            if name in named:
+                msg = f"expected every method once, got {name} again"
+                raise ConfigError(msg)
+            named[name] = params
+    for name, params in named.items():
+        if not isinstance(params, SearchParams):
+            msg = f"expected methods such as ASC(mu=0.9) or 'asc:mu=0.9', got {type(params).__name__} for {name}"
+            raise ConfigError(msg)
+    if not named:
+        msg = "expected at least one method, got none"
+        raise ConfigError(msg)
+    return named
+
+
+def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDArray[np.int64]:
+    """Return the row of every query's own document, -1 where it has none or where it is to stay."""
+    rows = np.full(len(query_ids), -1, dtype=np.int64)
+    if drop_self is False:
+        return rows
+    for number, name in enumerate(query_ids):
+        with contextlib.suppress(UnknownIdError, InputError):
+            rows[number] = index.row_of(name)
+    if drop_self is None and not asks_for_itself(query_ids, (rows >= 0).tolist()):
+        rows[:] = -1
+    return rows
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Asked:
+    index: Index
+    judged: Judged
+    own: NDArray[np.int64]
+    k: int
+    min_rel: int
+
+    def search(self, rows: range, params: SearchParams) -> BatchHits:
+        questions = self.judged.questions.only(list(rows))
+        depth = self.k + int((self.own >= 0).any())  # one more, for the document that is dropped
+        return self.index.search_batch(questions.vectors, depth, params, threads=1)
+
+
+def _ask_all(
+    asked: _Asked,
+    named: Mapping[str, SearchParams],
+    passes: int,
+    tallies: Mapping[str, _Tally],
+    files: Mapping[str, BinaryIO],
+    told: Reporter,
+) -> None:
+    count = len(asked.own)
+    with told.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:
+        for start in range(0, count, _CHUNK):
+            rows = range(start, min(start + _CHUNK, count))
+            exact = _Answers(asked, rows, asked.search(rows, _EXACT))
+            times: dict[str, list[NDArray[np.float64]]] = {name: [] for name in named}
+            for name, params in named.items():
+                hits = asked.search(rows, params)
+                if _has_budget(params):
+                    hits = asked.search(rows, params)  # the first was to warm up
+                    times[name].append(hits.stats.elapsed_ns / 1e6)
+                found = _Answers(asked, rows, hits)
+                tallies[name].add(found, exact)
+                if name in files:
+                    files[name].write(found.lines(file_name(name)).encode())
+                stage.advance(len(rows))
+            for _ in range(passes):
+                for name, params in named.items():
+                    if not _has_budget(params):
+                        times[name].append(asked.search(rows, params).stats.elapsed_ns / 1e6)
+                    stage.advance(len(rows))
+            for name, passed in times.items():
+                tallies[name].milliseconds.append(np.min(passed, axis=0))
+
+
+def _has_budget(params: SearchParams) -> bool:
+    return params.budget_ms is not None
+
+
+class _Answers:
+    """What came back for some queries, the query's own document taken out where that is wanted."""
+
+    def __init__(self, asked: _Asked, rows: range, hits: BatchHits) -> None:
+        self._asked = asked
+        self._query_ids = [asked.judged.questions.ids[row] for row in rows]
+        self.stats = hits.stats
+        own = asked.own[rows.start : rows.stop]
+        self.rows: list[NDArray[np.int64]] = []
+        self.scores: list[NDArray[np.float64]] = []
+        self._doc_ids: list[list[str]] = []
+        for number, one in enumerate(hits):
+            kept = np.flatnonzero(one.rows != own[number])[: asked.k]
+            ids = one.ids
+            self.rows.append(one.rows[kept])
+            self.scores.append(one.scores[kept])
+            self._doc_ids.append([str(ids[place]) for place in kept.tolist()])
+
+    def run(self) -> dict[str, dict[str, float]]:
+        """Return the score by query and document, ties broken as we rank them."""
+        return {
+            query: dict(zip(ids, untied(scores.tolist()), strict=True))
+            for query, ids, scores in zip(self._query_ids, self._doc_ids, self.scores, strict=True)
+        }
+
+    def relevance(self) -> dict[str, NDArray[np.float64]]:
+        """Return the measures of every query; none where nothing is judged."""
+        asked = self._asked
+        if asked.judged.qrels is None:
+            return {}
+        return relevance(asked.judged.qrels, self.run(), self._query_ids, k=asked.k, min_rel=asked.min_rel)
+
+    def lines(self, tag: str) -> str:
+        """Return the lines of a TREC run."""
+        return "".join(f"{line}\n" for query, scores in self.run().items() for line in run_lines(query, scores, tag))
+
+
+class _Tally:
+    """What one method gave and took, a chunk of queries after the other."""
+
+    def __init__(self) -> None:
+        self.milliseconds: list[NDArray[np.float64]] = []
+        self._relevance: list[dict[str, NDArray[np.float64]]] = []
+        self._columns: dict[str, list[NDArray[Any]]] = {}
+
+    def add(self, found: _Answers, exact: _Answers) -> None:
+        """Count the answers of a chunk."""
+        self._relevance.append(found.relevance())
+        kept = [_share(mine, theirs) for mine, theirs in zip(found.rows, exact.rows, strict=True)]
+        ratio = [_ratio(mine, theirs) for mine, theirs in zip(found.scores, exact.scores, strict=True)]
+        for name, values in (
+            ("recall", kept),
+            ("ratio", ratio),
+            ("clusters", found.stats.clusters_visited),
+            ("docs", found.stats.docs_scored),
+        ):
+            self._columns.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
+
+    def result(self, name: str, params: SearchParams, index: Index, num_queries: int, judged: bool) -> MethodResult:
+        """Return all of it."""
+        milliseconds = np.concatenate(self.milliseconds)
+        columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}
+        measures = self._relevance[0] if judged else {}
+        per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
+        visits = isinstance(params, (ASC, Anytime))
+        return MethodResult(
+            name=name,
+            params=params,
+            per_query={**per_query, "recall_of_exact": columns["recall"], "milliseconds": milliseconds},
+            relevance={what: float(values.mean()) for what, values in per_query.items()},
+            recall_of_exact=float(columns["recall"].mean()),
+            score_ratio=float(columns["ratio"].mean()),
+            mean_ms=float(milliseconds.mean()),
+            p50_ms=float(np.quantile(milliseconds, 0.5)),
+            p99_ms=float(np.quantile(milliseconds, 0.99)),
+            clusters_visited=float(columns["clusters"].mean() / index.num_clusters) if visits else None,
+            docs_scored=float(columns["docs"].mean()),
+            docs_scored_share=float(columns["docs"].mean() / index.num_docs),
+        )
+
+
+def _share(found: NDArray[np.int64], exact: NDArray[np.int64]) -> float:
+    return float(np.isin(exact, found).mean()) if len(exact) else 1.0
+
+
+def _ratio(found: NDArray[np.float64], exact: NDArray[np.float64]) -> float:
+    total = float(exact.sum())
+    return float(found.sum()) / total if total else 1.0
+
+
+@contextlib.contextmanager
+def _run_files(folder: PathLike | None, names: Iterable[str]) -> Iterator[dict[str, BinaryIO]]:
+    """Open a run per method; all of them appear at the end, or none."""
+    if folder is None:
+        yield {}
+        return
+    where = Path(os.fspath(folder))
+    where.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        yield {
+            name: stack.enter_context(write_whole(where / f"{file_name(name)}.run", overwrite=True)) for name in names
+        }
+
+
+def file_name(name: str) -> str:
+    """Return the name of a method as part of a file's name."""
+    return "".join(letter if letter.isalnum() or letter in "._=-" else "_" for letter in name)

@@ -1,0 +1,86 @@
+"""Whether a difference between two methods is more than chance: paired t-tests, corrected for their number."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.checks import checked_choice
+from segmax.errors import InputError
+
+CORRECTIONS = ("holm", "bonferroni", "none")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TTest:
+    """A paired t-test of `method` against `baseline` on one measure.
+
+    `difference` is the mean of method - baseline over queries, `p_value` two-sided, `corrected_p` the same after the
+    correction for several tests.
+    """
+
+    measure: str
+    method: str
+    baseline: str
+    difference: float
+    t: float
+    p_value: float
+    corrected_p: float
+
+    def is_significant(self, level: float = 0.05) -> bool:
+        """Whether the difference stays significant at this level after the correction."""
+        return self.corrected_p < level
+
+
+def paired_t_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> tuple[float, float]:
+    """Return t and the two-sided p of a paired t-test, as `scipy.stats.ttest_rel`; 0 and 1 where nothing differs.
+
+    Examples
+    --------
+    >>> paired_t_test(np.array([1.0, 2.0]), np.array([1.0, 2.0]))
+    (0.0, 1.0)
+    """
+    if len(first) != len(second) or len(first) < 2:
+        msg = f"expected two values per query and at least 2 queries, got {len(first)} and {len(second)}"
+        raise InputError(msg)
+    difference = first - second
+    if not difference.any():
+        return 0.0, 1.0
+    if (difference == difference[0]).all():  # no spread at all: t has no bound
+        return float(np.copysign(np.inf, difference[0])), 0.0
+    from scipy.stats import ttest_rel
+
+    found = ttest_rel(first, second)
+    return float(found.statistic), float(found.pvalue)
+
+
+def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:
+    """Return p-values after the correction for several tests.
+
+    Parameters
+    ----------
+    p_values
+        One per test.
+    correction
+        "holm" (step-down Bonferroni, never weaker than it), "bonferroni" or "none".
+
+    Examples
+    --------
+    >>> corrected([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    checked_choice("correction", correction, CORRECTIONS)
+    count = len(p_values)
+    if correction == "none" or not count:
+        return list(p_values)
+    values = np.asarray(p_values, dtype=np.float64)
+    if correction == "bonferroni":
+        return [float(value) for value in np.minimum(values * count, 1.0)]
+    order = np.argsort(values, kind="stable")
+    steps = np.maximum.accumulate(values[order] * (count - np.arange(count)))
+    result = np.empty(count)
+    result[order] = np.minimum(steps, 1.0)
+    return [float(value) for value in result]
