@@ -10,6 +10,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+#: Word pieces of BERT, the columns of all vectors.
+VOCABULARY = 30522
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "wiki"
 
 

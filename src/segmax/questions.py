@@ -50,7 +50,7 @@ def read_questions(path: str | os.PathLike[str], index: Index, *, only: Containe
         The ids that are wanted; None: all. Encoding texts takes its time.
     """
     if Path(path).is_file() and format_of(path) in _MATRICES:
-        return _of_vectors(path, by_word=index.terms is not None)
+        return read_question_vectors(path, by_word=index.terms is not None)
     return questions_of(_wanted(read_queries(path), only), index)
 
 
@@ -97,7 +97,8 @@ def _matrix(rows: Csr) -> sp.csr_matrix:
     return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.num_rows, rows.num_columns))
 
 
-def _of_vectors(path: str | os.PathLike[str], *, by_word: bool) -> Questions:
+def read_question_vectors(path: str | os.PathLike[str], *, by_word: bool) -> Questions:
+    """Read a file of vectors: by the words of their terms, where the file has words, or else by column."""
     reader = open_vectors(path)
     ids: list[str] = []
     parts: list[sp.csr_matrix] = []

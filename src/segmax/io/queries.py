@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from segmax.errors import ConfigError, InputError
+from segmax.io.irds import load_ir_dataset
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, id_of, read_columns, read_json_lines, text_of
 from segmax.io.streams import no_file, read_lines
-from segmax.io.texts import load_ir_dataset
 from segmax.io.tokens import read_tokens, repeats, split_line
 
 _KINDS = ("text", "tokens")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from segmax.errors import InputError
 from segmax.io.base import Document, TextReader
+from segmax.io.irds import load_ir_dataset
 from segmax.io.recognise import format_of, shards_of
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, id_of, read_columns, read_json_lines, text_of
 from segmax.io.streams import no_file
@@ -113,17 +113,3 @@ class _IrDatasetsTexts:
             plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
             text = plain if plain is not None else doc.default_text()
             yield Document(str(doc.doc_id), title if plain is not None else "", text)
-
-
-def load_ir_dataset(name: str) -> Any:
-    """Return a dataset of ir_datasets."""
-    try:
-        import ir_datasets
-    except ImportError as error:
-        msg = f"there is no file or folder '{name}'; if it is an ir_datasets id: pip install 'segmax[ir-datasets]'"
-        raise InputError(msg) from error
-    try:
-        return ir_datasets.load(name)
-    except KeyError as error:
-        msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id; check the name"
-        raise InputError(msg) from error

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from segmax.errors import ConfigError, InputError
+from segmax.io.irds import load_ir_dataset
 from segmax.io.streams import read_lines, write_whole
 
 Qrels = dict[str, dict[str, int]]
@@ -24,7 +25,7 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     ----------
     path
         A TREC file (query, 0, document, grade), a BEIR file (query, document, grade, under a header or not), plain or
-        compressed; or a BEIR folder.
+        compressed; or a BEIR folder; or an ir_datasets id.
     split
         Which judgements of a BEIR folder: "train", "dev" or "test".
 
@@ -36,6 +37,8 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     file = Path(path)
     if file.is_dir():
         file = _split_file(file, split)
+    elif not file.exists() and "." not in file.name and not file.is_absolute():
+        return _of_ir_dataset(os.fspath(path))
     qrels: Qrels = {}
     for number, fields in _fields(file):
         if len(fields) not in (3, 4):
@@ -47,6 +50,17 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
                 continue  # the header
             raise _wrong(file, number, "a whole number as grade", fields) from None
         qrels.setdefault(fields[0], {})[fields[-2]] = grade
+    return qrels
+
+
+def _of_ir_dataset(name: str) -> Qrels:
+    dataset = load_ir_dataset(name)
+    if not dataset.has_qrels():
+        msg = f"the ir_datasets collection {name!r} has no judgements; name one of its subsets"
+        raise InputError(msg)
+    qrels: Qrels = {}
+    for judged in dataset.qrels_iter():
+        qrels.setdefault(str(judged.query_id), {})[str(judged.doc_id)] = int(judged.relevance)
     return qrels
 
 
