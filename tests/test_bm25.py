@@ -110,6 +110,25 @@ def test_empty_documents_and_unknown_words() -> None:
     assert (ids, nothing.shape) == (["d0", "d1"], (2, 0))
 
 
+def test_learning_at_once_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """learn_documents has counted all documents when it returns; what it yields is what encode_documents yields."""
+    monkeypatch.setattr(module, "_PIECE_DOCS", 2)
+    docs = documents(["cats sleep", "", "dogs chase cats", "rain", "more rain"])
+    told: list[int] = []
+    encoder = BM25()
+    weights = encoder.learn_documents([docs], told.append)
+    assert (told, encoder.num_docs) == ([2, 2, 1], 5)
+    found = sp.vstack([batch.vectors for batch in weights])
+    assert abs(found - encoded(BM25(), docs)[1]).max() == 0
+
+
+def test_a_vocabulary_that_is_empty_is_one() -> None:
+    """Queries over it have no words; BM25 that has neither documents nor a vocabulary says so."""
+    assert BM25.of_vocabulary([]).encode_queries(["cats"]).shape == (1, 0)
+    with pytest.raises(InputError, match="knows no documents yet"):
+        BM25().encode_queries(["cats"])
+
+
 def test_titles_count() -> None:
     """A title is a part of the text."""
     first, second = BM25(), BM25()

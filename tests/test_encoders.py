@@ -234,6 +234,62 @@ def test_existing_files_are_not_replaced_unasked(tmp_path: Path) -> None:
     assert len(stored(target).ids) == 5
 
 
+@pytest.mark.parametrize("kind", ["lengths", "bm25"])
+def test_what_lies_beside_another_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
+    """Files of one stem share the names beside them: the second is refused, also when it was begun before the first."""
+    make = Lengths if kind == "lengths" else BM25
+    beside = tmp_path / ("docs.max.npy" if kind == "lengths" else "docs.bm25/bm25.json")
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(make(), interrupted(documents(5), 3), tmp_path / "docs.jsonl")
+    encode_texts(make(), documents(9), tmp_path / "docs.npz")
+    before = beside.read_bytes()
+    for name in ("docs.jsonl", "docs.parquet"):
+        with pytest.raises(IndexExistsError, match=r"exists, perhaps of another file than .*overwrite=True"):
+            encode_texts(make(), documents(5), tmp_path / name)
+        assert not (tmp_path / name).exists()
+    assert beside.read_bytes() == before
+    encode_texts(make(), documents(5), tmp_path / "docs.jsonl", overwrite=True)
+    assert beside.read_bytes() != before
+
+
+def test_killed_between_a_file_and_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once the file is there, what lies beside it is its own: the same call again ends the work."""
+    target = tmp_path / "docs.npz"
+
+    def killed(self: BM25, folder: Path) -> None:
+        Path(folder).mkdir()
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BM25, "save", killed)
+        with pytest.raises(KeyboardInterrupt):
+            encode_texts(BM25(), documents(9), target)
+    assert target.exists()
+    assert encode_texts(BM25(), documents(9), target).num_resumed == 9
+    assert BM25.load(tmp_path / "docs.bm25").num_docs == 9
+    assert not (tmp_path / "docs.npz.encoding").exists()
+
+
+def test_weights_are_scaled_and_formats_checked(tmp_path: Path) -> None:
+    """A scale is applied while the file is written; formats that cannot be are refused before anything is."""
+    encode_texts(Lengths(), documents(9), tmp_path / "plain.npz")
+    encode_texts(Lengths(), documents(9), tmp_path / "scaled.npz", scale=0.5)
+    plain, scaled = stored(tmp_path / "plain.npz"), stored(tmp_path / "scaled.npz")
+    assert abs(plain.vectors * 0.5 - scaled.vectors).max() == 0
+    encode_texts(Lengths(), documents(9), tmp_path / "whole.ciff", scale="impacts")  # these are whole numbers
+    for name, options, message in (
+        ("docs.odd", {}, "say which with format="),
+        ("docs.npz", {"format": "odd"}, "got format 'odd'"),
+        ("docs.ciff", {}, "ciff holds whole numbers"),
+        ("docs.npz", {"scale": "odd"}, "expected scale to be"),
+    ):
+        with pytest.raises(ConfigError, match=message):
+            encode_texts(Lengths(), documents(9), tmp_path / name, **options)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="expected an existing directory"):
+        encode_texts(Lengths(), documents(9), tmp_path / "none" / "docs.npz")
+    assert list(tmp_path.glob("**/*.encoding")) == []
+
+
 def test_progress_counts_documents(tmp_path: Path) -> None:
     """Stages tell how many documents are done, those of an earlier run included."""
     docs = documents(57)
@@ -322,7 +378,7 @@ def test_the_command_refuses_what_does_not_fit(tmp_path: Path, monkeypatch: pyte
         run("corpus.jsonl", "docs.npz", "--k1", "much")
     with pytest.raises(ConfigError, match="bm25 has no option 'batch_size'; it has k1, b"):
         run("corpus.jsonl", "docs.npz", "--batch-size", "3")
-    with pytest.raises(ConfigError, match="bm25 has no option 'pooling'"):
+    with pytest.raises(ConfigError, match="BM25 has no token embeddings to pool"):
         run("corpus.jsonl", "docs.npz", "--dense", "max")
     with pytest.raises(ConfigError, match="there is no folder"):
         run("corpus.jsonl", "docs.npz", "--encoder", "./nowhere")

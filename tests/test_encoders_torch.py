@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import lzma
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ import sentence_transformers
 import torch
 import transformers
 
-from conftest import SHARED, WIKI, wiki_reader
+import segmax
+from conftest import SHARED, WIKI, clusters_of, wiki_reader
+from segmax.cli import main
 from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, encode_texts, load_encoder, write_dense
 from segmax.encoders.base import EncodedBatch, Encoder
 from segmax.encoders.chunks import batched
@@ -432,6 +435,114 @@ def test_without_torch_the_message_says_what_to_install(
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(ConfigError, match=r"needs torch .*pip install 'segmax\[encoders\]'"):
         encoder("some/model")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        ("config.json", b"{}"),
+        ("config.json", b"[]"),
+        ("config.json", b"{"),
+        ("model.safetensors", b""),
+        ("model.safetensors", b"abcd"),
+        ("model.safetensors", b"\xff" * 8 + b"{}"),
+        ("model.safetensors", b"\x02" + b"\0" * 7 + b"[]"),
+        ("pytorch_model.bin", b""),
+        ("pytorch_model.bin", b"no weights"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["", "sparse:", "lexmae:", "unicoil:"])
+def test_damaged_files_are_named(bert: Path, tmp_path: Path, file: str, content: bytes, kind: str) -> None:
+    """A file of a model that is empty, cut off or something else: an InputError that says which one."""
+    folder = tmp_path / "model"
+    shutil.copytree(bert, folder)
+    if file == "pytorch_model.bin":
+        (folder / "model.safetensors").unlink()
+    (folder / file).write_bytes(content)
+    with pytest.raises(InputError, match=file.replace(".", r"\.")):
+        load_encoder(f"{kind}{folder}")
+
+
+@pytest.mark.parametrize(
+    ("file", "content"), [("config.json", b"{}"), ("modules.json", b"{}"), ("tokenizer.json", b"{}")]
+)
+def test_what_the_library_cannot_load_is_an_input_error(
+    splade: Path, tmp_path: Path, file: str, content: bytes
+) -> None:
+    """Whatever sentence-transformers raises over a folder, it is told as an InputError about that folder."""
+    folder = tmp_path / "model"
+    shutil.copytree(splade, folder)
+    (folder / file).write_bytes(content)
+    with pytest.raises(InputError, match=r"SparseModel: could not load .*are all files of the model there, and whole"):
+        load_encoder(folder)
+
+
+def test_a_pickled_checkpoint_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To look into pytorch_model.bin takes torch: the message says what to install."""
+    write_unicoil(tmp_path)
+    monkeypatch.setitem(__import__("sys").modules, "torch", None)
+    with pytest.raises(ConfigError, match=r"pytorch_model\.bin' needs torch .*pip install 'segmax\[encoders\]'"):
+        load_encoder(tmp_path)
+
+
+# --- with the commands -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with texts."""
+    monkeypatch.chdir(tmp_path)
+    lines = [json.dumps({"_id": f"{i}", "text": text}) + "\n" for i, text in enumerate(TEXTS * 6)]
+    Path("corpus.jsonl").write_text("".join(lines))
+    return tmp_path
+
+
+def test_a_model_in_two_steps(splade: Path, corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Encoding and building give what index gives, options of queries included; other terms are refused."""
+    model = ["--encoder", str(splade), "--top-n", "9"]
+    assert main(["index", "corpus.jsonl", "one", *model]) == 0
+    assert main(["encode", "corpus.jsonl", "docs.npz", *model]) == 0
+    assert main(["build", "docs.npz", "two", *model, "--texts", "corpus.jsonl"]) == 0
+    with segmax.open("one") as one, segmax.open("two") as two:
+        for query in ("the big cat", "dog", "z"):
+            assert one.search(query).ids == two.search(query).ids
+            np.testing.assert_array_equal(one.search(query).scores, two.search(query).scores)
+            assert one.search(query).texts == two.search(query).texts
+        assert two.encoder.top_n == 9  # type: ignore[attr-defined]
+    assert main(["encode", "corpus.jsonl", "docs.jsonl", *model]) == 0
+    capsys.readouterr()
+    assert main(["build", "docs.jsonl", "three", *model]) == 2
+    assert "the encoder did not make these vectors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["max", "mean", "cls"])
+def test_clusters_by_a_models_embeddings(splade: Path, corpus: Path, name: str) -> None:
+    """With --cluster-by, index makes the clusters that encode --dense and build --dense make."""
+    model = ["--encoder", str(splade)]
+    flags = ["--num-clusters", "3", "--dimensions", "4", "--restarts", "2"]
+    assert main(["index", "corpus.jsonl", "one", *model, *flags, "--cluster-by", name]) == 0
+    assert main(["encode", "corpus.jsonl", "docs.npz", *model, "--dense", name]) == 0
+    assert main(["build", "docs.npz", "two", *flags, "--dense", f"docs.{name}.npy"]) == 0
+    with segmax.open("one") as one, segmax.open("two") as two:
+        assert (clusters_of(one) == clusters_of(two)).all()
+        assert one.num_clusters == 3
+        assert one.encoder.pooling == ()  # type: ignore[attr-defined]
+    assert sorted(path.name for path in corpus.iterdir()) == [
+        "corpus.jsonl",
+        f"docs.{name}.npy",
+        "docs.npz",
+        "one",
+        "two",
+    ]
+
+
+def test_lengths_of_queries(bert: Path, corpus: Path) -> None:
+    """--query-length and --tokenizer reach the models that have them."""
+    write_unicoil(corpus / "unicoil")
+    flags = ["--encoder", "unicoil", "--query-length", "5", "--max-length", "64", "--tokenizer", str(bert)]
+    assert main(["index", "corpus.jsonl", "out", *flags]) == 0
+    with segmax.open("out") as index:
+        assert (index.encoder.query_length, index.encoder.tokenizer) == (5, str(bert))  # type: ignore[attr-defined]
 
 
 # --- splade-mini -----------------------------------------------------------------------------------------------------

@@ -136,3 +136,13 @@ def test_the_documented_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     names = run_documented("LangChain")
     assert [document.id for document in names["documents"]] == ["zebra"]  # type: ignore[attr-defined]
+
+
+def test_ids_do_not_collide() -> None:
+    """An id that is also the number of another document costs none of them; the same id twice is an error."""
+    documents = [Document(page_content="the cat"), Document(id="0", page_content="the dog")]
+    retriever = SegmaxRetriever.from_documents(documents, WordCounts(), index_kwargs=QUIET)
+    assert {(d.id, d.page_content) for d in retriever.invoke("the")} == {("2", "the cat"), ("0", "the dog")}
+    documents = [Document(id="a", page_content="the cat"), Document(id="a", page_content="the dog")]
+    with pytest.raises(segmax.InputError, match="got 'a' for document 0 and document 1"):
+        SegmaxRetriever.from_documents(documents, WordCounts(), index_kwargs=QUIET)

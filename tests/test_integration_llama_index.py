@@ -150,3 +150,10 @@ def test_the_documented_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.chdir(tmp_path)
     names = run_documented("LlamaIndex")
     assert [node.node.node_id for node in names["nodes"]] == ["zebra"]  # type: ignore[attr-defined]
+
+
+def test_ids_do_not_collide() -> None:
+    """Two nodes with one id are an error: neither is dropped in silence."""
+    nodes = [TextNode(id_="a", text="the cat"), TextNode(id_="a", text="the dog")]
+    with pytest.raises(segmax.InputError, match="got 'a' for node 0 and node 1"):
+        SegmaxRetriever.from_nodes(nodes, WordCounts(), index_kwargs=QUIET)

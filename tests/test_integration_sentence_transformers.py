@@ -217,8 +217,10 @@ def test_the_contract_is_that_of_the_package() -> None:
     import inspect
 
     engines = pytest.importorskip("sentence_transformers.sparse_encoder.search_engines")
-    theirs = [name.removesuffix("_decoded") for name in inspect.signature(engines.semantic_search_seismic).parameters]
-    assert theirs == list(inspect.signature(semantic_search_segmax).parameters)
+    names = list(inspect.signature(engines.semantic_search_seismic).parameters)
+    ours = list(inspect.signature(semantic_search_segmax).parameters)
+    assert [name.removesuffix("_decoded") for name in names] == ours[: len(names)]
+    assert set(names) <= set(ours)  # the decoded names, too, by keyword
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -230,3 +232,21 @@ def test_the_documented_example_runs(model: Any, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sentence_transformers, "SparseEncoder", lambda name: model)
     names = run_documented("sentence-transformers")
     assert names["results"][0][0]["corpus_id"] == 0  # type: ignore[index]
+
+
+def test_the_names_of_seismic_and_elasticsearch(rng: np.random.Generator) -> None:
+    """Queries and corpus may be called decoded, as the functions for other engines call them; not both at once."""
+    corpus, queries = vectors(rng)
+    results, _ = semantic_search_segmax(
+        query_embeddings_decoded=decoded(queries),
+        corpus_embeddings_decoded=decoded(corpus),
+        top_k=7,
+        index_kwargs=QUIET,
+    )
+    assert results == by_hand(queries, corpus, 7)
+    with pytest.raises(InputError, match="expected query_embeddings or query_embeddings_decoded, got both"):
+        semantic_search_segmax(queries, corpus, query_embeddings_decoded=decoded(queries))
+    with pytest.raises(InputError, match="expected corpus_embeddings or corpus_embeddings_decoded, got both"):
+        semantic_search_segmax(queries, corpus, corpus_embeddings_decoded=decoded(corpus))
+    with pytest.raises(InputError, match="expected query_embeddings, got none"):
+        semantic_search_segmax(corpus_embeddings=corpus)

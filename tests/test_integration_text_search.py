@@ -9,8 +9,9 @@ import pytest
 import segmax
 from integration_samples import TEXTS, WordCounts, by_hand
 from segmax.encoders import BM25
+from segmax.encoders.chunks import batched
 from segmax.errors import ConfigError, InputError
-from segmax.integrations.text_search import TextSearch, index_documents, text_and_metadata
+from segmax.integrations.text_search import TextSearch, free_ids, index_documents, text_and_metadata
 from segmax.io.base import Document
 
 
@@ -33,7 +34,7 @@ def test_search_by_text_is_counting_by_hand(query: str, k: int) -> None:
 
 def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that learns its vocabulary on the way may begin with fewer columns."""
-    monkeypatch.setattr("segmax.integrations.text_search._BATCH_DOCS", 1)
+    monkeypatch.setattr("segmax.pipeline.batched", lambda documents: batched(documents, 1))
     index, encoder = made()
     assert index.num_terms == len(encoder.vocabulary)
     hits = TextSearch(index, encoder, TEXTS).by_text("the cat größe", 10)
@@ -109,3 +110,12 @@ def test_params_and_target_recall_reach_the_search() -> None:
     both = TextSearch(index, encoder, TEXTS, segmax.MaxScore(), 0.9)
     with pytest.raises(ConfigError, match="expected params or target_recall, got both"):
         both.by_text("cat", 1)
+
+
+def test_ids_that_are_given_and_ids_that_are_free() -> None:
+    """Documents without an id get their number, or one that no other has; two with the same are an error."""
+    assert free_ids([None, "a", None], "document") == ["0", "a", "2"]
+    assert free_ids([None, "0", "3", None, "5", None], "document") == ["6", "0", "3", "7", "5", "8"]
+    assert free_ids([7, None], "document") == ["7", "1"]
+    with pytest.raises(InputError, match="got 'a' for node 1 and node 3; an index holds an id once"):
+        free_ids([None, "a", "b", "a"], "node")

@@ -6,16 +6,20 @@ import gzip
 import io
 import json
 import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import clusters_of
 from segmax.cli import main
 from segmax.demo import FOLDER
-from segmax.io import read_queries
+from segmax.encoders.base import EncodedBatch
+from segmax.io import Document, read_queries
 
 pytest.importorskip("bm25s")
 pytest.importorskip("Stemmer")
@@ -102,6 +106,109 @@ def test_wrong_texts(texts: object) -> None:
         segmax.build_from_texts(["a", 7])
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ({"title": 5}, "expected the title of document 1 as a string or None, got int"),
+        ({"title": ["a"]}, "expected the title of document 1 as a string or None, got list"),
+        ({"id": 1.5}, "expected the id of document 1 as a string or a whole number, got float"),
+        ({"_id": None}, "expected the id of document 1 as a string or a whole number, got NoneType"),
+        ({"id": True}, "expected the id of document 1 as a string or a whole number, got bool"),
+    ],
+)
+def test_titles_are_strings_and_ids_strings_or_numbers(text: dict[str, Any], told: str) -> None:
+    """What else a mapping has for them is told, with the place of the document."""
+    with pytest.raises(segmax.InputError, match=told):
+        segmax.build_from_texts(["a pear", {"text": "apple", **text}])
+    index = segmax.build_from_texts([{"id": 7, "title": None, "text": "apple"}, {"id": np.int64(8), "text": "pear"}])
+    assert index.search("pears").ids == ["8"]
+
+
+def test_empty_texts_are_found_by_nothing() -> None:
+    """An index of texts without a word answers, with nothing."""
+    index = segmax.build_from_texts(["", "the"])
+    assert index.search("apple").ids == []
+    assert [hits.ids for hits in index.search_batch(["apple", ""])] == [[], []]
+
+
+def test_counting_words_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BM25 tells how far it is while it counts words, and all stages come one after the other, each to its end."""
+    monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
+    told: list[segmax.BuildProgress] = []
+    segmax.build_from_texts([f"word{number % 7} again" for number in range(35)], progress=told.append)
+    counts = [step for step in told if step.stage == "count"]
+    assert [(step.done, step.total) for step in counts] == [(0, 35), (10, 35), (20, 35), (30, 35), (35, 35), (35, 35)]
+    reads = [step for step in told if step.stage == "read"]
+    assert (reads[0].done, reads[0].total, reads[-1].done) == (0, 35, 35)
+    order = [step.stage for step in told]
+    assert order == sorted(order, key=lambda stage: order.index(stage))
+
+
+# --- clusters by embeddings ------------------------------------------------------------------------------------------
+
+
+class Colours:
+    """A model without torch: every word is a column, and the embedding says how often "red" and "blue" occur."""
+
+    def __init__(self, pooling: tuple[str, ...] = ("max",)) -> None:
+        self.pooling = pooling
+        self.vocabulary = [f"w{number}" for number in range(50)]
+
+    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+        for batch in batches:
+            dense = np.array([(doc.text.count("red"), doc.text.count("blue")) for doc in batch], dtype=np.float32)
+            vectors = self.encode_queries([doc.whole for doc in batch])
+            yield EncodedBatch([doc.id for doc in batch], vectors, dict.fromkeys(self.pooling, dense))
+
+    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
+        rows = [[float(word in text.split()) for word in self.vocabulary] for text in batch]
+        return sp.csr_matrix(np.array(rows, dtype=np.float32))
+
+
+def coloured(count: int = 400) -> list[str]:
+    """Texts of random words, half of them red and half blue."""
+    rng = np.random.default_rng(5)
+    return [
+        " ".join(["red", "blue"][row % 2] for _ in range(9)) + "".join(f" w{n}" for n in rng.integers(0, 50, 6))
+        for row in range(count)
+    ]
+
+
+@pytest.mark.parametrize("title", [True, False])
+def test_clusters_by_embeddings_of_the_same_pass(tmp_path: Path, title: bool) -> None:
+    """Pooled embeddings decide clusters as Dense does with the same array, and no scratch file is left."""
+    config = segmax.BuildConfig(num_clusters=2, calibrate=False)
+    options: dict[str, Any] = {"encoder": Colours(), "config": config, "cluster_by": "max", "title": title}
+    index = segmax.build_from_texts(coloured(), path=tmp_path / "out", cluster_options={"restarts": 2}, **options)
+    colour = np.arange(400) % 2
+    found = clusters_of(index)
+    assert (found == colour).all() or (found != colour).all()
+    meta = json.loads((tmp_path / "out" / "meta.json").read_text())
+    assert (meta["clusters"]["kind"], meta["clusters"]["pooling"], meta["clusters"]["restarts"]) == ("dense", "max", 2)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    batches = list(Colours().encode_documents([[Document(str(i), "", text) for i, text in enumerate(coloured())]]))
+    dense = segmax.Dense(batches[0].dense["max"], restarts=2)
+    plain = segmax.build(batches[0].vectors, clusters=dense, config=config)
+    assert (clusters_of(plain) == found).all()
+    index.close()
+
+
+def test_what_cannot_be_clustered_by() -> None:
+    """BM25, an encoder that pools something else, another word, or clusters that are given: refused at once."""
+    texts = coloured(4)
+    for cluster_by, options, told in (
+        ("max", {}, "BM25 has no token embeddings to pool"),
+        ("max", {"encoder": BM25()}, r"BM25 has no token embeddings to cluster by \(cluster_by='max'\)"),
+        ("cls", {"encoder": Colours()}, "make it with pooling='cls'"),
+        ("odd", {}, "expected cluster_by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
+        ("max", {"encoder": Colours(), "clusters": [0, 0, 1, 1]}, "expected one of clusters and cluster_by"),
+        ("max", {"encoder": Colours(), "cluster_options": {"restarts": 0}}, "expected restarts between 1"),
+        ("sparse", {"cluster_options": {"restarts": 2}}, "cluster_options are for cluster_by="),
+    ):
+        with pytest.raises(segmax.ConfigError, match=told):
+            segmax.build_from_texts(texts, cluster_by=cluster_by, **options)  # type: ignore[arg-type]
+
+
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
@@ -110,10 +217,12 @@ def test_index_and_search(corpus: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert main(["index", "beir", "out", "--k1", "0.9", "--b", "0.4"]) == 0
     assert "built 'out'" in capsys.readouterr().out
     assert main(["search", "out", "beir/queries.jsonl", "-k", "2", "--tag", "mine"]) == 0
-    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    lines: list[list[object]] = [[*line.split()] for line in capsys.readouterr().out.splitlines()]
+    for line in lines:
+        line[4] = float(str(line[4]))
     with segmax.open("out") as index:
         expected = [
-            [name, "Q0", str(hit.doc_id), str(rank), f"{hit.score:.6g}", "mine"]
+            [name, "Q0", str(hit.doc_id), str(rank), pytest.approx(hit.score, rel=1e-5), "mine"]
             for name, text in (("q1", "microwave noise"), ("q2", "copper"))
             for rank, hit in enumerate(index.search(text, k=2), start=1)
         ]

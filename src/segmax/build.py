@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +38,14 @@ _BYTES_PER_TERM = 100  # of tables: counts, scales, offsets, and those of pieces
 _BYTES_PER_DOC = 72  # of tables: labels, slots, offsets
 _TOLD_TEXTS = 1024  # between two reports of progress
 _BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
+
+
+@runtime_checkable
+class Prepared(Protocol):
+    """Vectors that cannot be read before something else is done: BM25 has to count the words of all documents."""
+
+    def prepare(self, told: Reporter) -> int | None:
+        """Do that, and return how many documents there are, where it is known then."""
 
 
 def build(
@@ -115,7 +123,7 @@ def build(
     if target is not None:
         check_target(target, overwrite=overwrite)
     limit = MemoryLimit(memory_limit)
-    folder = _scratch_folder(scratch, target)
+    folder = scratch_folder(scratch, target)
     representation = _representation(clusters)
     source = open_source(vectors, limit, folder)
     if source.num_docs is not None:
@@ -123,6 +131,8 @@ def build(
     num_workers = min(num_threads(threads), max(1, limit.available() // _BYTES_PER_THREAD))
     with Workers(num_workers) as workers, reporter(progress) as told:
         builder = _Builder(config, limit, folder, workers, told)
+        if isinstance(vectors, Prepared):
+            source = source._replace(num_docs=vectors.prepare(told))
         spool = builder.read(source)
         representation.check(spool.num_rows)
         given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
@@ -152,9 +162,10 @@ def build(
     return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(path or "")
 
 
-def _scratch_folder(scratch: str | os.PathLike[str] | None, target: Path | None) -> Path:
+def scratch_folder(scratch: str | os.PathLike[str] | None, path: str | os.PathLike[str] | None) -> Path:
+    """Return where what does not fit into memory waits: as told, beside the index, or with temporary files."""
     if scratch is None:
-        return target.absolute().parent if target is not None else Path(tempfile.gettempdir())
+        return Path(path).absolute().parent if path is not None else Path(tempfile.gettempdir())
     folder = Path(scratch)
     if not folder.is_dir():
         msg = f"expected scratch to be an existing directory, got '{folder}'"

@@ -18,12 +18,15 @@ from numpy.typing import NDArray
 
 import segmax
 from segmax.checks import checked_choice
+from segmax.cli_encode import add_model_options, encoder_options
 from segmax.cli_parser import Parser
 from segmax.cluster import Dense, Labels, Representation, Sparse
 from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
+from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
 from segmax.index import num_threads
 from segmax.memory import MemoryLimit
+from segmax.pipeline import CLUSTER_BY, build_from_vectors
 from segmax.pruning import Step, parse_step, step_from_dict
 from segmax.report import size_text, step_text
 
@@ -95,6 +98,10 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _Option("calibrate", _SWITCH, "", "measure what approximate settings keep, for target_recall", "yes"),
         _Option("ids", _FILE, "FILE", "document ids: text, one per line, or .npy", "row numbers"),
         _Option("terms", _FILE, "FILE", "the vocabulary: text, one term per line", "terms are numbers"),
+        _Option("encoder", _WORD, "FOLDER|MODEL", "what made the vectors, for queries in words: the folder that segmax "
+                "encode saved of BM25, or a model", "queries are vectors"),
+        _Option("texts", _FILE, "FILE", "what they were made of, kept for results: a file, a BEIR folder or an "
+                "ir_datasets id", "no texts are kept"),
         _Option("overwrite", _SWITCH, "", "replace the index at OUT"),
     ),
     "how the work is done (the index does not depend on it)": (
@@ -220,7 +227,8 @@ def _merged(given: Options, filed: Options) -> Options:
 
 def _kind_of(options: Options) -> str:
     """Return how clusters are made: as `clusters` says, or as the files do."""
-    implied = "labels" if "labels" in options else "dense" if "dense" in options else "sparse"
+    dense = "dense" in options or pooling_of(options)
+    implied = "labels" if "labels" in options else "dense" if dense else "sparse"
     return checked_choice("clusters", options.get("clusters", implied), _REPRESENTATIONS)
 
 
@@ -228,13 +236,18 @@ def _check_applicable(options: Options) -> None:
     """Raise ConfigError where options contradict each other, or one is missing."""
     if "dense" in options and "labels" in options:
         raise ConfigError("expected one of --dense and --labels, got both")
+    if pooling_of(options):
+        other = next((name for name in ("dense", "labels", "clusters") if name in options), None)
+        if other is not None:
+            msg = f"expected one of --cluster-by and --{other}, got both"
+            raise ConfigError(msg)
     kind = _kind_of(options)
     for name in options:
         if name in _SPECIAL and name not in _APPLY[kind]:
             owners = " or ".join(owner for owner in _REPRESENTATIONS if name in _APPLY[owner])
             msg = f"{_OPTIONS[name].flag} does not apply to {kind} clusters, only to {owners}"
             raise ConfigError(msg)
-    if kind != "sparse" and kind not in options:
+    if kind != "sparse" and kind not in options and not pooling_of(options):
         msg = f"--clusters {kind} needs --{kind} FILE.npy"
         raise ConfigError(msg)
     if "segments" in options and "segmentation" in options:
@@ -253,8 +266,22 @@ def build(args: argparse.Namespace) -> None:
         return
     inputs, output = _paths(given.get("paths", []))
     start = time.perf_counter()
-    with segmax.build(inputs, path=output, **build_arguments(options)) as index:
+    with _built(inputs, output, options, encoder_options(args)) as index:
         sys.stdout.write(summary(index, output, time.perf_counter() - start))
+
+
+def _built(inputs: list[str], output: str, options: Options, of_encoder: Mapping[str, Any]) -> segmax.Index:
+    if of_encoder and "encoder" not in options:
+        msg = f"--{next(iter(of_encoder)).replace('_', '-')} is an option of a model; name it with --encoder MODEL"
+        raise ConfigError(msg)
+    arguments = build_arguments(options)
+    if "encoder" not in options and "texts" not in options:
+        return segmax.build(inputs, path=output, **arguments)
+    if options.get("encoder") == "bm25":
+        msg = "--encoder: expected the BM25 that made the vectors, a folder like docs.bm25 of segmax encode, got 'bm25'"
+        raise ConfigError(msg)
+    encoder = load_encoder(options["encoder"], **of_encoder) if "encoder" in options else None
+    return build_from_vectors(inputs, encoder=encoder, texts=options.get("texts"), path=output, **arguments)
 
 
 def read_options(args: argparse.Namespace) -> Options:
@@ -262,6 +289,8 @@ def read_options(args: argparse.Namespace) -> Options:
     given = vars(args)
     filed = _from_file(args.config) if "config" in given else {}
     options = _merged(_from_command_line(given), filed)
+    if "cluster_by" in given:  # of segmax index
+        options["cluster_by"] = checked_choice("--cluster-by", args.cluster_by, CLUSTER_BY)
     _check_applicable(options)
     _config(options)
     _cluster_options(options)
@@ -270,12 +299,23 @@ def read_options(args: argparse.Namespace) -> Options:
     return options
 
 
+def pooling_of(options: Options) -> dict[str, Any]:
+    """Return the option of an encoder for clusters by its embeddings, if there are to be such."""
+    name = options.get("cluster_by", "sparse")
+    return {} if name == "sparse" else {"pooling": (name,)}
+
+
 def build_arguments(options: Options) -> dict[str, Any]:
     """Return what these options are for `segmax.build`; reads the files that they name."""
+    clusters: dict[str, Any] = (
+        {"cluster_by": options["cluster_by"], "cluster_options": _cluster_options(options)}
+        if pooling_of(options)
+        else {"clusters": _representation(options)}
+    )
     return {
+        **clusters,
         "ids": _ids(options["ids"]) if "ids" in options else None,
         "terms": _lines(options["terms"], "terms") if "terms" in options else None,
-        "clusters": _representation(options),
         "segments": _array(options["segments"], "segment labels") if "segments" in options else None,
         "config": _config(options),
         "overwrite": options.get("overwrite", False),
@@ -390,6 +430,7 @@ examples:
   segmax build docs-0.npz docs-1.npz docs.segmax --ids ids.txt --terms vocab.txt
   segmax build docs.npz docs.segmax --dense embeddings.npy --num-clusters 4096 \\
       --pruning mass-share=0.9 --pruning max-postings=100000 --memory-limit 8GiB
+  segmax build docs.npz docs.segmax --encoder docs.bm25 --texts corpus.jsonl
   segmax build --bits 16 --print-config > build.toml
   segmax build docs.npz docs.segmax --config build.toml
 """
@@ -406,6 +447,7 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("paths", nargs="*", metavar="IN ... OUT", help="vectors, then the index to write")
     add_options(parser)
+    add_model_options(parser)
     files = parser.add_argument_group("configuration files")
     files.add_argument(
         "--config",

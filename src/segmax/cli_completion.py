@@ -48,7 +48,7 @@ def _bash(parsers: Parsers) -> str:
     )
     return f"""\
 _segmax() {{
-    local word="${{COMP_WORDS[COMP_CWORD]}}" words=""
+    local word="${{COMP_WORDS[COMP_CWORD]}}" words="" found
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{" ".join(sorted(parsers))}" -- "$word"))
         return
@@ -58,7 +58,11 @@ _segmax() {{
     if [ "${{word#-}}" != "$word" ]; then
         COMPREPLY=($(compgen -W "$words" -- "$word"))
     else
-        COMPREPLY=($(compgen -f -- "$word"))
+        word="${{word//\\\\/}}"  # as typed, blanks have a backslash before them
+        COMPREPLY=()
+        while IFS= read -r found; do
+            COMPREPLY+=("$found")
+        done < <(compgen -f -- "$word")
     fi
 }}
 complete -o filenames -F _segmax segmax

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from segmax.cli_parser import Parser, read_number
@@ -13,27 +15,32 @@ from segmax.encoders import encode_texts, load_encoder
 from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
-from segmax.io import open_texts
+from segmax.errors import ConfigError, InputError, SegmaxError
+from segmax.io import SCALES, VECTOR_FORMATS, Document, format_of, open_texts, read_queries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
 Encode texts into sparse vectors: IN is a file of texts, a BEIR folder or an
 ir_datasets id, OUT.npz a file of vectors with their ids and the vocabulary,
-which segmax build and segmax index take. Interrupted, the same command goes on
-where it stopped; a changed input or option is refused.
+which segmax build takes. With --queries, the queries of IN are encoded.
+Interrupted, the same command goes on where it stopped; a changed input or
+option is refused. OUT may have any format that segmax convert writes.
 """
 _EXAMPLES = """\
 examples:
   segmax encode corpus.jsonl docs.npz
+  segmax build docs.npz docs.segmax --encoder docs.bm25 --texts corpus.jsonl
   segmax encode queries.jsonl queries.npz --queries --encoder docs.bm25
   segmax encode corpus.jsonl docs.npz --encoder naver/splade-v3 --top-n 200
   segmax encode corpus.jsonl docs.npz --encoder my-model --dense max
   segmax encode beir/scifact docs.npz --encoder bm25 --k1 0.9 --b 0.4
+  segmax encode corpus.jsonl docs.ciff --scale x100
 """
 #: Options of the encoders, by the name that they have in Python: how they are read, their placeholder, what they do.
 _BM25: Mapping[str, tuple[type, str, str]] = {
     "k1": (float, "X", "how slowly repeated words saturate (default: 1.5)"),
     "b": (float, "X", "how much long documents lose, 0 to 1 (default: 0.75)"),
+    "delta": (float, "X", "of the formulas bm25l and bm25+ (default: 0.5)"),
     "method": (str, "|".join(METHODS), "the formula (default: lucene)"),
     "stopwords": (str, "LANGUAGE|none", "words to leave out (default: en)"),
     "language": (str, "LANGUAGE|none", "of the stemmer (default: english)"),
@@ -44,9 +51,22 @@ _MODELS: Mapping[str, tuple[type, str, str]] = {
     "dtype": (str, "|".join(DTYPES), "what the model computes in (default: float32)"),
     "batch_size": (int, "N", "texts that go through the model together (default: 32)"),
     "max_length": (int, "N", "cut texts after so many word pieces (default: as the model has it)"),
+    "query_length": (int, "N", "the same for queries, of uniCOIL (default: 128) and LexMAE (default: 32)"),
+    "tokenizer": (str, "FOLDER|NAME", "of uniCOIL, where it is not with the model"),
     "top_n": (int, "N", "keep so many of a text's largest weights (default: all)"),
     "min_weight": (float, "X", "drop smaller weights (default: 0)"),
 }
+#: Formats of vectors that are no files of queries, either.
+_MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}
+# What arguments of functions are on the command line.
+_FLAGS = (
+    ("say which with format=...", "say which with --format FORMAT"),
+    ("expected a format out of", "--format: expected"),
+    ("expected scale to be", "--scale: expected"),
+    ("scale='x100' or '/5x256'", "--scale x100 or --scale /5x256"),
+    ("(BM25.load)", "(--encoder docs.bm25)"),
+    ("overwrite=True", "--overwrite"),
+)
 
 
 def encode_parser() -> argparse.ArgumentParser:
@@ -56,7 +76,7 @@ def encode_parser() -> argparse.ArgumentParser:
     parser.add_argument("output", metavar="OUT.npz", help="the file of vectors to write")
     add_encoder_options(parser)
     parser.add_argument("--queries", action="store_true", help="encode as queries, not as documents")
-    parser.add_argument("--no-title", action="store_true", help="leave titles out")
+    add_title_option(parser)
     parser.add_argument(
         "--dense",
         metavar="|".join(POOLINGS),
@@ -65,7 +85,15 @@ def encode_parser() -> argparse.ArgumentParser:
         "--dense. May be repeated",
     )
     parser.add_argument("--format", metavar="FORMAT", help="of OUT (default: by its name)")
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT if it exists")
+    parser.add_argument(
+        "--scale",
+        metavar="NAME|FACTOR",
+        help="what is done to weights (default: none). "
+        + "; ".join(f"{name}: {text}" for name, (_, text) in SCALES.items()),
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace OUT, and the encoder or dense vectors beside it"
+    )
     parser.add_argument(
         "--progress", action=argparse.BooleanOptionalAction, help="show progress bars (default: on a terminal)"
     )
@@ -81,29 +109,47 @@ def add_encoder_options(parser: argparse.ArgumentParser) -> None:
         help="bm25, a folder of one that was saved, or a model of sentence-transformers, uniCOIL or LexMAE: a folder "
         "or a name on the hub (default: %(default)s)",
     )
-    for title, options in (("BM25", _BM25), ("models", _MODELS)):
-        group = parser.add_argument_group(title)
-        for name, (_, metavar, text) in options.items():
-            group.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar=metavar, help=text)
+    _add_group(parser, "BM25", _BM25)
+    add_model_options(parser)
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add what goes with a model."""
+    _add_group(parser, "models", _MODELS)
+
+
+def add_title_option(parser: argparse.ArgumentParser) -> None:
+    """Add --no-title; what LexMAE's title=False does, and the same for every encoder."""
+    parser.add_argument("--no-title", action="store_true", help="encode documents without their titles")
+
+
+def _add_group(parser: argparse.ArgumentParser, title: str, options: Mapping[str, tuple[type, str, str]]) -> None:
+    group = parser.add_argument_group(title)
+    for name, (_, metavar, text) in options.items():
+        group.add_argument(f"--{name.replace('_', '-')}", dest=name, metavar=metavar, help=text)
 
 
 def encode(args: argparse.Namespace) -> None:
     """Run `segmax encode`."""
-    texts = open_texts(args.input)
+    if args.queries and args.dense:
+        raise ConfigError("--dense is for the clusters of documents, and --queries encodes none")
+    texts = _queries(args.input) if args.queries else open_texts(args.input)
     pooling = {"pooling": tuple(args.dense)} if args.dense else {}
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
     try:
-        done = encode_texts(
-            encoder,
-            texts,
-            args.output,
-            queries=args.queries,
-            title=not args.no_title,
-            format=args.format,
-            overwrite=args.overwrite,
-            progress=args.progress,
-        )
+        with _in_words_of_the_shell():
+            done = encode_texts(
+                encoder,
+                texts,
+                args.output,
+                queries=args.queries,
+                title=not args.no_title,
+                format=args.format,
+                scale=args.scale,
+                overwrite=args.overwrite,
+                progress=args.progress,
+            )
     except KeyboardInterrupt:
         sys.stderr.write(f"\nwhat is done is kept in '{args.output}.encoding'; the same command goes on from there\n")
         raise
@@ -118,6 +164,30 @@ def encode(args: argparse.Namespace) -> None:
     if done.encoder is not None:
         lines.append(f"{done.encoder}: the encoder, for queries (--encoder {done.encoder} --queries)")
     sys.stdout.write("\n".join(lines) + "\n")
+
+
+def _queries(path: str) -> Iterable[Document]:
+    """Read the texts of queries."""
+    is_matrix = Path(path).is_file() and format_of(path) in _MATRICES
+    ids, texts, _ = ([], None, None) if is_matrix else read_queries(path)
+    if texts is None:
+        msg = f"'{path}': expected queries with texts to encode, got vectors; segmax search takes those as they are"
+        raise InputError(msg)
+    return [Document(name, "", text) for name, text in zip(ids, texts, strict=True)]
+
+
+@contextlib.contextmanager
+def _in_words_of_the_shell() -> Iterator[None]:
+    """Let messages name flags instead of the arguments of functions."""
+    try:
+        yield
+    except SegmaxError as error:
+        told = str(error)
+        for python, flag in _FLAGS:
+            told = told.replace(python, flag)
+        if told == str(error):
+            raise
+        raise type(error)(told) from error
 
 
 def encoder_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,19 +1,33 @@
-"""From texts to an index in one go: read, encode, build."""
+"""From texts to an index in one go, read, encode, build; or the last step alone, for vectors that are encoded."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
 
-import scipy.sparse as sp
+import numpy as np
+from numpy.typing import NDArray
 
-from segmax.build import build
-from segmax.encoders import Encoder, description, load_encoder
+from segmax.build import build, scratch_folder
+from segmax.checks import checked_choice
+from segmax.cluster import ClusterJob, Dense, Representation
+from segmax.encoders import BM25, Encoder, description, load_encoder
+from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched
-from segmax.errors import InputError
+from segmax.encoders.pooling import POOLINGS
+from segmax.errors import ConfigError, InputError
 from segmax.index import Index
-from segmax.io import Document, open_texts
+from segmax.io import Document, VectorBatch, open_texts, open_vectors
+from segmax.memory import MemoryLimit
+from segmax.progress import Reporter
+from segmax.sparse import matrix_to_csr
+from segmax.spool import ScratchFile
+
+#: What documents can be clustered by while they are encoded.
+CLUSTER_BY = ("sparse", "max", "mean", "cls")
 
 
 def build_from_texts(
@@ -22,6 +36,9 @@ def build_from_texts(
     encoder: Encoder | str = "bm25",
     path: str | os.PathLike[str] | None = None,
     keep_texts: bool = True,
+    title: bool = True,
+    cluster_by: str = "sparse",
+    cluster_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Index:
     """Encode texts and build an index of them that can be searched with text.
@@ -38,6 +55,13 @@ def build_from_texts(
         Where to write the index; None keeps it in memory.
     keep_texts
         Store the texts with the index, so that results come back with them.
+    title
+        Whether documents are encoded with their titles.
+    cluster_by
+        "sparse", the vectors themselves, or "max", "mean" or "cls": what a model's token embeddings are pooled to, in
+        the same pass. An encoder that is given as such has to be made with that `pooling`.
+    cluster_options
+        Of `Dense`, where clusters are made of pooled embeddings: "dimensions", "bits", "restarts", "iterations".
     options
         Of `segmax.build`.
 
@@ -48,29 +72,66 @@ def build_from_texts(
     >>> hits.ids, hits.texts[0].text
     (['0'], 'a waveguide of copper')
     """
+    pooling = _checked_pooling(cluster_by, cluster_options, options)
     reader: Iterable[Document] = (
         open_texts(texts) if isinstance(texts, (str, os.PathLike)) else _Documents(_iterable(texts))
     )
-    made = load_encoder(encoder) if isinstance(encoder, str) else encoder
-    ids: list[str] = []
+    made = load_encoder(encoder, **pooling) if isinstance(encoder, str) else encoder
+    vectors = EncodedTexts(reader if title else _Untitled(reader), made)
+    with contextlib.ExitStack() as stack:
+        if pooling:
+            folder = scratch_folder(options.get("scratch"), path)
+            vectors.pooled = stack.enter_context(_pooled(made, cluster_by, folder, cluster_options or {}))
+            options["clusters"] = vectors.pooled
+        return build(vectors, path=path, texts=reader if keep_texts else None, encoder=description(made), **options)
 
-    def vectors() -> Iterator[sp.csr_matrix]:
-        for batch in made.encode_documents(batched(reader)):
-            ids.extend(batch.ids)
-            yield batch.vectors
 
-    def terms() -> Iterator[str]:  # asked for when all documents are encoded: only then BM25 knows them
-        yield from made.vocabulary
+def build_from_vectors(
+    vectors: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    encoder: Encoder | None = None,
+    texts: str | os.PathLike[str] | None = None,
+    path: str | os.PathLike[str] | None = None,
+    terms: Iterable[str] | None = None,
+    **options: Any,
+) -> Index:
+    """Build an index of files that `segmax.encoders.encode_texts` wrote, which can be searched with text, too.
+
+    Parameters
+    ----------
+    vectors
+        A file of vectors, or several.
+    encoder
+        What made them, to encode queries: a saved `BM25`, or a model. Its vocabulary has to be that of the files.
+    texts
+        What they were made of, as `segmax.io.open_texts` reads it, to be stored; the same documents in the same order.
+    path, terms, options
+        As in `segmax.build`.
+
+    Raises
+    ------
+    InputError
+        Vectors, texts and encoder do not belong together.
+    """
+    limit, folder = MemoryLimit(options.get("memory_limit")), scratch_folder(options.get("scratch"), path)
+    reader = _Recorded(open_vectors(vectors, memory_limit=limit, scratch=folder))
+    given = options.get("ids")
+    ids = reader.ids if given is None else given
+
+    def words() -> Iterator[str]:  # asked for when all vectors are read: only then some files know them
+        yield from _checked_terms(reader.terms if terms is None else terms, encoder)
 
     return build(
-        vectors(),
+        reader,
         path=path,
-        ids=ids,
-        terms=terms(),
-        texts=reader if keep_texts else None,
-        encoder=description(made),
+        terms=terms if encoder is None else words(),
+        texts=None if texts is None else _Matched(texts, ids),
+        encoder=None if encoder is None else description(encoder),
         **options,
     )
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
 
 
 def _iterable(texts: object) -> Iterable[Any]:
@@ -87,9 +148,25 @@ class _Documents:
     def __init__(self, texts: Iterable[Any]) -> None:
         self._texts = texts
 
+    @property
+    def num_docs(self) -> int | None:
+        """How many there are, where that is known."""
+        return len(self._texts) if isinstance(self._texts, Sequence) else None
+
     def __iter__(self) -> Iterator[Document]:
         for row, text in enumerate(self._texts):
             yield _document(text, row)
+
+
+class _Untitled:
+    """Documents without their titles."""
+
+    def __init__(self, documents: Iterable[Document]) -> None:
+        self._documents = documents
+        self.num_docs = getattr(documents, "num_docs", None)
+
+    def __iter__(self) -> Iterator[Document]:
+        return (document._replace(title="") for document in self._documents)
 
 
 def _document(text: Any, row: int) -> Document:
@@ -98,6 +175,204 @@ def _document(text: Any, row: int) -> Document:
     if isinstance(text, str):
         return Document(str(row), "", text)
     if isinstance(text, dict) and isinstance(text.get("text"), str):
-        return Document(str(text.get("id", text.get("_id", row))), text.get("title") or "", text["text"])
+        return Document(_id_of(text, row), _title_of(text, row), text["text"])
     msg = f"expected a string, a Document or a mapping with 'text' for document {row}, got {type(text).__name__}"
     raise InputError(msg)
+
+
+def _id_of(text: Mapping[str, Any], row: int) -> str:
+    found = text.get("id", text.get("_id", row))
+    if isinstance(found, bool) or not isinstance(found, (str, int, np.integer)):
+        msg = f"expected the id of document {row} as a string or a whole number, got {type(found).__name__}"
+        raise InputError(msg)
+    return str(found)
+
+
+def _title_of(text: Mapping[str, Any], row: int) -> str:
+    found = text.get("title")
+    if found is not None and not isinstance(found, str):
+        msg = f"expected the title of document {row} as a string or None, got {type(found).__name__}"
+        raise InputError(msg)
+    return found or ""
+
+
+# --- vectors of texts ------------------------------------------------------------------------------------------------
+
+
+class EncodedTexts:
+    """Documents as a `VectorReader` for `build`; what learns its vocabulary on the way begins with fewer columns."""
+
+    def __init__(self, documents: Iterable[Document], encoder: Encoder) -> None:
+        self._documents = documents
+        self._encoder = encoder
+        self._encoded: Iterator[EncodedBatch] | None = None
+        self._count: int | None = getattr(documents, "num_docs", None)
+        self.pooled: _Pooled | None = None  # what else wants what the encoder gives
+
+    @property
+    def terms(self) -> Sequence[str]:
+        """The vocabulary so far."""
+        return self._encoder.vocabulary
+
+    @property
+    def num_docs(self) -> int | None:
+        """Not known before `prepare`."""
+        return None
+
+    def prepare(self, told: Reporter) -> int | None:
+        """Count the words of all documents, if that has to be done before the first one has a vector."""
+        if isinstance(self._encoder, BM25):
+            with told.stage("count", self._count, "documents") as stage:
+                self._encoded = self._encoder.learn_documents(batched(self._documents), stage.advance)
+            return self._encoder.num_docs
+        return self._count
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        encoded = self._encoded or self._encoder.encode_documents(batched(self._documents))
+        for batch in encoded:
+            if self.pooled is not None:
+                self.pooled.append(batch)
+            yield VectorBatch(batch.ids, matrix_to_csr(batch.vectors))
+
+
+def _checked_pooling(cluster_by: str, cluster_options: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the option that an encoder needs so that documents can be clustered this way."""
+    checked_choice("cluster_by", cluster_by, CLUSTER_BY)
+    if cluster_by != "sparse":
+        if options.get("clusters") is not None:
+            msg = f"expected one of clusters and cluster_by, got both (cluster_by={cluster_by!r})"
+            raise ConfigError(msg)
+        return {"pooling": (cluster_by,)}
+    if cluster_options:
+        msg = f"cluster_options are for cluster_by={' or '.join(map(repr, POOLINGS))}; pass clusters=Sparse(...)"
+        raise ConfigError(msg)
+    return {}
+
+
+def _pooled(encoder: Encoder, name: str, folder: Path, options: Mapping[str, Any]) -> _Pooled:
+    if isinstance(encoder, BM25):
+        msg = f"BM25 has no token embeddings to cluster by (cluster_by={name!r}): choose a model, or 'sparse'"
+        raise ConfigError(msg)
+    pooling = getattr(encoder, "pooling", None)
+    if pooling is not None and name not in pooling:
+        msg = f"expected an encoder that pools {name!r} for cluster_by={name!r}; make it with pooling={name!r}"
+        raise ConfigError(msg)
+    return _Pooled(name, folder, options)
+
+
+class _Pooled(Representation):
+    """Cluster by pooled embeddings, which wait in a scratch file while documents are encoded."""
+
+    def __init__(self, name: str, folder: Path, options: Mapping[str, Any]) -> None:
+        self._name = name
+        self._options = dict(options)
+        self._folder = folder
+        self._file: ScratchFile | None = None
+        self._shape = (0, 0)
+        self._dense = Dense(np.zeros((1, 1)), **self._options)  # checks the options now
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.__exit__()
+
+    def append(self, batch: EncodedBatch) -> None:
+        """Keep the embeddings of some documents."""
+        if self._name not in batch.dense:
+            msg = f"expected the encoder to pool {self._name!r}, got {', '.join(batch.dense) or 'nothing'} of it"
+            raise ConfigError(msg)
+        part: NDArray[np.float32] = np.asarray(batch.dense[self._name], dtype=np.float32)
+        if self._file is None:
+            self._file = ScratchFile(self._folder)
+        self._file.write(part)
+        self._shape = (self._shape[0] + len(part), part.shape[1])
+
+    def check(self, num_docs: int) -> None:
+        """Take the embeddings of all documents, now that there are so many."""
+        assert self._file is not None  # a collection without documents raises before
+        (values,) = self._file.mapped([(np.float32, self._shape[0] * self._shape[1])])
+        self._dense = Dense(values.reshape(self._shape), **self._options)
+        self._dense.check(num_docs)
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        return self._dense.labels(job)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {**self._dense.to_dict(), "pooling": self._name}
+
+
+# --- vectors that are encoded already --------------------------------------------------------------------------------
+
+
+class _Recorded:
+    """A reader of vectors that remembers their ids."""
+
+    def __init__(self, reader: Any) -> None:
+        self._reader = reader
+        self.has_ids: bool = getattr(reader, "has_ids", True)
+        self.ids: list[str] | None = [] if self.has_ids else None
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """Those of the reader."""
+        found: Sequence[str] | None = self._reader.terms
+        return found
+
+    @property
+    def num_docs(self) -> int | None:
+        """That of the reader."""
+        count: int | None = self._reader.num_docs
+        return count
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        for batch in self._reader.batches():
+            if self.ids is not None:
+                self.ids += batch.ids
+            yield batch
+
+
+class _Matched:
+    """Texts that have to be those of the documents, one after the other."""
+
+    def __init__(self, texts: str | os.PathLike[str], ids: Sequence[Any] | None) -> None:
+        self._name = os.fspath(texts)
+        self._texts = open_texts(texts)
+        self._ids = ids
+
+    def __iter__(self) -> Iterator[Document]:
+        for row, document in enumerate(self._texts):
+            if self._ids is not None and row < len(self._ids) and document.id != str(self._ids[row]):
+                msg = (
+                    f"'{self._name}': expected the text of document {str(self._ids[row])!r} in place {row}, got "
+                    f"{document.id!r}; give the texts that the vectors were made of, in the same order"
+                )
+                raise InputError(msg)
+            yield document
+
+
+def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list[str]:
+    """Return the terms of the vectors, if the encoder can have made them."""
+    if terms is None:
+        msg = "expected vectors that name their terms by word, as segmax encode writes them, for the encoder; got none"
+        raise InputError(msg)
+    found, known = list(terms), list(encoder.vocabulary if encoder is not None else ())
+    if isinstance(encoder, BM25):  # an index counts the words of queries by its own vocabulary
+        words = set(known)
+        other = next((term for term in found if term not in words), None)
+    else:
+        other = next((one for one, two in zip(found, known, strict=False) if one != two), None)
+        if other is None and len(found) != len(known):
+            other = f"{len(found)} terms"
+    if other is not None:
+        msg = (
+            f"the encoder did not make these vectors: they have {other!r}, where it has another term of its "
+            f"{len(known)}; give the one that did, and its vectors as .npz, which keeps all terms in order"
+        )
+        raise InputError(msg)
+    return found

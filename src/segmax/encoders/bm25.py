@@ -132,6 +132,7 @@ class BM25:
         """Return one that encodes queries over a known vocabulary, such as that of an index."""
         bm25 = cls(**options)
         bm25.add_terms(terms)
+        bm25._has_vocabulary = True
         return bm25
 
     def stem(self, word: str) -> str:
@@ -176,6 +177,20 @@ class BM25:
 
         Word counts wait in a scratch file, so that memory holds the vocabulary and a few thousand documents.
         """
+        yield from self.learn_documents(batches)
+
+    def learn_documents(
+        self, batches: Iterable[Sequence[Document]], advance: Callable[[int], object] | None = None
+    ) -> Iterator[EncodedBatch]:
+        """Do what `encode_documents` does, but learn at once; the iterator that is returned has the weights.
+
+        Parameters
+        ----------
+        batches
+            The documents.
+        advance
+            Told how many more documents are counted, again and again.
+        """
         self.reset()
         with ScratchFile(self._scratch) as file:
             lengths: list[tuple[Any, int]] = []
@@ -184,7 +199,11 @@ class BM25:
                 for array in _packed(batch):
                     file.write(array)
                     lengths.append((array.dtype, len(array)))
-            arrays = file.mapped(lengths)
+                if advance is not None:
+                    advance(len(batch.ids))
+            return self._weighed(file.mapped(lengths))
+
+    def _weighed(self, arrays: list[NDArray[Any]]) -> Iterator[EncodedBatch]:
         for first in range(0, len(arrays), 4):
             counted = _unpacked(arrays[first : first + 4], len(self._terms))
             yield counted._replace(vectors=self.weigh(counted.vectors))
@@ -198,8 +217,7 @@ class BM25:
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return how often each query has each word of the documents."""
-        if not self._terms:
-            self._check_learned()
+        self.check_vocabulary()
         return self._known(self._counter.count(batch)).astype(np.float32)
 
     # --- the steps ---------------------------------------------------------------------------------------------------
@@ -207,6 +225,7 @@ class BM25:
     def reset(self) -> None:
         """Forget vocabulary and statistics."""
         self._terms: dict[str, int] = {}
+        self._has_vocabulary = False  # given, if only an empty one
         self._num_docs = 0
         self._num_words = 0
         self._frequencies: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
@@ -260,6 +279,11 @@ class BM25:
         shape = (len(counts.indptr) - 1, len(self._terms))
         known = found >= 0
         return sp.csr_matrix((counts.counts[known], (rows[known], found[known])), shape=shape)
+
+    def check_vocabulary(self) -> None:
+        """Raise InputError if there are no words yet that queries could be counted by."""
+        if not self._terms and not self._has_vocabulary:
+            self._check_learned()
 
     def _check_learned(self) -> None:
         if self._num_docs == 0:

@@ -8,7 +8,7 @@ from typing import Any
 
 from segmax.checks import checked_bool, checked_int
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, max_pooled
+from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading, max_pooled
 from segmax.errors import InputError
 from segmax.io.base import Document
 
@@ -59,13 +59,9 @@ class LexMAE(TransformerEncoder):
         self.query_length = checked_int("query_length", query_length, 2)
         transformers = need_torch("transformers", "LexMAE")
         find_model(self.name, "LexMAE")
-        try:
+        with loading("LexMAE", self.name), quiet_loading():
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
-            with quiet_loading():
-                model, info = transformers.AutoModelForMaskedLM.from_pretrained(self.name, output_loading_info=True)
-        except (OSError, ValueError) as error:
-            msg = f"LexMAE: could not load '{self.name}': {error}"
-            raise InputError(msg) from error
+            model, info = transformers.AutoModelForMaskedLM.from_pretrained(self.name, output_loading_info=True)
         missing = sorted(info["missing_keys"])
         if missing:
             msg = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import json
 import os
+import pickle
 import re
-import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
+from segmax.encoders.packages import need_torch
+from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.sparse_model import SparseModel
-from segmax.encoders.transformer import TransformerEncoder, find_model
+from segmax.encoders.transformer import TransformerEncoder, damaged, find_model, weight_names
 from segmax.encoders.unicoil import UniCOIL
 from segmax.errors import ConfigError
 
@@ -68,6 +70,9 @@ def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) 
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown is None or unknown[1] not in options:
             raise
+        if unknown[1] == "pooling":
+            msg = f"BM25 has no token embeddings to pool ({', '.join(POOLINGS)}): choose a model for that"
+            raise ConfigError(msg) from error
         known = [option for option in inspect.signature(make).parameters if option not in ("name", "folder")]
         msg = f"{name or 'bm25'} has no option '{unknown[1]}'; it has {', '.join(known)}"
         raise ConfigError(msg) from error
@@ -100,12 +105,12 @@ def _weight_names(folder: Path) -> list[str]:
     """Return the names of a checkpoint's weights, without reading them."""
     safe = folder / "model.safetensors"
     if safe.is_file():
-        with safe.open("rb") as file:  # the length of a JSON object, then that object, with a key per tensor
-            (length,) = struct.unpack("<Q", file.read(8))
-            return list(json.loads(file.read(min(length, 1 << 27))))
+        return weight_names(safe)
     pickled = folder / "pytorch_model.bin"
     if pickled.is_file():
-        import torch
-
-        return list(torch.load(pickled, map_location="meta", weights_only=True))
+        torch = need_torch("torch", f"'{pickled}'")
+        try:
+            return list(torch.load(pickled, map_location="meta", weights_only=True))
+        except (OSError, EOFError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError) as error:
+            raise damaged(pickled, "the weights of a model, as torch saves them") from error
     return []

@@ -15,7 +15,7 @@ import shutil
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,8 +28,11 @@ from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import write_dense
 from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, WriteError
-from segmax.io import write_vectors
+from segmax.io import WRITTEN_FORMATS, Scale, write_vectors
 from segmax.io.base import Document, TextReader, VectorBatch
+from segmax.io.scale import parse_scale
+from segmax.io.streams import base_name, check_free
+from segmax.io.vectors import _ENDINGS
 from segmax.progress import ProgressOption, Stage, reporter
 from segmax.sparse import Csr
 from segmax.tables import Arrays, TextTable, text_arrays
@@ -39,6 +42,7 @@ _FORMAT = "segmax-encoding"
 _VERSION = 1
 _SHARD_POSTINGS = 1 << 22  # a shard is read whole
 _SHARD_SECONDS = 30.0  # what an interruption may cost
+_WHOLE_NUMBERS = ("ciff", "tokens")  # formats that hold nothing else
 
 
 class Encoding(NamedTuple):
@@ -60,6 +64,7 @@ def encode_texts(
     queries: bool = False,
     title: bool = True,
     format: str | None = None,
+    scale: str | float | None = None,
     overwrite: bool = False,
     progress: ProgressOption = None,
     shard_seconds: float = _SHARD_SECONDS,
@@ -84,8 +89,10 @@ def encode_texts(
         Whether documents are encoded with their titles.
     format
         Of the file, as `segmax.io.write_vectors` knows it; None: by its name.
+    scale
+        What is done to weights, as in `segmax.io.open_vectors`. Formats that hold whole numbers need one that rounds.
     overwrite
-        Replace `path` if it exists.
+        Replace `path`, and what is written beside it, if it exists.
     progress
         As in `segmax.build`.
     shard_seconds
@@ -94,33 +101,38 @@ def encode_texts(
     Raises
     ------
     InputError
-        The texts are not those that an interrupted run began with.
+        The texts are not those that an interrupted run began with, or there is no folder to put the file in.
     ConfigError
-        The encoder or an option is not the one that it began with.
+        The encoder or an option is not the one that it began with, or cannot be.
     IndexExistsError
-        `path` exists.
+        `path` exists, or what would be written beside it.
     """
     target = Path(path)
-    folder = target.with_name(f"{target.name}.encoding")
-    if target.exists() and not overwrite and not folder.exists():
-        msg = f"'{target}' exists; choose another name, or pass overwrite=True"
-        raise IndexExistsError(msg)
     work = _Documents(encoder, queries)
-    journal = _Journal(folder, {**work.describe(), "title": title})
+    scaled = parse_scale(scale)
+    _check_weights(_written_format(target, format), scaled, work)
+    journal = _Journal(target.with_name(f"{target.name}.encoding"), {**work.describe(), "title": title})
+    overwrite = overwrite or journal.is_written
+    _check_outputs(target, work, overwrite)
+    journal.begin()
     num_resumed = journal.num_docs
     with reporter(progress) as told:
-        with told.stage("encode", getattr(texts, "num_docs", None), "documents") as stage:
+        with told.stage("encode", _count(texts), "documents") as stage:
             source = _Source(texts, title)
             source.skip(journal, stage)
             work.resume(journal)
             _encode(work, source, journal, stage, shard_seconds)
         work.finish(journal)
+        poolings = journal.dense_names()
+        _check_beside(target, [_dense_path(target, name) for name in poolings], overwrite)
         with told.stage("write", journal.num_docs, "documents") as stage:
-            write_vectors(target, _Shards(journal, work, stage), format, overwrite=True)
-        dense = {name: _write_dense(journal, name, target) for name in journal.dense_names()}
+            write_vectors(target, _Shards(journal, work, scaled, stage), format, overwrite=overwrite)
+        journal.is_written = True
+        journal.begin()
+        dense = {name: _write_dense(journal, name, target) for name in poolings}
     saved = work.save(target)
     num_docs, num_postings = journal.num_docs, journal.num_postings
-    shutil.rmtree(folder)
+    shutil.rmtree(journal.folder)
     return Encoding(target, num_docs, num_postings, num_resumed, dense, saved)
 
 
@@ -151,8 +163,56 @@ def _encode(work: _Documents, source: _Source, journal: _Journal, stage: Stage, 
         raise
 
 
+def _count(texts: Iterable[Document]) -> int | None:
+    count: int | None = len(texts) if isinstance(texts, Sized) else getattr(texts, "num_docs", None)
+    return count
+
+
+# --- what is written -------------------------------------------------------------------------------------------------
+
+
+def _written_format(target: Path, format: str | None) -> str:
+    """Return the format that the file will have; `write_vectors` would say the same, but after the work."""
+    kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
+    if kind is None or kind not in WRITTEN_FORMATS:
+        what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
+        msg = f"expected a format out of {', '.join(WRITTEN_FORMATS)}, got {what}; say which with format=..."
+        raise ConfigError(msg)
+    return kind
+
+
+def _check_weights(kind: str, scale: Scale, work: _Documents) -> None:
+    """Raise ConfigError where weights are no whole numbers, and the format holds nothing else."""
+    if kind in _WHOLE_NUMBERS and not (scale.rounding or scale.whole or work.counts_words):
+        msg = f"{kind} holds whole numbers, and weights are none; choose a scale that rounds: scale='x100' or '/5x256'"
+        raise ConfigError(msg)
+
+
+def _check_outputs(target: Path, work: _Documents, overwrite: bool) -> None:
+    """Raise where something stands in the way of what will be written, or there is no folder for it."""
+    check_free(target, overwrite=overwrite)
+    beside = [_dense_path(target, name) for name in work.poolings]
+    saved = work.saved_path(target)
+    _check_beside(target, beside if saved is None else [*beside, saved], overwrite)
+
+
+def _check_beside(target: Path, paths: Iterable[Path], overwrite: bool) -> None:
+    """Raise where something exists that goes with a file of the same stem: that file's encoder, for instance."""
+    taken = next((path for path in paths if path.exists()), None)
+    if taken is not None and not overwrite:
+        msg = (
+            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it; choose another name, "
+            "or pass overwrite=True"
+        )
+        raise IndexExistsError(msg)
+
+
+def _dense_path(target: Path, name: str) -> Path:
+    return target.with_name(f"{target.stem}.{name}.npy")
+
+
 def _write_dense(journal: _Journal, name: str, target: Path) -> Path:
-    path = target.with_name(f"{target.stem}.{name}.npy")
+    path = _dense_path(target, name)
     write_dense(path, (shard[f"dense_{name}"] for shard in journal), journal.num_docs)
     return path
 
@@ -171,6 +231,9 @@ class _Documents:
         self._encoder = encoder
         self._queries = queries
         self._bm25 = encoder if isinstance(encoder, BM25) and not queries else None
+        self.counts_words = isinstance(encoder, BM25) and queries  # so that weights are whole numbers
+        if isinstance(encoder, BM25) and queries:
+            encoder.check_vocabulary()
         self._num_terms = 0  # of BM25, in the shards that are written
 
     def describe(self) -> dict[str, Any]:
@@ -180,6 +243,11 @@ class _Documents:
         if self._queries and isinstance(self._encoder, BM25):  # learned, so its options do not tell it all
             job["vocabulary"] = zlib.crc32("\n".join(self._encoder.vocabulary).encode("utf-8", "surrogatepass"))
         return {**job, "queries": self._queries}
+
+    @property
+    def poolings(self) -> tuple[str, ...]:
+        """The dense vectors that it says it makes."""
+        return () if self._queries else tuple(getattr(self._encoder, "pooling", ()))
 
     def resume(self, journal: _Journal) -> None:
         """Know what the shards know."""
@@ -224,12 +292,15 @@ class _Documents:
         matrix = _matrix(shard, num_columns)
         return matrix if self._bm25 is None else self._bm25.weigh(matrix)
 
+    def saved_path(self, target: Path) -> Path | None:
+        """Return where an encoder that learns will be kept."""
+        return None if self._bm25 is None else target.with_name(f"{target.stem}.bm25")
+
     def save(self, target: Path) -> Path | None:
         """Keep an encoder that learned."""
-        if self._bm25 is None:
-            return None
-        path = target.with_name(f"{target.stem}.bm25")
-        self._bm25.save(path)
+        path = self.saved_path(target)
+        if self._bm25 is not None and path is not None:
+            self._bm25.save(path)
         return path
 
 
@@ -296,12 +367,15 @@ class _Journal:
     def __init__(self, folder: Path, job: dict[str, Any]) -> None:
         self.folder = folder
         self.entries: list[dict[str, Any]] = []
+        self.is_written = False  # whether the file is there, so that what lies beside it is its own
         self._job = json.loads(json.dumps(job))  # as it will be read back
         if (folder / _JOURNAL).exists():
             self._read()
-        else:
-            _guarded(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
-            self._write()
+
+    def begin(self) -> None:
+        """Write down what is known; until then there need not be a folder."""
+        _guarded(lambda: self.folder.mkdir(exist_ok=True), self.folder)
+        self._write()
 
     @property
     def num_docs(self) -> int:
@@ -347,7 +421,13 @@ class _Journal:
         self._write()
 
     def _write(self) -> None:
-        content = {"format": _FORMAT, "version": _VERSION, "job": self._job, "shards": self.entries}
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "job": self._job,
+            "shards": self.entries,
+            "is_written": self.is_written,
+        }
 
         def write() -> None:
             temporary = self.folder / f"{_JOURNAL}.new"
@@ -365,6 +445,7 @@ class _Journal:
             if (content["format"], content["version"]) != (_FORMAT, _VERSION):
                 raise ValueError("it is of another version")
             job, self.entries = content["job"], content["shards"]
+            self.is_written = bool(content.get("is_written", False))
         except (ValueError, KeyError, TypeError) as error:
             raise self._damaged(f"{_JOURNAL}: {error}") from error
         for name in itertools.chain(job, self._job):
@@ -382,9 +463,10 @@ class _Journal:
 class _Shards:
     """All shards as a stream of vectors."""
 
-    def __init__(self, journal: _Journal, work: _Documents, stage: Stage) -> None:
+    def __init__(self, journal: _Journal, work: _Documents, scale: Scale, stage: Stage) -> None:
         self._journal = journal
         self._work = work
+        self._scale = scale
         self._stage = stage
         self.terms = work.vocabulary
         self.num_docs = journal.num_docs
@@ -394,7 +476,7 @@ class _Shards:
         for shard in self._journal:
             matrix = self._work.vectors(shard, len(self.terms))
             csr = Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, len(self.terms))
-            yield VectorBatch(_texts(shard, "id"), csr)
+            yield VectorBatch(_texts(shard, "id"), self._scale.apply(csr))
             self._stage.advance(csr.num_rows)
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from segmax.checks import checked_int
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, max_pooled
-from segmax.errors import ConfigError, InputError
+from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading, max_pooled
+from segmax.errors import ConfigError
 
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
 
@@ -56,17 +56,13 @@ class SparseModel(TransformerEncoder):
         self.max_length = None if max_length is None else checked_int("max_length", max_length, 1)
         self._library = need_torch("sentence_transformers", "SparseModel")
         find_model(self.name, "SparseModel")
-        try:
-            with quiet_loading():
-                model = self._library.SparseEncoder(
-                    self.name,
-                    device=self.device,
-                    local_files_only=Path(self.name).is_dir(),  # else it asks the hub about a folder
-                    model_kwargs={"dtype": getattr(self._torch, self.dtype)},
-                )
-        except OSError as error:
-            msg = f"SparseModel: could not load '{self.name}': {error}"
-            raise InputError(msg) from error
+        with loading("SparseModel", self.name), quiet_loading():
+            model = self._library.SparseEncoder(
+                self.name,
+                device=self.device,
+                local_files_only=Path(self.name).is_dir(),  # else it asks the hub about a folder
+                model_kwargs={"dtype": getattr(self._torch, self.dtype)},
+            )
         self._model = model.to(getattr(self._torch, self.dtype)).eval()  # parts that are no transformer, too
         if self.max_length is not None:
             for part in self._transformers():

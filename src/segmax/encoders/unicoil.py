@@ -9,7 +9,7 @@ from typing import Any
 
 from segmax.checks import checked_int
 from segmax.encoders.packages import need_torch
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model
+from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading
 from segmax.errors import InputError
 
 _PREFIX = "coil_encoder."  # of all weights in the published checkpoints
@@ -64,13 +64,10 @@ class UniCOIL(TransformerEncoder):
         self.tokenizer = None if tokenizer is None else os.fspath(tokenizer)
         transformers = need_torch("transformers", "UniCOIL")
         find_model(self.name, "UniCOIL")
-        try:
+        with loading("UniCOIL", self.name):
             config = transformers.BertConfig.from_pretrained(self.name)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.tokenizer or self.name)
             state = _read_weights(self._torch, transformers, self.name)
-        except OSError as error:
-            msg = f"UniCOIL: could not load '{self.name}': {error}"
-            raise InputError(msg) from error
         self._bert = transformers.BertModel(config, add_pooling_layer=False)
         self._projection = self._torch.nn.Linear(config.hidden_size, 1)
         self._load(state)

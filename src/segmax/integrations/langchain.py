@@ -9,7 +9,14 @@ from typing import Any
 from segmax.encoders.base import Encoder
 from segmax.index import Index
 from segmax.integrations.extras import cannot_import
-from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, index_documents, text_and_metadata
+from segmax.integrations.text_search import (
+    QueryEncoder,
+    TextHit,
+    TextSearch,
+    free_ids,
+    index_documents,
+    text_and_metadata,
+)
 from segmax.io.base import Document as SegmaxDocument
 
 try:
@@ -71,7 +78,7 @@ class SegmaxRetriever(BaseRetriever):
         Parameters
         ----------
         documents
-            Those without an id get their number for one.
+            Those without an id get their number for one, or another that is free; no two may have the same.
         encoder
             Makes vectors of texts.
         index_kwargs
@@ -79,7 +86,8 @@ class SegmaxRetriever(BaseRetriever):
         **kwargs
             Options of the retriever.
         """
-        by_id = {str(number) if doc.id is None else str(doc.id): doc for number, doc in enumerate(documents)}
+        given = list(documents)
+        by_id = dict(zip(free_ids([doc.id for doc in given], "document"), given, strict=True))
         wanted = [SegmaxDocument(doc_id, "", doc.page_content) for doc_id, doc in by_id.items()]
         index = index_documents(wanted, encoder, index_kwargs or {})
         return cls(index=index, encoder=encoder, texts=by_id, **kwargs)

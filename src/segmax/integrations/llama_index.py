@@ -9,7 +9,14 @@ from typing import Any
 from segmax.encoders.base import Encoder
 from segmax.index import Index
 from segmax.integrations.extras import cannot_import
-from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, index_documents, text_and_metadata
+from segmax.integrations.text_search import (
+    QueryEncoder,
+    TextHit,
+    TextSearch,
+    free_ids,
+    index_documents,
+    text_and_metadata,
+)
 from segmax.io.base import Document
 from segmax.params import SearchParams
 
@@ -81,7 +88,7 @@ class SegmaxRetriever(BaseRetriever):
         Parameters
         ----------
         nodes
-            What to index: their text with the metadata that is meant for embedding.
+            What to index: their text with the metadata that is meant for embedding. No two may have the same id.
         encoder
             Makes vectors of texts.
         index_kwargs
@@ -89,7 +96,8 @@ class SegmaxRetriever(BaseRetriever):
         **kwargs
             Options of the retriever.
         """
-        by_id = {node.node_id: node for node in nodes}
+        given = list(nodes)
+        by_id = dict(zip(free_ids([node.node_id for node in given], "node"), given, strict=True))
         wanted = [Document(i, "", node.get_content(metadata_mode=MetadataMode.EMBED)) for i, node in by_id.items()]
         return cls(index_documents(wanted, encoder, index_kwargs or {}), encoder, by_id, **kwargs)
 

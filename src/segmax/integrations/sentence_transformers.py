@@ -29,19 +29,22 @@ Decoded = Sequence[tuple[str, float]]
 
 @overload
 def semantic_search_segmax(
-    query_embeddings: object,
+    query_embeddings: object = ...,
     corpus_embeddings: object = ...,
     corpus_index: Index | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
     output_index: Literal[False] = ...,
     index_kwargs: Mapping[str, Any] | None = ...,
     search_kwargs: Mapping[str, Any] | None = ...,
+    *,
+    query_embeddings_decoded: object = ...,
+    corpus_embeddings_decoded: object = ...,
 ) -> tuple[Results, float]: ...
 
 
 @overload
 def semantic_search_segmax(
-    query_embeddings: object,
+    query_embeddings: object = ...,
     corpus_embeddings: object = ...,
     corpus_index: Index | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
@@ -49,29 +52,37 @@ def semantic_search_segmax(
     output_index: Literal[True],
     index_kwargs: Mapping[str, Any] | None = ...,
     search_kwargs: Mapping[str, Any] | None = ...,
+    query_embeddings_decoded: object = ...,
+    corpus_embeddings_decoded: object = ...,
 ) -> tuple[Results, float, Index]: ...
 
 
 @overload
 def semantic_search_segmax(
-    query_embeddings: object,
+    query_embeddings: object = ...,
     corpus_embeddings: object = ...,
     corpus_index: Index | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
     output_index: bool = ...,
     index_kwargs: Mapping[str, Any] | None = ...,
     search_kwargs: Mapping[str, Any] | None = ...,
+    *,
+    query_embeddings_decoded: object = ...,
+    corpus_embeddings_decoded: object = ...,
 ) -> tuple[Results, float] | tuple[Results, float, Index]: ...
 
 
 def semantic_search_segmax(
-    query_embeddings: object,
+    query_embeddings: object = None,
     corpus_embeddings: object = None,
     corpus_index: Index | str | os.PathLike[str] | None = None,
     top_k: int = 10,
     output_index: bool = False,
     index_kwargs: Mapping[str, Any] | None = None,
     search_kwargs: Mapping[str, Any] | None = None,
+    *,
+    query_embeddings_decoded: object = None,
+    corpus_embeddings_decoded: object = None,
 ) -> tuple[Results, float] | tuple[Results, float, Index]:
     """Search sparse embeddings, by the contract of `semantic_search_seismic` and its like in sentence-transformers.
 
@@ -93,6 +104,8 @@ def semantic_search_segmax(
         Options of `segmax.build`, such as `path`.
     search_kwargs
         Options of `Index.search_batch`, such as `params`, `target_recall` or `threads`; by default the search is exact.
+    query_embeddings_decoded, corpus_embeddings_decoded
+        Other names for the first two, as the functions for Seismic, Elasticsearch and OpenSearch have them.
 
     Returns
     -------
@@ -106,7 +119,7 @@ def semantic_search_segmax(
     Raises
     ------
     InputError
-        If there is neither a corpus nor an index, or queries and corpus do not fit together.
+        If there are no queries, neither a corpus nor an index, something twice, or what does not fit together.
 
     Examples
     --------
@@ -116,17 +129,21 @@ def semantic_search_segmax(
     >>> results
     [[{'corpus_id': 0, 'score': 2.0}]]
     """
+    queries = _either("query_embeddings", query_embeddings, query_embeddings_decoded)
+    corpus = _either("corpus_embeddings", corpus_embeddings, corpus_embeddings_decoded)
+    if queries is None:
+        raise InputError("expected query_embeddings, got none")
     if isinstance(corpus_index, Index):
         index = corpus_index
     elif corpus_index is not None:
         index = open_index(corpus_index)
-    elif corpus_embeddings is not None:
-        index = _built(corpus_embeddings, dict(index_kwargs or {}))
+    elif corpus is not None:
+        index = _built(corpus, dict(index_kwargs or {}))
     else:
         msg = "expected corpus_embeddings or corpus_index, got neither"
         raise InputError(msg)
     start = time.perf_counter()
-    found = index.search_batch(_queries(query_embeddings, index), top_k, **dict(search_kwargs or {}))
+    found = index.search_batch(_queries(queries, index), top_k, **dict(search_kwargs or {}))
     results: Results = [
         [
             {"corpus_id": row, "score": score}
@@ -136,6 +153,14 @@ def semantic_search_segmax(
     ]
     seconds = time.perf_counter() - start
     return (results, seconds, index) if output_index else (results, seconds)
+
+
+def _either(name: str, value: object, decoded: object) -> object:
+    """Return what was given under one of its two names."""
+    if value is not None and decoded is not None:
+        msg = f"expected {name} or {name}_decoded, got both"
+        raise InputError(msg)
+    return decoded if value is None else value
 
 
 def _built(corpus: object, options: dict[str, Any]) -> Index:

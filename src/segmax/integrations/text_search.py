@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import scipy.sparse as sp
@@ -10,15 +10,12 @@ import scipy.sparse as sp
 from segmax.build import build
 from segmax.checks import checked_int
 from segmax.encoders import Encoder, description
-from segmax.encoders.chunks import batched
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
-from segmax.io.base import Document, VectorBatch
+from segmax.io.base import Document
 from segmax.params import SearchParams
+from segmax.pipeline import EncodedTexts
 from segmax.results import DocId
-from segmax.sparse import matrix_to_csr
-
-_BATCH_DOCS = 1024
 
 
 @runtime_checkable
@@ -136,22 +133,34 @@ def index_documents(documents: Sequence[Document], encoder: Encoder, options: Ma
     `options` are those of `segmax.build`.
     """
     kept = {"texts": documents, "encoder": description(encoder)}
-    return build(_EncodedVectors(documents, encoder), **{**kept, **options})
+    return build(EncodedTexts(documents, encoder), **{**kept, **options})
 
 
-class _EncodedVectors:
-    """A `VectorReader` over texts; what learns its vocabulary on the way begins with fewer columns."""
+def free_ids(given: Sequence[object], what: str) -> list[str]:
+    """Return an id per document: the given one, or, where that is None, its number or the next one that is free.
 
-    num_docs = None
-
-    def __init__(self, documents: Iterable[Document], encoder: Encoder) -> None:
-        self._documents = documents
-        self._encoder = encoder
-
-    @property
-    def terms(self) -> Sequence[str]:
-        return self._encoder.vocabulary
-
-    def batches(self) -> Iterator[VectorBatch]:
-        for batch in self._encoder.encode_documents(batched(self._documents, _BATCH_DOCS)):
-            yield VectorBatch(batch.ids, matrix_to_csr(batch.vectors))
+    Raises
+    ------
+    InputError
+        If two have the same.
+    """
+    rows: dict[str, int] = {}
+    for row, doc_id in enumerate(given):
+        if doc_id is not None and rows.setdefault(str(doc_id), row) != row:
+            msg = (
+                f"expected every {what} to have an id of its own, got {str(doc_id)!r} for {what} {rows[str(doc_id)]} "
+                f"and {what} {row}; an index holds an id once"
+            )
+            raise InputError(msg)
+    ids: list[str] = []
+    taken = rows.keys()
+    after = len(given)  # no other document has these numbers by itself
+    for row, doc_id in enumerate(given):
+        if doc_id is not None:
+            ids.append(str(doc_id))
+            continue
+        name = str(row)
+        while name in taken:
+            name, after = str(after), after + 1
+        ids.append(name)
+    return ids
