@@ -12,8 +12,8 @@ import segmax
 
 CLIP = "clip negative weights to 0 first if the model produces them"
 BATCHES = (
-    "expected documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such batches, or paths of .npz "
-    "files, got ndarray"
+    "expected documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such batches, or paths of "
+    "files of vectors, got ndarray"
 )
 FORMS = "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), got float"
 DOCS = sp.csr_matrix([[1.0, 0, 2.0], [0, 3.0, 1.0]])

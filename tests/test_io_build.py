@@ -182,7 +182,7 @@ def test_convert(tmp_path: Path, path: Path, docs: sp.csr_matrix, capsys: pytest
     run(tmp_path / "docs.ciff", tmp_path / "docs.npz", "--progress")
     assert "convert" in capsys.readouterr().err
     check(segmax.build(tmp_path / "docs.npz"), docs)
-    run(tmp_path / "docs.npz", tmp_path / "other", "--to", "seismic-jsonl", "--scale", "/100")
+    run(tmp_path / "docs.npz", tmp_path / "other", "--to", "jsonl", "--scale", "/100")
     assert json.loads((tmp_path / "other").read_text().splitlines()[0])["id"] == "doc 0"
     run(tmp_path / "docs.npz", path, tmp_path / "twice.jsonl")
     assert len((tmp_path / "twice.jsonl").read_text().splitlines()) == 240
@@ -195,17 +195,61 @@ def test_convert_mistakes(tmp_path: Path, path: Path) -> None:
         ([path], r"expected IN \[IN \.\.\.\] OUT, got .*docs\.jsonl"),
         ([path, tmp_path / "a.npz", "--from", "xml"], "--from: expected npz, jsonl, .* got 'xml'"),
         ([path, tmp_path / "a.npz", "--to", "xml"], "--to: expected npz, jsonl, .* got 'xml'"),
-        ([path, tmp_path / "a.npz", "--scale", "x7"], "expected scale to be one of"),
-        ([path, tmp_path / "a.xml"], "expected a format out of"),
+        ([path, tmp_path / "a.npz", "--scale", "x7"], "--scale: expected one of 'none', .* got 'x7'"),
+        ([path, tmp_path / "a.xml"], r"expected a format out of .* got the name 'a\.xml'; say which with --to FORMAT"),
     ):
         with pytest.raises(ConfigError, match=told):
             run(*arguments)
     with pytest.raises(segmax.InputError, match="expected OUT to be another file than IN"):
         run(path, path, "--overwrite")
     (tmp_path / "a.npz").write_text("")
-    with pytest.raises(segmax.SegmaxError, match="exists already; pass overwrite=True"):
+    with pytest.raises(segmax.SegmaxError, match="exists already; pass --overwrite"):
         run(path, tmp_path / "a.npz")
     run(path, tmp_path / "a.npz", "--overwrite")
+    (tmp_path / "ones.tsv").write_text("q1\tcat dog\n")
+    with pytest.raises(segmax.InputError, match=r"got columns of text; .* say so with --from tokens"):
+        run(tmp_path / "ones.tsv", tmp_path / "b.npz")
+    run(tmp_path / "ones.tsv", tmp_path / "b.npz", "--from", "tokens")
+    (tmp_path / "float.jsonl").write_text('{"id": 1, "vector": {"a": 0.5}}\n')
+    with pytest.raises(segmax.InputError, match="choose a --scale that rounds"):
+        run(tmp_path / "float.jsonl", tmp_path / "b.ciff")
+
+
+def test_convert_for_seismic(tmp_path: Path, path: Path) -> None:
+    """Ids that are whole numbers are written as such, as the help says; others are refused, and nothing is left."""
+    (tmp_path / "numbers.jsonl").write_text('{"id": "7", "vector": {"a": 1}}\n{"id": 0, "vector": {"a": 2}}\n')
+    run(tmp_path / "numbers.jsonl", tmp_path / "out.jsonl", "--to", "seismic-jsonl")
+    lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert lines == [{"id": 7, "content": "", "vector": {"a": 1}}, {"id": 0, "content": "", "vector": {"a": 2}}]
+    with pytest.raises(
+        segmax.InputError, match=r"seismic-jsonl has whole numbers below .* as ids, got 'doc 0'; choose"
+    ):
+        run(path, tmp_path / "other.jsonl", "--to", "seismic-jsonl")
+    assert not (tmp_path / "other.jsonl").exists()
+
+
+def test_an_index_of_files_with_numbered_columns(tmp_path: Path) -> None:
+    """Where only the largest number says how many columns there are, a later file may have more, or fewer."""
+    rows = {"a.bin": [[0, 1.0]], "b.bin": [[0, 0, 0, 2.0]], "c.bin": [[3.0]]}
+    for name, row in rows.items():
+        part = sp.csr_matrix(row)
+        sp.save_npz(tmp_path / "in.npz", part)
+        write_vectors(tmp_path / name, open_vectors(tmp_path / "in.npz"))
+    index = segmax.build([tmp_path / name for name in rows])
+    assert index.search({3: 1.0}).ids == [1]
+    assert index.search({0: 1.0}).ids == [2]
+
+
+def test_an_index_of_parquet_with_numbered_columns(tmp_path: Path) -> None:
+    """Parquet files without words are one collection, however large the numbers in each are."""
+    arrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    for name, column in (("a", 1), ("b", 9), ("c", 0)):
+        table = arrow.table({"id": [name], "indices": [[column]], "values": [[1.5]]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    index = segmax.build([tmp_path / f"{name}.parquet" for name in "abc"])
+    assert [index.search({column: 1.0}).ids for column in (1, 9, 0)] == [["a"], ["b"], ["c"]]
+    assert index.search({9: 1.0}).ids == segmax.build(tmp_path).search({9: 1.0}).ids
 
 
 def test_convert_help() -> None:

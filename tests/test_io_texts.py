@@ -6,6 +6,7 @@ import gzip
 import json
 import lzma
 import sys
+import types
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,12 @@ def test_wrong_lines(tmp_path: Path, line: str, told: str) -> None:
         list(open_texts(tmp_path / "texts.jsonl"))
 
 
+def test_form_feeds_are_blanks(tmp_path: Path) -> None:
+    """They come in texts of old, and are no reason to refuse them."""
+    (tmp_path / "texts.tsv").write_text("d1\tone\x0c page\nd2\ttwo\n")
+    assert [document.text for document in open_texts(tmp_path / "texts.tsv")] == ["one\x0c page", "two"]
+
+
 def test_columns_that_differ(tmp_path: Path) -> None:
     """As many columns in every line as in the first."""
     (tmp_path / "texts.tsv").write_text("d1\tone\nd2\ta\ttwo\n")
@@ -123,8 +130,58 @@ def test_ir_datasets(tmp_path: Path) -> None:
     assert list(texts) == [("d1", "", "one"), ("d2", "", "two")]
     assert texts.num_docs in (None, 2)
     assert read_queries("segmax-test/small") == (["q1"], ["what"], None)
-    with pytest.raises(InputError, match="ir_datasets does not know such an id"):
-        open_texts("segmax-test/none")
+    for name in ("segmax-test/none", "segmax-test/v1.1", "irds:none"):
+        for function in (open_texts, read_queries, read_qrels):
+            with pytest.raises(InputError, match="ir_datasets does not know such an id"):
+                function(name)
+    assert list(open_texts("irds:segmax-test/small")) == list(texts)
+    assert read_queries("irds:segmax-test/small").ids == ["q1"]
+
+
+class Offline:
+    """A dataset of ir_datasets without a network."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("has_"):
+            return lambda: True
+
+        def failing() -> Any:
+            raise self.error
+
+        return failing
+
+
+@pytest.mark.parametrize("name", ["argsme/1.0", "irds:mmarco/es/dev/v1.1", "vaswani"])
+def test_ir_datasets_without_a_network(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Whatever is asked for, and whoever complains, the message names the collection and says what to do."""
+    urllib3_error = type("MaxRetryError", (Exception,), {"__module__": "urllib3.exceptions"})
+    for error in (ConnectionError("no route to host"), RuntimeError("All download sources failed"), urllib3_error("x")):
+        module = types.ModuleType("ir_datasets")
+        module.load = lambda _, error=error: Offline(error)  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "ir_datasets", module)
+        told = rf"collection '{name.removeprefix('irds:')}' could not be fetched \({error}\); check the network, or put"
+        for read in (lambda: list(open_texts(name)), lambda: read_queries(name), lambda: read_qrels(name)):
+            with pytest.raises(InputError, match=told):
+                read()
+        with pytest.raises(InputError, match=told):
+            _ = open_texts(name).num_docs
+    module.load = lambda _: Offline(ZeroDivisionError("a bug"))  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError, match="a bug"):
+        read_queries(name)
+
+
+def test_paths_are_told_from_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that are not there are not looked for in ir_datasets; what is there is a file, whatever its name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("none.tsv", "some/none.jsonl.gz", "./none", "/none", "topics.301-450", "qrels.trec8"):
+        for function in (open_texts, read_queries, read_qrels):
+            with pytest.raises(InputError, match=r"there is no file '.*'; check the path"):
+                function(name)
+    (tmp_path / "vaswani").write_text("1\t2\t1\n")
+    assert read_qrels("vaswani") == {"1": {"2": 1}}
 
 
 def test_judged_sets(shared: Path) -> None:
@@ -181,6 +238,16 @@ def test_queries_of_json(tmp_path: Path) -> None:
     assert read_queries(path) == (["1"], ["a b"], [{"a": 1.5}])
     path.write_text('{"id": 1, "contents": "", "vector": {"a": 1}}\n')
     assert read_queries(path) == (["1"], None, [{"a": 1.0}])
+    path.write_text('{"id": 1, "text": ""}\n')
+    assert read_queries(path) == (["1"], [""], None)
+    path.write_text('{"id": 1, "text": "a", "vector": {"a": 1}}\n{"id": 2, "vector": {"a": 1}}\n')
+    assert read_queries(path) == (["1", "2"], None, [{"a": 1.0}, {"a": 1.0}])
+    for first, second in (('"text": "a"', '"vector": {"a": 1}'), ('"vector": {"a": 1}', '"text": "a"')):
+        path.write_text(f'{{"id": 1, {first}}}\n{{"id": 2, {second}}}\n')
+        with pytest.raises(
+            InputError, match=r"queries\.jsonl': expected a text in every line, or a vector .* two files"
+        ):
+            read_queries(path)
     for line, told in (
         ('{"id": 1, "vector": {"a": "x"}}', "expected the vector as an object of terms and weights"),
         ('{"id": 1}', "expected a text or a vector, got id"),
@@ -238,6 +305,8 @@ def test_trec_topics(tmp_path: Path) -> None:
     assert read_queries(path, field="desc").texts == ["what is the origin", "d"]
     with pytest.raises(InputError, match=r"topics\.txt', line 8: expected a topic with a narr"):
         read_queries(path, field="narr")
+    path.write_text("<top>\n<num>1</num>\n<title> a < b and <3 c </title>\n</top>\n")
+    assert read_queries(path).texts == ["a < b and <3 c"]
     with pytest.raises(ConfigError, match="expected field to be 'title', 'desc' or 'narr'"):
         read_queries(path, field="text")
 
@@ -251,6 +320,9 @@ def test_queries_come_once(tmp_path: Path) -> None:
         read_queries(tmp_path / "none.tsv")
     with pytest.raises(InputError, match=r"there is no file '.*queries\.jsonl'"):
         read_queries(tmp_path)
+    (tmp_path / "queries.tsv").write_text("\n")
+    with pytest.raises(InputError, match=r"queries\.tsv' is empty: expected queries"):
+        read_queries(tmp_path / "queries.tsv")
 
 
 # --- judgements and runs ---------------------------------------------------------------------------------------------
@@ -272,12 +344,17 @@ def test_qrels_of_others(tmp_path: Path) -> None:
     path = tmp_path / "qrels"
     for content in ("q1 0 d1 2\nq1 0 d2 0\nü 0 d-3 1\n", "q1\t0\td1\t2\r\nq1\tQ0\td2\t0\r\nü\t0\td-3\t1\r\n",
                     "q1\td1\t2\nq1\td2\t0\nü\td-3\t1",
-                    "query\tdocument\tgrade\nq1\td1\t2\nq1\td2\t0\nü\td-3\t1\n"):  # fmt: skip
+                    "query\tdocument\tgrade\nq1\td1\t2\nq1\td2\t0\nü\td-3\t1\n",
+                    "\nqid iteration docid Relevance\nq1 0 d1 2.0\nq1 0 d2 0\nq1 0 d1 2\nü 0 d-3 1\n"):  # fmt: skip
         path.write_bytes(content.encode())
         assert read_qrels(path) == QRELS
     for content, told in (
         ("q1 0 d1 2\nq1 0 d2\tx y z\n", "line 2: expected query, 0, document, grade"),
         ("q1 0 d1 2\nq1 0 d2 high\n", "line 2: expected a whole number as grade, got 'q1 0 d2 high'"),
+        ("q1 d1 high\nq1 d2 1\n", "line 1: expected a whole number as grade, got 'q1 d1 high'"),
+        ("q1 d1 0.5\n", "line 1: expected a whole number as grade"),
+        ("q1 d1 nan\n", "line 1: expected a whole number as grade"),
+        ("q1 d1 1\nq1 d1 0\n", "line 2: expected the grade 1 that a line before gives this document, got 'q1 d1 0'"),
     ):
         path.write_text(content)
         with pytest.raises(InputError, match=told):
@@ -306,9 +383,12 @@ def test_runs(tmp_path: Path) -> None:
     ("content", "told"),
     [
         ("q1 Q0 d1 1 2.0\n", "line 1: expected query, Q0, document, rank, score, tag"),
-        ("q1 Q0 d1 1 high tag\n", "line 1: expected numbers as rank and score"),
+        ("q1 Q0 d1 1 high tag\n", "line 1: expected a score, got"),
+        ("q1 Q0 d1 1 nan tag\n", "line 1: expected a score, got"),
+        ("q1\td1\t1\tNaN\n", "line 1: expected a score, got"),
+        ("q1\td1\t0.5\n", r"line 1: expected a whole number from 1 on as rank \(scores come in six columns\)"),
         ("q1 Q0 d1 1 2 t\nq1 Q0 d1 2 1 t\n", "line 2: expected every document of a query once"),
-        ("q1\td1\t0\n", "line 1: expected numbers as rank and score"),
+        ("q1\td1\t0\n", "line 1: expected a whole number from 1 on as rank"),
     ],
 )
 def test_runs_that_cannot_be(tmp_path: Path, content: str, told: str) -> None:

@@ -89,6 +89,7 @@ AWKWARD = {
 }
 FILES = ["docs.npz", "docs.jsonl", "docs.jsonl.gz", "docs.jsonl.xz", "docs.ciff", "docs.ciff.gz", "docs.csr"]
 FILES += ["docs.bin", "docs.tsv"]
+KIND = {"docs.tsv": "tokens"}  # a line or two do not tell
 
 
 def check_needs(name: str, collection: Collection) -> None:
@@ -248,6 +249,182 @@ def test_formats_of_whole_numbers_say_so(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=told):
             write_vectors(tmp_path / name, batches, terms=terms)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_no_writer_takes_wrong_weights(tmp_path: Path) -> None:
+    """All refuse negative and infinite weights, NaN, and columns that are not there; repeated ones are summed."""
+    for name in [name for name in [*FILES, "docs.parquet"] if name.count(".") == 1]:
+        if name.endswith(".parquet"):
+            pytest.importorskip("pyarrow")
+        for weight in (-1.0, float("nan"), float("inf")):
+            bad = Csr(np.array([0, 1]), np.array([0]), np.array([weight]), 1)
+            with pytest.raises(InputError, match=rf"expected finite weights >= 0, got {weight} in document 0, term 0"):
+                write_vectors(tmp_path / name, [VectorBatch(["a"], bad)], terms=["x"])
+        outside = Csr(np.array([0, 1]), np.array([3]), np.array([1.0]), 1)
+        with pytest.raises(InputError, match="expected column numbers from 0 to 0, got 3"):
+            write_vectors(tmp_path / name, [VectorBatch(["a"], outside)], terms=["x"])
+        for broken in (VectorBatch(["a", "b"], outside), VectorBatch(["a"], outside._replace(indptr=np.array([0, 2])))):
+            with pytest.raises(InputError, match=r"expected an id per row|got an indptr that does not ascend"):
+                write_vectors(tmp_path / name, [broken], terms=["x"])
+        assert list(tmp_path.iterdir()) == []
+        twice = Csr(np.array([0, 3]), np.array([1, 0, 1]), np.array([1.0, 2.0, 3.0]), 2)
+        write_vectors(tmp_path / name, [VectorBatch(["a"], twice)], terms=["x", "y"])
+        assert read(open_vectors(tmp_path / name, KIND.get(name))) == Collection(["a"], [{"x": 2.0, "y": 4.0}]), name
+        for entry in tmp_path.iterdir():
+            entry.unlink()
+
+
+@pytest.mark.parametrize("name", [*FILES, "docs.jsonl.zst", "docs.parquet"])
+def test_nothing_is_not_written(tmp_path: Path, name: str) -> None:
+    """No format has files of no vectors, and an empty file says that it is empty."""
+    check_needs(name, AWKWARD["plain"])
+    with pytest.raises(InputError, match=rf"expected at least one vector to write to '.*{name}', got none"):
+        write_vectors(tmp_path / name, [], terms=["x"])
+    assert list(tmp_path.iterdir()) == []
+    for content in (b"", b"\xef\xbb\xbf\r\n"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=rf"{name}' is empty: expected vectors or texts"):
+            open_vectors(tmp_path / name)
+
+
+def test_files_beside_a_file(tmp_path: Path) -> None:
+    """Each .bin and .csr has its own ids and terms: those of another stay, and none of an old file is left."""
+    docs, queries = plain(), Collection(["q1", "q2"], [{"cat": 2.0}, {"dog": 1.0, "cat": 3.0}])
+    for ending in ("bin", "csr"):
+        for name, collection in (("docs", docs), ("queries", queries)):
+            batches, terms = batches_of(collection)
+            for overwrite in (False, True):
+                write_vectors(tmp_path / f"{name}.{ending}", batches, terms=terms, overwrite=overwrite)
+        assert read(open_vectors(tmp_path / f"docs.{ending}")) == docs
+        assert read(open_vectors(tmp_path / f"queries.{ending}")) == queries
+        sp.save_npz(tmp_path / "in.npz", sp.csr_matrix([[1.0, 2.0], [0.0, 3.0]]))
+        write_vectors(tmp_path / f"queries.{ending}", open_vectors(tmp_path / "in.npz"), overwrite=True)
+        reader = open_vectors(tmp_path / f"queries.{ending}")
+        assert reader.terms is None
+        assert read(reader) == Collection(["0", "1"], [{"0": 1.0, "1": 2.0}, {"1": 3.0}])
+        assert read(open_vectors(tmp_path / f"docs.{ending}")) == docs
+        (tmp_path / f"docs.{ending}").unlink()
+        with pytest.raises(IndexExistsError, match=r"docs\..*ids\.(npy|txt)' exists already"):
+            write_vectors(tmp_path / f"docs.{ending}", batches, terms=terms)
+
+
+def test_files_that_seismic_shares(tmp_path: Path) -> None:
+    """Seismic's own names are read, those of one file first; a file without names is not put beside them."""
+    collection = Collection(["a", "b"], [{"x": 1.0}, {"y": 2.0}])
+    batches, terms = batches_of(collection)
+    write_vectors(tmp_path / "documents.bin", batches, terms=terms)
+    for name in ("doc_ids.npy", "token_to_id_mapping.json"):
+        (tmp_path / f"documents.bin.{name}").rename(tmp_path / name)
+    assert read(open_vectors(tmp_path / "documents.bin")) == collection
+    other = Collection(["c", "d"], [{"z": 1.0}, {"x": 2.0}])
+    batches, terms = batches_of(other)
+    write_vectors(tmp_path / "queries.bin", batches, terms=terms)
+    assert read(open_vectors(tmp_path / "queries.bin")) == other
+    assert read(open_vectors(tmp_path / "documents.bin")) == collection
+    sp.save_npz(tmp_path / "in.npz", sp.csr_matrix([[1.0], [2.0]]))
+    with pytest.raises(
+        InputError, match=r"doc_ids\.npy' would be taken for the ids of 'new\.bin', which has none; cho"
+    ):
+        write_vectors(tmp_path / "new.bin", open_vectors(tmp_path / "in.npz"))
+    np.save(tmp_path / "queries.bin.doc_ids.npy", np.array(["c"]))
+    with pytest.raises(InputError, match=r"expected 2 ids, one per vector of 'queries\.bin', got 1"):
+        open_vectors(tmp_path / "queries.bin")
+
+
+@pytest.mark.parametrize("ending", ["gz", "xz", "zst"])
+def test_compressed_csr(tmp_path: Path, ending: str) -> None:
+    """BigANN's files as they are handed out: read, written, and told where they break off or are too long."""
+    name = f"docs.csr.{ending}"
+    check_needs(name, AWKWARD["plain"])
+    batches, terms = batches_of(plain(400))
+    write_vectors(tmp_path / name, batches, terms=terms)
+    assert format_of(tmp_path / name) == "csr"
+    assert read(open_vectors(tmp_path / name, scratch=tmp_path)) == plain(400)
+    data = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(InputError, match=rf"{name}' is cut short"):
+        read(open_vectors(tmp_path / name))
+    for entry in list(tmp_path.iterdir()):
+        entry.unlink()
+    write_vectors(tmp_path / "docs.csr", batches, terms=terms)
+    content = (tmp_path / "docs.csr").read_bytes()
+    (tmp_path / "docs.csr.gz").write_bytes(gzip.compress(content))
+    assert not getattr(open_vectors(tmp_path / "docs.csr.gz"), "has_ids", True)  # those are of docs.csr
+    (tmp_path / "docs.csr").unlink()  # as gzip does
+    assert read(open_vectors(tmp_path / "docs.csr.gz")) == plain(400)
+    sp.save_npz(tmp_path / "in.npz", sp.csr_matrix([[1.0]]))
+    with pytest.raises(InputError, match=r"docs\.csr\.ids\.txt' would be taken for the ids of 'docs\.csr\.gz', which"):
+        write_vectors(tmp_path / "docs.csr.gz", open_vectors(tmp_path / "in.npz"), overwrite=True)
+    for wrong, got in ((content[:-4], str(len(content) - 4)), (content + b"1234", f"more than {len(content)}")):
+        (tmp_path / "docs.csr.gz").write_bytes(gzip.compress(wrong))
+        with pytest.raises(
+            InputError, match=rf"expected a \.csr file of {len(content)} bytes, as it says .* got {got}"
+        ):
+            read(open_vectors(tmp_path / "docs.csr.gz"))
+    (tmp_path / "docs.csr.gz").write_bytes(gzip.compress(content[:20]))
+    with pytest.raises(InputError, match=r"docs\.csr\.gz': expected a \.csr file"):
+        open_vectors(tmp_path / "docs.csr.gz")
+
+
+@pytest.mark.parametrize("name", ["docs.npz", "docs.bin", "docs.parquet"])
+def test_formats_that_are_not_compressed(tmp_path: Path, name: str) -> None:
+    """They say what to do."""
+    check_needs(name, AWKWARD["plain"])
+    batches, terms = batches_of(plain())
+    write_vectors(tmp_path / name, batches, terms=terms)
+    (tmp_path / f"{name}.gz").write_bytes(gzip.compress((tmp_path / name).read_bytes()))
+    with pytest.raises(InputError, match=rf"{name}\.gz': expected a file of .* got a compressed one; decompress it"):
+        open_vectors(tmp_path / f"{name}.gz")
+
+
+# --- lines of JSON and of words --------------------------------------------------------------------------------------
+
+
+def test_texts_beside_vectors_are_not_carried(tmp_path: Path) -> None:
+    """What has no text says nothing about one, rather than that it is empty."""
+    (tmp_path / "in.jsonl").write_text('{"id": "a\\", \\"contents\\": \\"\\"", "contents": "t", "vector": {"x": 1}}\n')
+    write_vectors(tmp_path / "out.jsonl", open_vectors(tmp_path / "in.jsonl"))
+    assert json.loads((tmp_path / "out.jsonl").read_text()) == {"id": 'a", "contents": ""', "vector": {"x": 1}}
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("1\tcat cat dog\n2\tdog dog dog\n", "tokens"),
+        ("a\tcat dog dog\nb\tdog\n", "tokens"),
+        ("a: cat dog dog\nb: dog\n", "tokens"),
+        ("a\tcat cat cat dog dog\n", "tokens"),
+        ("".join(f"{i}\t{' '.join(f'w{i}{j}' for j in range(8))} x x\n" for i in range(9)), "tokens"),
+        ("a\tcat dog\nb\tdog\n", "tsv-text"),
+        ("q1\tduran duran tour\n", "tsv-text"),
+        ("q1\twho are duran duran\nq2\thotels in bora bora\nq3\thow high is mont blanc\n", "tsv-text"),
+        ("q1\tto be or not to be be\nq2\tthe the band of the nineties\n", "tsv-text"),
+    ],
+)
+def test_repeated_words_are_told_from_text(tmp_path: Path, content: str, kind: str) -> None:
+    """Words that repeat the one before, more often than text does, are weights; where all are 1, nothing tells."""
+    (tmp_path / "queries.tsv").write_text(content)
+    assert format_of(tmp_path / "queries.tsv") == kind
+    if kind == "tsv-text":
+        with pytest.raises(InputError, match="as often as they weigh, say so with format='tokens'"):
+            open_vectors(tmp_path / "queries.tsv")
+        assert len(read(open_vectors(tmp_path / "queries.tsv", "tokens")).ids) == len(content.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("d1\tfine\nd2\tcaf\xe9\n".encode("latin-1"), "line 2: expected UTF-8, got the byte 0xe9; convert it"),
+        (b"d1\tfine\nd2\tnul\x01\n", "line 2: expected UTF-8, got the control character 0x01"),
+        ("caf\xe9 au lait".encode("latin-1"), "line 1: expected UTF-8, got the byte 0xe9"),
+    ],
+)
+def test_text_that_is_not_utf8(tmp_path: Path, content: bytes, told: str) -> None:
+    """The message has the line."""
+    for name in ("texts.tsv", "texts"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(InputError, match=rf"{name}', {told}"):
+            format_of(tmp_path / name)
 
 
 # --- .npz ------------------------------------------------------------------------------------------------------------
@@ -537,6 +714,112 @@ def test_folders_of_datasets(tmp_path: Path) -> None:
     datasets.DatasetDict({"train": made, "test": made}).save_to_disk(tmp_path / "two")
     with pytest.raises(InputError, match="holds the splits train, test; choose one"):
         open_vectors(tmp_path / "two")
+
+
+def test_parquet_that_cannot_be(tmp_path: Path) -> None:
+    """Column numbers that are none, weights that are words, files that do not fit together."""
+    arrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "docs.parquet"
+
+    def table(indices: Any, values: Any) -> Any:
+        return arrow.table({"pid": ["a"], "indices": [indices], "values": [values]})
+
+    pq.write_table(table([1.0, 3.0], [1, 2]), path)
+    assert read(open_vectors(path)) == Collection(["a"], [{"1": 1.0, "3": 2.0}])
+    for indices, values, told in (
+        ([1.5], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got 1\.5"),
+        ([float("nan")], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got nan"),
+        ([1e300], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got 1e\+300"),
+        ([-1], [1.0], r"docs\.parquet': expected column numbers from 0 to -1, got -1"),
+        ([None], [1.0], r"docs\.parquet': expected terms as words or whole numbers"),
+        ([1], ["1.0"], r"docs\.parquet': expected .* weights as numbers, got int64, string"),
+        ([True], [1.0], r"docs\.parquet': expected terms as words or whole numbers, .* got bool, double"),
+    ):
+        pq.write_table(table(indices, values), path)
+        with pytest.raises(InputError, match=told):
+            read(open_vectors(path))
+    pq.write_table(table([1], [1.0]), path)
+    pq.write_table(arrow.table({"id": ["a"], "tokens": [["x"]], "weights": [[1.0]]}), tmp_path / "other.parquet")
+    with pytest.raises(InputError, match=r"other\.parquet': expected the columns of 'docs\.parquet'"):
+        open_vectors(tmp_path)
+
+
+def test_parquet_is_not_read_by_row_group(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file that is one row group, pyarrow holds buffers, not columns."""
+    arrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    rng = np.random.default_rng(0)
+    count, each = 20_000, 50
+    ends = arrow.array(np.arange(0, count * each + 1, each, dtype=np.int32))
+    entries = {"indices": rng.integers(0, 1 << 20, count * each), "values": rng.random(count * each)}
+    table = arrow.table({name: arrow.ListArray.from_arrays(ends, arrow.array(v)) for name, v in entries.items()})
+    pq.write_table(table, tmp_path / "docs.parquet", row_group_size=count)
+    del table, entries, ends
+    monkeypatch.setattr("segmax.io.arrow._BATCH_ROWS", 1 << 8)
+    monkeypatch.setattr("segmax.io.arrow._BUFFER_BYTES", 1 << 16)
+    before = arrow.total_allocated_bytes()
+    held = [arrow.total_allocated_bytes() - before for _ in open_vectors(tmp_path / "docs.parquet").batches()]
+    arrow.default_memory_pool().release_unused()
+    assert max(held) < (tmp_path / "docs.parquet").stat().st_size / 2
+
+
+def test_parquet_of_several_splits(tmp_path: Path) -> None:
+    """As the hub has them: one split is read, several are not mixed."""
+    arrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    (tmp_path / "data").mkdir()
+    for part in range(2):
+        table = arrow.table({"id": [str(part)], "indices": [[part]], "values": [[1.0]]})
+        pq.write_table(table, tmp_path / "data" / f"train-{part:05}-of-00002.parquet")
+    assert read(open_vectors(tmp_path)).ids == ["0", "1"]
+    for name in ("test-00000-of-00001", "test", "validation_0"):
+        pq.write_table(table, tmp_path / "data" / f"{name}.parquet")
+        with pytest.raises(
+            InputError, match=r"holds the splits .*train.*; name the files of one, as in '.*\*\.parquet'"
+        ):
+            open_vectors(tmp_path)
+        (tmp_path / "data" / f"{name}.parquet").unlink()
+
+
+def test_arrow_files_under_any_name(tmp_path: Path) -> None:
+    """Parquet, Arrow's files (feather) and its streams are told by their content."""
+    arrow = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    ipc = pytest.importorskip("pyarrow.ipc")
+    table = arrow.table({"id": ["a"], "tokens": [["x", "y"]], "weights": [[1.0, 2.0]]})
+    for ending in ("parquet", "arrow", "feather", "data"):
+        pq.write_table(table, tmp_path / f"parquet.{ending}")
+        for kind, new in (("file", ipc.new_file), ("stream", ipc.new_stream)):
+            with new(str(tmp_path / f"{kind}.{ending}"), table.schema) as writer:
+                writer.write_table(table)
+        for kind in ("parquet", "file", "stream"):
+            assert format_of(tmp_path / f"{kind}.{ending}") == "parquet"
+            assert read(open_vectors(tmp_path / f"{kind}.{ending}")) == Collection(["a"], [{"x": 1.0, "y": 2.0}])
+    (tmp_path / "no.feather").write_bytes(b"something else")
+    with pytest.raises(InputError, match=r"no\.feather': could not be read"):
+        open_vectors(tmp_path / "no.feather")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("dataset_dict.json", '{"splits": []}'),
+        ("dataset_dict.json", "[]"),
+        ("dataset_dict.json", '{"splits": [3]}'),
+        ("dataset_dict.json", '{"splits": 3}'),
+        ("state.json", "\x00garbage"),
+        ("state.json", "{}"),
+        ("state.json", '{"_data_files": []}'),
+        ("state.json", '{"_data_files": [{"name": "x"}]}'),
+        ("state.json", '{"_data_files": ["x"]}'),
+    ],
+)
+def test_damaged_folders_of_datasets(tmp_path: Path, name: str, content: str) -> None:
+    """They are an InputError with the name of the file."""
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=rf"{name}': expected what datasets writes, names under .*; save the dataset"):
+        open_vectors(tmp_path)
 
 
 # --- damage ----------------------------------------------------------------------------------------------------------

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from segmax.cli_parser import Parser
-from segmax.errors import ConfigError, InputError
+from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, write_vectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -22,10 +24,14 @@ formats:
   npz            .npz       scipy.sparse.save_npz, with ids and terms in it
   jsonl          .jsonl     Anserini, Pyserini: {"id": ..., "vector": {...}};
                             also .jsonl.gz, .jsonl.zst, .jsonl.xz, and folders
-  seismic-jsonl             the same with whole numbers as ids, for Seismic
+  seismic-jsonl             the same for Seismic: ids have to be whole numbers,
+                            and are written as such
   ciff           .ciff      Common Index File Format: PISA, Lucene and others
-  csr            .csr       BigANN; ids and terms go into text files beside it
-  seismic        .bin       Seismic's binary vectors and the files beside them
+  csr            .csr       BigANN, also .csr.gz and so on; ids and terms go
+                            into text files beside it
+  seismic        .bin       Seismic's binary vectors; ids and terms go into
+                            files beside it, OUT.doc_ids.npy and
+                            OUT.token_to_id_mapping.json
   parquet        .parquet   columns id, tokens, weights; datasets folders, too,
                             are read
   tokens         .tsv       queries for PISA and Anserini: words repeated as
@@ -39,6 +45,15 @@ examples:
   segmax convert base_full.csr docs.parquet
   segmax convert queries.jsonl queries.tsv --scale x100
 """
+# What arguments of functions are on the command line.
+_FLAGS = (
+    ("say which with format=...", "say which with --to FORMAT"),
+    ("say so with format='tokens'", "say so with --from tokens"),
+    ("expected scale to be", "--scale: expected"),
+    ("choose a scale that", "choose a --scale that"),
+    ("overwrite=True", "--overwrite"),
+    ("; choose another folder with scratch=...", "; make room, or choose another folder for OUT"),
+)
 
 
 def convert_parser() -> argparse.ArgumentParser:
@@ -82,13 +97,28 @@ def convert(args: argparse.Namespace) -> None:
         msg = f"expected OUT to be another file than IN, got '{output}' as both"
         raise InputError(msg)
     start = time.perf_counter()
-    reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
-    count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
+    with _in_words_of_the_shell():
+        reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
+        count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
     seconds = time.perf_counter() - start
     terms = f", {len(reader.terms):,} terms" if reader.terms is not None else ""
     sys.stdout.write(
         f"wrote '{output}' in {seconds:,.1f} s: {count:,} vectors{terms}, {target.stat().st_size:,} bytes\n"
     )
+
+
+@contextlib.contextmanager
+def _in_words_of_the_shell() -> Iterator[None]:
+    """Let messages name flags instead of the arguments of functions."""
+    try:
+        yield
+    except SegmaxError as error:
+        told = str(error)
+        for python, flag in _FLAGS:
+            told = told.replace(python, flag)
+        if told == str(error):
+            raise
+        raise type(error)(told) from error
 
 
 def _check_format(flag: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -52,7 +52,7 @@ def open_source(vectors: object, limit: MemoryLimit, scratch: Path | None = None
         return Source(_checked(matrix_to_csr(batch) for batch in vectors), None, Names())
     msg = (
         "expected documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such batches, or paths of "
-        f".npz files, got {type(vectors).__name__}"
+        f"files of vectors, got {type(vectors).__name__}"
     )
     raise InputError(msg)
 
@@ -69,7 +69,8 @@ def _of_reader(reader: VectorReader) -> Source:
             yield vectors
         names.terms = reader.terms
 
-    return Source(_checked(batches(), widening=reader.terms is not None), reader.num_docs, names)
+    widening = reader.terms is not None or bool(getattr(reader, "loose_width", False))
+    return Source(_checked(batches(), widening=widening), reader.num_docs, names)
 
 
 def _checked(batches: Iterable[Csr], *, widening: bool = False) -> Iterator[Csr]:

@@ -1,13 +1,15 @@
 """Parquet files and folders of Hugging Face datasets with sparse columns; needs pyarrow.
 
 A sparse column is one of: a map of term to weight; a struct of `indices` and `values`, or of `tokens` and `weights`; or
-two columns with such names. Ids are a column `id`, `_id`, `docid`, `doc_id`, `docno`, `qid` or `query_id`.
+two columns with such names. Ids are a column named like those of JSON records. Whether a file is parquet, an Arrow file
+or an Arrow stream is told by its first bytes.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,16 +21,21 @@ from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.jsonl import names_of
 from segmax.io.npz import has_ids, numbers
+from segmax.io.records import ID_NAMES
 from segmax.io.scale import Scale
-from segmax.io.streams import no_file, write_whole
-from segmax.sparse import Csr
+from segmax.io.streams import no_file, reading, write_whole
+from segmax.sparse import Csr, canonical
 
-_ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "qid", "query_id")
 _NUMBER_NAMES = ("indices", "index")
 _WORD_NAMES = ("tokens", "terms", "words")
 _WEIGHT_NAMES = ("values", "weights", "scores")
-_BATCH_ROWS = 1 << 13
+_BATCH_ROWS = 1 << 11  # pyarrow holds several times what it hands out
+_BUFFER_BYTES = 1 << 20  # of a column of parquet; without it, columns of a row group are read whole
 _NUM_COLUMNS = b"num_columns"
+_PARQUET = b"PAR1"
+#: How files of arrow start: parquet, the file format, and the stream format.
+MAGIC = (_PARQUET, b"ARROW1", b"\xff\xff\xff\xff")
+_SPLIT = re.compile(r"(?P<split>.+?)-\d+-of-\d+|(?P<known>train|test|validation|valid|val|dev)(?:[-_.\d].*)?")
 
 
 def _pyarrow() -> Any:
@@ -58,15 +65,50 @@ class _Columns(NamedTuple):
 def dataset_files(folder: Path) -> list[Path]:
     """Return the files of a dataset folder, or of its only split, in order; none if it is no such folder."""
     if (folder / "dataset_dict.json").is_file():
-        splits = json.loads((folder / "dataset_dict.json").read_bytes()).get("splits", [])
+        splits = _named_in(folder / "dataset_dict.json", "splits")
         if len(splits) != 1:
             msg = f"'{folder}' holds the splits {', '.join(splits)}; choose one, as in '{folder / splits[0]}'"
             raise InputError(msg)
         return dataset_files(folder / splits[0])
     if (folder / "state.json").is_file():
-        entries = json.loads((folder / "state.json").read_bytes()).get("_data_files", [])
-        return [folder / entry["filename"] for entry in entries]
-    return sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")])
+        return [folder / name for name in _named_in(folder / "state.json", "_data_files", "filename")]
+    files = sorted([*folder.glob("*.parquet"), *folder.glob("data/*.parquet")])
+    splits = sorted({split for file in files if (split := _split_of(file)) is not None})
+    if len(splits) > 1:
+        some = next(file for file in files if _split_of(file) == splits[0])
+        msg = (
+            f"'{folder}' holds the splits {', '.join(splits)}; name the files of one, as in "
+            f"'{some.parent / splits[0]}*.parquet'"
+        )
+        raise InputError(msg)
+    return files
+
+
+def _named_in(path: Path, key: str, member: str | None = None) -> list[str]:
+    """Return the names in one of the small files that datasets writes."""
+    try:
+        with reading(path):
+            entries = json.loads(path.read_bytes())[key]
+        names = [entry if member is None else entry[member] for entry in entries]
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ValueError("it names none")
+    except InputError:
+        raise
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        msg = f"'{path}': expected what datasets writes, names under {key!r} ({error}); save the dataset again"
+        raise InputError(msg) from error
+    return names
+
+
+def _split_of(file: Path) -> str | None:
+    """Return the split that the name of a file says: train-00000-of-00002.parquet; None if it says none."""
+    found = _SPLIT.fullmatch(file.stem)
+    return None if found is None else found["split"] or found["known"]
+
+
+def _is_parquet(path: Path) -> bool:
+    with reading(path), path.open("rb") as file:
+        return file.read(len(_PARQUET)) == _PARQUET
 
 
 class ArrowVectors:
@@ -78,9 +120,14 @@ class ArrowVectors:
         for path in paths:
             if not path.is_file():
                 raise no_file(path)
-        schema = self._schema(paths[0])
-        self._columns = _columns(schema, paths[0])
-        self._num_columns = _promised_columns(schema)
+        schemas = [self._schema(path) for path in paths]
+        self._columns = _columns(schemas[0], paths[0])
+        for path, schema in zip(paths, schemas, strict=True):
+            if (found := _columns(schema, path)) != self._columns:
+                msg = f"'{path}': expected the columns of '{paths[0].name}', {self._columns}, got {found}"
+                raise InputError(msg)
+        promised = [_promised_columns(schema) for schema in schemas]
+        self._num_columns = None if None in promised else max(count for count in promised if count is not None)
         self._terms: list[str] = []
         self._numbers: dict[str, int] = {}
 
@@ -96,8 +143,8 @@ class ArrowVectors:
 
     @property
     def num_docs(self) -> int | None:
-        """How many rows all files have; not known before the end for Arrow streams."""
-        if any(path.suffix == ".arrow" for path in self._paths):
+        """How many rows all files have; not known before the end for Arrow's own formats."""
+        if not all(_is_parquet(path) for path in self._paths):
             return None
         return sum(int(_pyarrow().parquet.read_metadata(path).num_rows) for path in self._paths)
 
@@ -120,7 +167,7 @@ class ArrowVectors:
     def _schema(self, path: Path) -> Any:
         arrow = _pyarrow()
         with _told(path):
-            if path.suffix != ".arrow":
+            if _is_parquet(path):
                 return arrow.parquet.read_schema(path)
             with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
                 return reader.schema
@@ -128,9 +175,9 @@ class ArrowVectors:
     def _tables(self, path: Path, names: list[str]) -> Iterator[Any]:
         arrow = _pyarrow()
         with _told(path):
-            if path.suffix != ".arrow":
-                with arrow.parquet.ParquetFile(path) as file:
-                    yield from file.iter_batches(_BATCH_ROWS, columns=names)
+            if _is_parquet(path):
+                with arrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+                    yield from file.iter_batches(_BATCH_ROWS, columns=names, use_threads=False)
                 return
             with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
                 for number in range(getattr(reader, "num_record_batches", 0)):
@@ -176,25 +223,24 @@ class ArrowVectors:
         values = weights.to_numpy(zero_copy_only=False)
         if self._columns.words:
             return Csr(starts, self._numbered(terms), values, len(self._terms))
-        found = terms.to_numpy(zero_copy_only=False)
+        found = _whole_numbers(terms.to_numpy(zero_copy_only=False), path)
         assert self._num_columns is not None
         if len(found) and (found.min() < 0 or found.max() >= self._num_columns):
             worst = found.min() if found.min() < 0 else found.max()
             msg = f"'{path}': expected column numbers from 0 to {self._num_columns - 1}, got {worst}"
             raise InputError(msg)
-        return Csr(starts, found.astype(np.int64), values, self._num_columns)
+        return Csr(starts, found, values, self._num_columns)
 
     def _numbered(self, terms: Any) -> NDArray[np.uint32]:
         """Return the numbers of words; new ones get the next."""
         coded = terms.dictionary_encode()
-        here = np.empty(len(coded.dictionary), np.uint32)
-        for place, term in enumerate(coded.dictionary.to_pylist()):
-            number = self._numbers.setdefault(term, len(self._terms))
-            if number == len(self._terms):
-                self._terms.append(term)
-            here[place] = number
+        words = coded.dictionary.to_pylist()
+        here = np.array([self._numbers.get(word, -1) for word in words], np.int64)
+        for place in np.flatnonzero(here < 0).tolist():
+            here[place] = self._numbers[words[place]] = len(self._terms)
+            self._terms.append(words[place])
         places: NDArray[np.int32] = coded.indices.to_numpy(zero_copy_only=False)
-        return here[places]
+        return here.astype(np.uint32)[places]
 
     def _largest_number(self) -> int:
         """Look through the terms once: nothing else says how many columns there are."""
@@ -208,7 +254,8 @@ class ArrowVectors:
                 terms = (
                     holder if columns.column is None else holder.field(columns.terms) if columns.terms else holder.keys
                 )
-                found = (terms.flatten() if columns.terms else terms).to_numpy(zero_copy_only=False)
+                flat = terms.flatten() if columns.terms else terms
+                found = _whole_numbers(flat.drop_null().to_numpy(zero_copy_only=False), path)
                 largest = max(largest, int(found.max()) if len(found) else -1)
         return largest
 
@@ -223,6 +270,16 @@ def _told(path: Path) -> Iterator[None]:
     except (_pyarrow().ArrowException, OSError, ValueError) as error:
         msg = f"'{path}': could not be read ({' '.join(str(error).split())})"
         raise InputError(msg) from error
+
+
+def _whole_numbers(found: NDArray[Any], path: Path) -> NDArray[np.int64]:
+    """Return column numbers, which some write as floats."""
+    if found.dtype.kind == "f":
+        bad = (found != np.floor(found)) | (np.abs(found) >= 2**53)
+        if bad.any():
+            msg = f"'{path}': expected whole numbers as column numbers, got {found[np.argmax(bad)]}"
+            raise InputError(msg)
+    return found.astype(np.int64)
 
 
 def _arrow_reader(arrow: Any, file: Any) -> Any:
@@ -251,7 +308,7 @@ def _promised_columns(schema: Any) -> int | None:
 def _columns(schema: Any, path: Path) -> _Columns:
     """Find the sparse columns."""
     types = _pyarrow().types
-    doc_id = next((name for name in _ID_NAMES if name in schema.names), None)
+    doc_id = next((name for name in ID_NAMES if name in schema.names), None)
 
     def is_list(kind: Any) -> bool:
         return bool(types.is_list(kind) or types.is_large_list(kind))
@@ -260,17 +317,25 @@ def _columns(schema: Any, path: Path) -> _Columns:
         kind = kind.value_type if types.is_dictionary(kind) else kind
         return bool(types.is_string(kind) or types.is_large_string(kind))
 
+    def checked(terms: Any, weights: Any) -> bool:
+        """Return whether terms are words; refuse what are neither words nor numbers."""
+        numeric = [types.is_integer(kind) or types.is_floating(kind) for kind in (terms, weights)]
+        if not numeric[1] or not (numeric[0] or is_word(terms)):
+            msg = f"'{path}': expected terms as words or whole numbers, and weights as numbers, got {terms}, {weights}"
+            raise InputError(msg)
+        return is_word(terms)
+
     def pair(fields: dict[str, Any]) -> tuple[str, str, bool] | None:
         weights = next((n for n in _WEIGHT_NAMES if n in fields and is_list(fields[n])), None)
         for name in (*_NUMBER_NAMES, *_WORD_NAMES):
             if weights is None or name not in fields or not is_list(fields[name]):
                 continue
-            return name, weights, is_word(fields[name].value_type)
+            return name, weights, checked(fields[name].value_type, fields[weights].value_type)
         return None
 
     for field in schema:
         if types.is_map(field.type):
-            return _Columns(doc_id, field.name, None, None, is_word(field.type.key_type))
+            return _Columns(doc_id, field.name, None, None, checked(field.type.key_type, field.type.item_type))
         if types.is_struct(field.type) and (found := pair({f.name: f.type for f in field.type})) is not None:
             return _Columns(doc_id, field.name, *found)
     if (found := pair({field.name: field.type for field in schema})) is not None:
@@ -293,10 +358,13 @@ def write_parquet(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
     kinds = (arrow.string() if words else arrow.int32(), arrow.float64())
     fields = [arrow.field("id", arrow.string())] if has_ids(reader) else []
     fields += [arrow.field(name, arrow.list_(kind)) for name, kind in zip(names, kinds, strict=True)]
+    num_rows = 0
     with write_whole(path, overwrite=overwrite, compress=False) as file:
         writer: Any = None
         try:
-            for ids, vectors in batches:
+            for ids, given in batches:
+                vectors = canonical(given, num_rows)
+                num_rows += vectors.num_rows
                 if writer is None:
                     metadata = None if words else {_NUM_COLUMNS: str(vectors.num_columns).encode()}
                     schema = arrow.schema(fields, metadata=metadata)
@@ -309,9 +377,6 @@ def write_parquet(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
                 lists = [arrow.ListArray.from_arrays(offsets, entries) for entries in (terms, weights)]
                 columns = [arrow.array(ids, arrow.string()), *lists] if has_ids(reader) else lists
                 writer.write_batch(arrow.record_batch(columns, schema=writer.schema))
-            if writer is None:
-                msg = "expected at least one vector to write"
-                raise InputError(msg)
         finally:
             if writer is not None:
                 writer.close()

@@ -1,23 +1,38 @@
 """The .csr files of the BigANN benchmark's sparse track, with ids and terms as text files beside them.
 
 int64 rows, columns, entries; int64 indptr[rows + 1]; int32 indices[entries]; float32 weights[entries]; little-endian.
+Compressed, as the benchmark hands them out, they are decompressed to a scratch file first: weights lie far from terms.
 """
 
 from __future__ import annotations
 
 import contextlib
 import struct
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 
-from segmax.errors import InputError
+from segmax.errors import InputError, WriteError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.npz import has_ids, numbers
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray
-from segmax.io.streams import check_free, no_file, read_lines, reading, write_whole
+from segmax.io.streams import (
+    SUFFIXES,
+    check_beside,
+    check_free,
+    is_compressed,
+    no_file,
+    read_blocks,
+    read_head,
+    read_lines,
+    reading,
+    remove_stale,
+    write_whole,
+)
 from segmax.sparse import Csr, canonical
 from segmax.spool import PART_DOCS
 
@@ -42,20 +57,23 @@ def _size(rows: int, entries: int) -> int:
 
 
 class BigannVectors:
-    """A .csr file, mapped."""
+    """A .csr file, mapped; `scratch` is the folder in which a compressed one is decompressed."""
 
-    def __init__(self, path: Path, scale: Scale) -> None:
+    def __init__(self, path: Path, scale: Scale, scratch: Path | None = None) -> None:
         self._path = path
         self._scale = scale
+        self._scratch = scratch
         if not path.is_file():
             raise no_file(path)
-        with reading(path), path.open("rb") as file:
-            head = file.read(_HEADER.size)
-        if not is_bigann(path):
-            counts = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, 0, 0)
-            expected = _size(counts[0], counts[2])
-            raise self._wrong(f"expected a .csr file of {expected} bytes, as it says itself, got {path.stat().st_size}")
-        self.num_docs, self.num_columns, self._num_entries = _HEADER.unpack(head)
+        self._compressed = is_compressed(path)
+        head = read_head(path, _HEADER.size)
+        counts = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, 0, 0)
+        if len(head) < _HEADER.size or min(counts) < 0 or not (self._compressed or is_bigann(path)):
+            got = f"{path.stat().st_size}" + (" compressed ones" if self._compressed else "")
+            raise self._wrong(
+                f"expected a .csr file of {_size(counts[0], counts[2])} bytes, as it says itself, got {got}"
+            )
+        self.num_docs, self.num_columns, self._num_entries = counts
         self._ids = _side_file(path, "ids", self.num_docs, "row")
         self._terms = _side_file(path, "terms", self.num_columns, "column")
 
@@ -71,8 +89,7 @@ class BigannVectors:
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
-        with reading(self._path):
-            words = np.memmap(self._path, np.uint8, "r", _HEADER.size) if self.num_docs else np.zeros(8, np.uint8)
+        words = self._words()
         ends = 8 * (self.num_docs + 1)
         indptr = words[:ends].view("<i8")
         indices = words[ends : ends + 4 * self._num_entries].view("<i4")
@@ -93,6 +110,37 @@ class BigannVectors:
             vectors = Csr(part - part[0], terms, weights, self.num_columns)
             yield VectorBatch(ids, self._scale.apply(vectors))
 
+    def _words(self) -> Any:
+        """Return what is behind the header, mapped."""
+        if not self.num_docs:
+            return np.zeros(8, np.uint8)
+        if not self._compressed:
+            with reading(self._path):
+                return np.memmap(self._path, np.uint8, "r", _HEADER.size)
+        with tempfile.TemporaryFile(dir=self._scratch) as file:
+            self._decompress(file)
+            return np.memmap(file, np.uint8, "r", _HEADER.size)  # outlives the file
+
+    def _decompress(self, file: IO[bytes]) -> None:
+        expected = _size(self.num_docs, self._num_entries)
+        found = 0
+        for block in read_blocks(self._path):
+            found += len(block)
+            if found > expected:
+                break
+            try:
+                file.write(block)
+                file.flush()
+            except OSError as error:
+                msg = (
+                    f"could not decompress '{self._path}' in '{self._scratch or tempfile.gettempdir()}' "
+                    f"({error.strerror or error}): it needs {expected:,} bytes; choose another folder with scratch=..."
+                )
+                raise WriteError(msg) from error
+        if found != expected:
+            got = f"more than {expected}" if found > expected else f"{found}"
+            raise self._wrong(f"expected a .csr file of {expected} bytes, as it says itself, got {got}")
+
     def _wrong(self, what: str) -> InputError:
         return InputError(f"'{self._path}': {what}")
 
@@ -102,10 +150,18 @@ def side_path(path: Path, what: str) -> Path:
     return path.with_name(f"{path.name}.{what}.txt")
 
 
+def _side_before(path: Path, what: str) -> Path | None:
+    """Return where they are if a file was compressed later: gzip makes docs.csr.gz of docs.csr, and no more of that."""
+    before = path.with_suffix("")
+    if path.suffix.lower() not in SUFFIXES or before.exists() or not side_path(before, what).is_file():
+        return None
+    return side_path(before, what)
+
+
 def _side_file(path: Path, what: str, count: int, each: str) -> list[str] | None:
     """Read the ids or terms that lie beside a file, a line each."""
-    side = side_path(path, what)
-    if not side.is_file():
+    side = side_path(path, what) if side_path(path, what).is_file() else _side_before(path, what)
+    if side is None:
         return None
     lines = [line for _, line in read_lines(side)]
     if len(lines) != count:
@@ -120,12 +176,17 @@ def _side_file(path: Path, what: str, count: int, each: str) -> list[str] | None
 def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write a .csr file, and beside it the ids and terms that there are."""
     folder = path.absolute().parent
+    named = {"ids": has_ids(reader), "terms": reader.terms is not None}
     check_free(path, overwrite=overwrite)
+    check_beside((side_path(path, what) for what in named), overwrite=overwrite)
+    _check_before(path, named)
     with contextlib.ExitStack() as stack:
-        ids_file = (
-            stack.enter_context(write_whole(side_path(path, "ids"), overwrite=overwrite)) if has_ids(reader) else None
-        )
-        file = stack.enter_context(write_whole(path, overwrite=overwrite, compress=False))
+        beside = {
+            what: stack.enter_context(write_whole(side_path(path, what), overwrite=overwrite))
+            for what in named
+            if named[what]
+        }
+        file = stack.enter_context(write_whole(path, overwrite=overwrite))
         indptr, indices, values = (stack.enter_context(GrowingArray(d, folder)) for d in ("<i8", "<i4", "<f4"))
         first_row = num_columns = 0
         indptr.append(np.zeros(1, np.int64))
@@ -136,16 +197,24 @@ def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
             indptr.append(docs.indptr[1:] + indices.length)
             indices.append(docs.indices)
             values.append(docs.values)
-            if ids_file is not None:
-                ids_file.write(as_lines(ids, "ids"))
+            if has_ids(reader):
+                beside["ids"].write(as_lines(ids, "ids"))
         if reader.terms is not None:
             num_columns = max(num_columns, len(reader.terms))
-            with write_whole(side_path(path, "terms"), overwrite=overwrite) as terms_file:
-                terms_file.write(as_lines(reader.terms, "terms"))
+            beside["terms"].write(as_lines(reader.terms, "terms"))
         file.write(_HEADER.pack(first_row, num_columns, indices.length))
         for array in (indptr, indices, values):
             for block in array.blocks():
                 file.write(block.data)
+    remove_stale(side_path(path, what) for what in named if not named[what])
+
+
+def _check_before(path: Path, named: dict[str, bool]) -> None:
+    """Refuse to put a file without names where those of another would be taken for its own."""
+    for what in named:
+        if not named[what] and (side := _side_before(path, what)) is not None:
+            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none; choose another name"
+            raise InputError(msg)
 
 
 def as_lines(values: Sequence[str], what: str) -> bytes:

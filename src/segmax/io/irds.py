@@ -2,9 +2,29 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
-from segmax.errors import InputError
+from segmax.errors import InputError, SegmaxError
+
+_PREFIX = "irds:"
+_ID = re.compile(r"[a-z][\w-]*(/[\w.-]+)*", re.IGNORECASE)
+_FILE_ENDING = re.compile(r"\.[a-z]\w*$", re.IGNORECASE)  # versions, "v1.1", are no endings
+_NETWORK_PACKAGES = ("requests", "urllib3", "http", "ssl", "socket")
+
+
+def ir_dataset_id(source: str | os.PathLike[str]) -> str | None:
+    """Return the ir_datasets id that is meant, `irds:` or not; None if it is the path of a file or folder."""
+    name = os.fspath(source)
+    if name.startswith(_PREFIX):
+        return name.removeprefix(_PREFIX)
+    if Path(name).exists() or _ID.fullmatch(name) is None or _FILE_ENDING.search(name) is not None:
+        return None
+    return name
 
 
 def load_ir_dataset(name: str) -> Any:
@@ -14,8 +34,32 @@ def load_ir_dataset(name: str) -> Any:
     except ImportError as error:
         msg = f"there is no file or folder '{name}'; if it is an ir_datasets id: pip install 'segmax[ir-datasets]'"
         raise InputError(msg) from error
+    with downloading(name):
+        try:
+            return ir_datasets.load(name)
+        except KeyError as error:
+            msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id; check the name"
+            raise InputError(msg) from error
+
+
+@contextlib.contextmanager
+def downloading(name: str) -> Iterator[None]:
+    """Turn what goes wrong while ir_datasets fetches or reads a collection into InputError."""
     try:
-        return ir_datasets.load(name)
-    except KeyError as error:
-        msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id; check the name"
+        yield
+    except SegmaxError:
+        raise
+    except Exception as error:
+        package = type(error).__module__.split(".")[0]
+        if not isinstance(error, (OSError, EOFError, RuntimeError)) and package not in _NETWORK_PACKAGES:
+            raise
+        msg = (
+            f"the ir_datasets collection {name!r} could not be fetched ({_shortened(error)}); check the network, or "
+            "put its files where ir_datasets keeps them (IR_DATASETS_HOME, by default ~/.ir_datasets)"
+        )
         raise InputError(msg) from error
+
+
+def _shortened(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."

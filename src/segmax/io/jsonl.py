@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,10 @@ from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.scale import Scale
 from segmax.io.streams import read_blocks, write_whole
-from segmax.sparse import Csr
+from segmax.sparse import Csr, canonical
+
+_NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
+_PLAIN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
 class JsonlVectors:
@@ -72,17 +76,22 @@ def whole_lines(path: Path) -> Iterator[bytes]:
 def write_jsonl(
     path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
 ) -> None:
-    """Write lines; `numbers` writes ids that are whole numbers as such, as Seismic wants them."""
+    """Write lines; `numbers` writes ids as whole numbers, as Seismic wants them, and takes no others."""
     formatter = _core.JsonVectorFormatter()
+    num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
-        for ids, vectors in batches:
+        for ids, given in batches:
+            if numbers:
+                _check_numbers(ids)
+            vectors = canonical(given, num_rows)
+            num_rows += vectors.num_rows
             if formatter.num_terms < vectors.num_columns:
                 formatter.add_terms(names_of(reader, formatter.num_terms, vectors.num_columns))
             try:
                 lines = formatter.format(
                     ids,
-                    vectors.indptr.astype(np.int64, copy=False),
-                    vectors.indices.astype(np.uint32),
+                    vectors.indptr,
+                    vectors.indices,
                     vectors.values.astype(np.float64),
                     numbers,
                 )
@@ -91,7 +100,15 @@ def write_jsonl(
             except UnicodeEncodeError as error:
                 msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
                 raise InputError(msg) from error
-            file.write(lines)
+            # Seismic wants a text, be it empty; to others an empty one would say that there is none.
+            file.write(lines if numbers else lines.replace(_NO_TEXT, b""))
+
+
+def _check_numbers(ids: list[str]) -> None:
+    odd = next((name for name in ids if _PLAIN_NUMBER.fullmatch(name) is None), None)
+    if odd is not None:
+        msg = f"seismic-jsonl has whole numbers below 10^18 as ids, got {odd!r}; choose jsonl, or number the vectors"
+        raise InputError(msg)
 
 
 def names_of(reader: VectorReader, first: int, last: int) -> list[str]:

@@ -7,14 +7,15 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from segmax.errors import ConfigError, InputError
-from segmax.io.irds import load_ir_dataset
+from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, id_of, read_columns, read_json_lines, text_of
-from segmax.io.streams import no_file, read_lines
+from segmax.io.streams import is_empty, no_file, read_lines
 from segmax.io.tokens import read_tokens, repeats, split_line
 
+_Part = TypeVar("_Part")
 _KINDS = ("text", "tokens")
 _QUERY_NAMES = ("query", "text", "question", *TITLE_NAMES, *TEXT_NAMES)
 
@@ -57,6 +58,8 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     if kind is not None and kind not in _KINDS:
         msg = f"expected kind to be 'text', 'tokens' or None, got {kind!r}"
         raise ConfigError(msg)
+    if (name := ir_dataset_id(path)) is not None:
+        return _of_ir_dataset(name)
     file = Path(path)
     if file.is_dir():
         found = sorted(file.glob("queries.jsonl*"))
@@ -64,12 +67,11 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
             raise no_file(file / "queries.jsonl")
         file = found[0]
     elif not file.exists():
-        if "." in file.name or file.is_absolute():
-            raise no_file(file)
-        return _of_ir_dataset(os.fspath(path))
+        raise no_file(file)
     head = _first_lines(file)
-    start = head[0].lstrip() if head else ""
-    if start.startswith("{"):
+    if not head:
+        raise is_empty(file, "queries")
+    if head[0].lstrip().startswith("{"):
         return _of_json(file)
     if re.search(r"<top>|<topic\b", "\n".join(head), re.IGNORECASE):
         return _of_topics(file, field)
@@ -111,16 +113,22 @@ def _of_json(path: Path) -> Queries:
         if texts[-1] is None and vectors[-1] is None:
             msg = f"'{path}', line {number}: expected a text or a vector, got {', '.join(record)[:80]}"
             raise InputError(msg)
-    whole_texts = [text for text in texts if text is not None]
-    whole_vectors = [vector for vector in vectors if vector is not None]
-    return _checked(
-        path,
-        Queries(
-            ids,
-            whole_texts if len(whole_texts) == len(ids) and any(whole_texts) else None,
-            whole_vectors if len(whole_vectors) == len(ids) else None,
-        ),
-    )
+    all_texts, all_vectors = _whole(texts), _whole(vectors)
+    if all_texts is None and all_vectors is None:
+        msg = (
+            f"'{path}': expected a text in every line, or a vector in every line, got query "
+            f"{ids[texts.index(None)]!r} without text and {ids[vectors.index(None)]!r} without vector; make two files"
+        )
+        raise InputError(msg)
+    if all_vectors is not None and not any(all_texts or []):  # the empty texts that Anserini puts beside vectors
+        all_texts = None
+    return _checked(path, Queries(ids, all_texts, all_vectors))
+
+
+def _whole(values: list[_Part | None]) -> list[_Part] | None:
+    """Return the values if none is missing."""
+    found = [value for value in values if value is not None]
+    return found if len(found) == len(values) else None
 
 
 def _vector_of(record: dict[str, Any], path: Path, number: int) -> dict[str, float] | None:
@@ -166,7 +174,7 @@ def _of_topics(path: Path, field: str) -> Queries:
         number = number or re.search(r"<topic\b[^>]*\b(?:number|id)\s*=\s*[\"']?([^\"'\s>]+)", topic, re.IGNORECASE)
         tags = "|".join(names[field])
         content = re.search(
-            rf"<({tags})\b[^>]*>\s*(?:\w+\s*:\s*(?=\n|$))?(.*?)(?=<|\Z)", topic, re.IGNORECASE | re.DOTALL
+            rf"<({tags})\b[^>]*>\s*(?:\w+\s*:\s*(?=\n|$))?(.*?)(?=<[/a-z]|\Z)", topic, re.IGNORECASE | re.DOTALL
         )
         if number is None or content is None:
             what = "number" if number is None else field
@@ -201,8 +209,9 @@ def _of_ir_dataset(name: str) -> Queries:
         msg = f"the ir_datasets collection {name!r} has no queries; name one of its subsets"
         raise InputError(msg)
     ids, texts = [], []
-    for query in dataset.queries_iter():
-        plain = next((getattr(query, n) for n in _QUERY_NAMES if isinstance(getattr(query, n, None), str)), None)
-        ids.append(str(query.query_id))
-        texts.append(plain if plain is not None else query.default_text())
+    with downloading(name):
+        for query in dataset.queries_iter():
+            plain = next((getattr(query, n) for n in _QUERY_NAMES if isinstance(getattr(query, n, None), str)), None)
+            ids.append(str(query.query_id))
+            texts.append(plain if plain is not None else query.default_text())
     return Queries(ids, texts, None)

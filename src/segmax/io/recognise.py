@@ -8,15 +8,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.errors import InputError
-from segmax.io.arrow import dataset_files
+from segmax.io.arrow import MAGIC, dataset_files
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
 from segmax.io.records import VECTOR_NAMES
 from segmax.io.seismic import is_seismic
-from segmax.io.streams import base_name, is_compressed, no_file, read_head
+from segmax.io.streams import base_name, is_compressed, is_empty, no_file, read_blocks, read_head
 from segmax.io.tokens import repeats
 
 _HEAD_BYTES = 1 << 20
+_MARK = b"\xef\xbb\xbf"
+_TEXT_NAMES = (".tsv", ".txt", ".csv", ".jsonl", ".json")
+_SPACES = "\t\r\f\v"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _SHARD_NAMES = (".jsonl", ".json")
 
@@ -53,20 +56,23 @@ def format_of(path: str | os.PathLike[str]) -> str:
         raise no_file(path)
     name = base_name(path)
     head = read_head(path, _HEAD_BYTES)
+    if not head.removeprefix(_MARK).strip():
+        next(read_blocks(path), b"")  # a compressed file may be cut short before its first byte, and says so
+        raise is_empty(path, "vectors or texts")
     if head.startswith(_ZIP) or name.endswith(".npz"):
         return "npz"
-    if head.startswith((b"PAR1", b"ARROW1")) or name.endswith((".parquet", ".arrow")):
+    if head.startswith(MAGIC) or name.endswith((".parquet", ".arrow", ".feather")):
         return "parquet"
     if (found := _text_format(head, name)) is not None:
         return found
-    if not is_compressed(path):
-        if name.endswith(".csr") or is_bigann(path):
-            return "csr"
-        if name.endswith(".bin") and is_seismic(path):
-            return "seismic"
+    packed = is_compressed(path)
+    if name.endswith(".csr") or (not packed and is_bigann(path)):
+        return "csr"
+    if name.endswith(".bin") and (packed or is_seismic(path)):
+        return "seismic"
     if name.endswith(".ciff") or is_ciff(head):
         return "ciff"
-    raise unknown(path, "something else")
+    raise _no_text(path, head, name) or unknown(path, "something else")
 
 
 def unknown(path: Path, got: str) -> InputError:
@@ -92,9 +98,7 @@ def _folder_format(folder: Path) -> str:
 
 def _text_format(head: bytes, name: str) -> str | None:
     """Recognise lines of text; None if the bytes are no text."""
-    whole = len(head) < _HEAD_BYTES
-    lines = head.removeprefix(b"\xef\xbb\xbf").split(b"\n")
-    lines = [line for line in (lines if whole or len(lines) == 1 else lines[:-1]) if line.strip()]
+    lines = [line for line in _first_lines(head) if line.strip()]
     if not lines:
         return None
     if lines[0].lstrip().startswith(b"{"):
@@ -103,11 +107,38 @@ def _text_format(head: bytes, name: str) -> str | None:
         texts = [line.decode("utf-8") for line in lines[:50]]
     except UnicodeDecodeError:
         return None
-    if any(ord(c) < 0x20 and c not in "\t\r" for text in texts for c in text):
+    if any(_odd_character(text) is not None for text in texts):
         return None
     if repeats(texts):
         return "tokens"
     return "tsv-text" if "\t" in texts[0] or name.endswith((".tsv", ".txt")) else None
+
+
+def _first_lines(head: bytes) -> list[bytes]:
+    """Return the lines of the first bytes, but for one that was cut off."""
+    lines = head.removeprefix(_MARK).split(b"\n")
+    return lines if len(head) < _HEAD_BYTES or len(lines) == 1 else lines[:-1]
+
+
+def _odd_character(text: str) -> str | None:
+    return next((c for c in text if ord(c) < 0x20 and c not in _SPACES), None)
+
+
+def _no_text(path: Path, head: bytes, name: str) -> InputError | None:
+    """Return what is wrong with bytes that are meant as text; None if they are not."""
+    if not name.endswith(_TEXT_NAMES) and b"\0" in head[:4096]:
+        return None
+    for number, line in enumerate(_first_lines(head), start=1):
+        try:
+            odd = _odd_character(line.decode("utf-8"))
+            got = None if odd is None else f"the control character 0x{ord(odd):02x}"
+        except UnicodeDecodeError as error:
+            got = f"the byte 0x{line[error.start]:02x}"
+        if got is not None:
+            return InputError(
+                f"'{path}', line {number}: expected UTF-8, got {got}; convert it, with iconv for instance"
+            )
+    return None
 
 
 def _has_vector(line: bytes) -> bool:

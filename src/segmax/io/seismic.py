@@ -1,11 +1,14 @@
 """Seismic's binary vectors, with the ids and the vocabulary that its converter puts beside them.
 
 uint32 count; then per vector uint32 length, length uint32 components, ascending, and length float32 weights. Beside it,
-where there are: doc_ids.npy (or queries_ids.npy) and token_to_id_mapping.json.
+where there are: doc_ids.npy (or queries_ids.npy) and token_to_id_mapping.json, which all files in a folder share. What
+is written here has its own, docs.bin.doc_ids.npy and docs.bin.token_to_id_mapping.json beside docs.bin; those are
+looked for first.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 from collections.abc import Iterator, Sequence
@@ -18,7 +21,7 @@ from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.npz import has_ids, numbers
 from segmax.io.scale import Scale
-from segmax.io.streams import no_file, reading, write_whole
+from segmax.io.streams import check_beside, check_free, no_file, reading, remove_stale, write_whole
 from segmax.sparse import Csr, canonical
 
 _ID_FILES = ("doc_ids.npy", "queries_ids.npy")
@@ -67,13 +70,18 @@ class SeismicVectors:
             raise InputError(msg)
         with reading(path), path.open("rb") as file:
             self.num_docs: int = struct.unpack("<I", file.read(4))[0]
-        self._terms = _read_vocabulary(path.with_name(_VOCABULARY))
+        self._terms = _read_vocabulary(path)
         self._ids = _read_ids(path, self.num_docs)
 
     @property
     def has_ids(self) -> bool:
         """Whether a file of ids lies beside it."""
         return self._ids is not None
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether there are as many columns as the largest number says, and others may have more."""
+        return self._terms is None
 
     @property
     def terms(self) -> Sequence[str] | None:
@@ -131,8 +139,14 @@ class SeismicVectors:
         return InputError(f"'{self._path}': {what}")
 
 
-def _read_vocabulary(path: Path) -> list[str] | None:
-    if not path.is_file():
+def own_side(path: Path, name: str) -> Path:
+    """Return where the ids or the vocabulary of this very file are: docs.bin has docs.bin.doc_ids.npy beside it."""
+    return path.with_name(f"{path.name}.{name}")
+
+
+def _read_vocabulary(file: Path) -> list[str] | None:
+    path = next((p for p in (own_side(file, _VOCABULARY), file.with_name(_VOCABULARY)) if p.is_file()), None)
+    if path is None:
         return None
     try:
         numbered = json.loads(path.read_bytes())
@@ -146,17 +160,20 @@ def _read_vocabulary(path: Path) -> list[str] | None:
 
 
 def _read_ids(path: Path, count: int) -> list[str] | None:
-    for name in _ID_FILES:
-        side = path.with_name(name)
+    own = own_side(path, _ID_FILES[0])
+    for side in (own, *(path.with_name(name) for name in _ID_FILES)):
         if not side.is_file():
             continue
         try:
             ids = [str(value) for value in np.load(side, allow_pickle=False).tolist()]
-        except (ValueError, OSError, EOFError) as error:
+        except (ValueError, TypeError, OSError, EOFError) as error:
             msg = f"'{side}': expected an .npy file of ids ({error})"
             raise InputError(msg) from error
         if len(ids) == count:  # the ids of queries lie beside those of documents
             return ids
+        if side == own:
+            msg = f"'{side}': expected {count} ids, one per vector of '{path.name}', got {len(ids)}"
+            raise InputError(msg)
     return None
 
 
@@ -164,10 +181,19 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
 
 
 def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
-    """Write binary vectors, and beside them doc_ids.npy and token_to_id_mapping.json."""
+    """Write binary vectors, and beside them the ids and the vocabulary, in files named after this one."""
+    named = {_ID_FILES[0]: has_ids(reader), _VOCABULARY: reader.terms is not None}
+    sides = {name: own_side(path, name) for name in named}
+    check_free(path, overwrite=overwrite)
+    check_beside(sides.values(), overwrite=overwrite)
+    _check_shared(path, named)
     all_ids: list[str] = []
     num_rows = 0
-    with write_whole(path, overwrite=overwrite, compress=False) as file:
+    with contextlib.ExitStack() as stack:
+        beside = {
+            name: stack.enter_context(write_whole(sides[name], overwrite=overwrite)) for name in named if named[name]
+        }
+        file = stack.enter_context(write_whole(path, overwrite=overwrite, compress=False))
         file.write(bytes(4))
         for ids, vectors in batches:
             docs = canonical(vectors, num_rows)
@@ -178,12 +204,20 @@ def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
         file.seek(0)
         file.write(struct.pack("<I", num_rows))
         if has_ids(reader):
-            with write_whole(path.with_name(_ID_FILES[0]), overwrite=overwrite) as side:
-                np.save(side, np.array(all_ids, dtype=np.str_), allow_pickle=False)
+            np.save(beside[_ID_FILES[0]], np.array(all_ids, dtype=np.str_), allow_pickle=False)
         if reader.terms is not None:
             numbered = {term: number for number, term in enumerate(reader.terms)}
-            with write_whole(path.with_name(_VOCABULARY), overwrite=overwrite) as side:
-                side.write(json.dumps(numbered, ensure_ascii=True).encode("ascii"))
+            beside[_VOCABULARY].write(json.dumps(numbered, ensure_ascii=True).encode("ascii"))
+    remove_stale(sides[name] for name in named if not named[name])
+
+
+def _check_shared(path: Path, named: dict[str, bool]) -> None:
+    """Refuse to put a file without names where Seismic's ids or vocabulary of others would be taken for its own."""
+    for name, what in ((_ID_FILES[0], "ids"), (_ID_FILES[1], "ids"), (_VOCABULARY, "terms")):
+        side = path.with_name(name)
+        if side.is_file() and not named.get(name, named[_ID_FILES[0]]):
+            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none; choose another folder"
+            raise InputError(msg)
 
 
 def _interleaved(docs: Csr) -> Any:

@@ -8,7 +8,7 @@ import io
 import lzma
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -29,6 +29,11 @@ def base_name(path: Path) -> str:
 def no_file(path: Path) -> InputError:
     """Return the error about a file that is not there."""
     return InputError(f"there is no file '{path}'; check the path")
+
+
+def is_empty(path: Path, expected: str) -> InputError:
+    """Return the error about a file with nothing in it."""
+    return InputError(f"'{path}' is empty: expected {expected}; check how it was made")
 
 
 # --- in --------------------------------------------------------------------------------------------------------------
@@ -189,6 +194,18 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     if path.exists() and not overwrite:
         msg = f"'{path}' exists already; pass overwrite=True to replace it"
         raise IndexExistsError(msg)
+
+
+def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:
+    """Raise if there is something where the files beside another belong: it would be lost, or be taken for theirs."""
+    for side in sides:
+        check_free(side, overwrite=overwrite)
+
+
+def remove_stale(sides: Iterable[Path]) -> None:
+    """Remove files that lay beside a file that was replaced: what they say is about the old one."""
+    for side in sides:
+        side.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

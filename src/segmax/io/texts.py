@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from segmax.errors import InputError
 from segmax.io.base import Document, TextReader
-from segmax.io.irds import load_ir_dataset
+from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.recognise import format_of, shards_of
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, id_of, read_columns, read_json_lines, text_of
 from segmax.io.streams import no_file
-
-_IRDS_PREFIX = "irds:"
 
 
 def open_texts(source: str | os.PathLike[str]) -> TextReader:
@@ -24,7 +23,7 @@ def open_texts(source: str | os.PathLike[str]) -> TextReader:
     source
         A BEIR folder (corpus.jsonl); a file, or a folder of files, of lines of JSON ({"id", "title", "text"}, or other
         names that are in use); a file of columns (id, text or id, title, text, or as its header says; one column is
-        text alone); plain, gzip, zstd or xz. Or an ir_datasets id such as "beir/nfcorpus".
+        text alone); plain, gzip, zstd or xz. Or an ir_datasets id such as "beir/nfcorpus", or "irds:beir/nfcorpus".
 
     Returns
     -------
@@ -39,11 +38,10 @@ def open_texts(source: str | os.PathLike[str]) -> TextReader:
     >>> [document.text for document in open_texts(path)]
     ['Hello', 'Good bye']
     """
+    if (name := ir_dataset_id(source)) is not None:
+        return _IrDatasetsTexts(name)
     path = Path(source)
-    name = os.fspath(source)
     if not path.exists():
-        if name.startswith(_IRDS_PREFIX) or ("." not in path.name and not path.is_absolute()):
-            return _IrDatasetsTexts(name.removeprefix(_IRDS_PREFIX))
         raise no_file(path)
     kind = format_of(path)
     if kind == "beir":
@@ -96,6 +94,7 @@ class _IrDatasetsTexts:
     """A collection of ir_datasets, which it downloads if need be."""
 
     def __init__(self, name: str) -> None:
+        self._name = name
         self._docs = load_ir_dataset(name)
         if not self._docs.has_docs():
             msg = f"the ir_datasets collection {name!r} has no documents"
@@ -104,12 +103,18 @@ class _IrDatasetsTexts:
     @property
     def num_docs(self) -> int | None:
         """How many documents ir_datasets counts."""
-        count = self._docs.docs_count()
+        with downloading(self._name):
+            count = self._docs.docs_count()
         return None if count is None else int(count)
 
     def __iter__(self) -> Iterator[Document]:
-        for doc in self._docs.docs_iter():
-            title = str(getattr(doc, "title", "") or "")
-            plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
-            text = plain if plain is not None else doc.default_text()
-            yield Document(str(doc.doc_id), title if plain is not None else "", text)
+        with downloading(self._name):
+            for doc in self._docs.docs_iter():
+                yield _document(doc)
+
+
+def _document(doc: Any) -> Document:
+    title = str(getattr(doc, "title", "") or "")
+    plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
+    text = plain if plain is not None else doc.default_text()
+    return Document(str(doc.doc_id), title if plain is not None else "", text)

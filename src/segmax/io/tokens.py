@@ -12,12 +12,14 @@ import numpy as np
 from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.jsonl import names_of
-from segmax.io.scale import Scale, without_zeros
+from segmax.io.scale import Scale
 from segmax.io.streams import read_lines, write_whole
-from segmax.sparse import Csr
+from segmax.sparse import Csr, canonical
 
 _BATCH_ROWS = 1 << 12
 _LARGEST_WEIGHT = 1 << 16  # a word a hundred thousand times is a mistake
+_FEW_SHARE = 0.25  # of words that repeat the one before: no text
+_MANY_REPEATS, _MANY_SHARE = 5, 0.05  # so many of them: no text either
 
 
 def split_line(line: str) -> tuple[str, str] | None:
@@ -31,14 +33,26 @@ def split_line(line: str) -> tuple[str, str] | None:
 
 
 def repeats(lines: Sequence[str]) -> bool:
-    """Whether most words of most lines only repeat the word before: weights, not text."""
-    again = total = 0
+    """Whether words repeat the word before as weights do, not as in text.
+
+    Text says a word twice in a row about once in a thousand words, and comes back to words that it has left. Files of
+    weights do not, so that a few repetitions are enough; a line or two of text about Duran Duran are not.
+    """
+    again = total = num_lines = 0
+    left = False
     for line in lines:
         parts = split_line(line)
         words = parts[1].split() if parts is not None else []
-        again += sum(a == b for a, b in itertools.pairwise(words))
+        changes = [word for word, _ in itertools.groupby(words)]
+        again += len(words) - len(changes)
         total += len(words)
-    return total > 0 and again > total / 2
+        num_lines += bool(words)
+        left |= len(set(changes)) < len(changes)
+    if again > total / 2:
+        return True
+    few = again >= total * _FEW_SHARE and num_lines > 1
+    many = again >= _MANY_REPEATS and again >= total * _MANY_SHARE
+    return total > 0 and not left and (few or many)
 
 
 def read_tokens(path: Path) -> Iterator[tuple[str, Counter[str]]]:
@@ -101,9 +115,11 @@ class TokenVectors:
 
 def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write a line per vector: its id, a tab, and every term as often as its weight says."""
+    num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
         for ids, vectors in batches:
-            rows = without_zeros(vectors)
+            rows = canonical(vectors, num_rows)
+            num_rows += rows.num_rows
             _check(rows, ids)
             names = names_of(reader, 0, rows.num_columns)
             for row, name in enumerate(ids):
@@ -114,7 +130,7 @@ def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
 
 
 def _check(rows: Csr, ids: list[str]) -> None:
-    bad = (rows.values < 0) | (rows.values > _LARGEST_WEIGHT) | (rows.values != np.floor(rows.values))
+    bad = (rows.values > _LARGEST_WEIGHT) | (rows.values != np.floor(rows.values))
     if bad.any():
         msg = (
             f"words can be repeated 1 to {_LARGEST_WEIGHT} times, got the weight {rows.values[bad][0]}; choose a scale "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -9,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from segmax.errors import ConfigError, InputError
-from segmax.io.irds import load_ir_dataset
+from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.streams import read_lines, write_whole
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
 
 _BEIR_HEADER = "query-id\tcorpus-id\tscore"
+_GRADE_NAMES = ("score", "grade", "rel", "relevance", "relevancy", "label", "judgment", "judgement", "qrel", "rating")
 
 
 def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
@@ -34,23 +36,36 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     dict
         The grade by query and document.
     """
+    if (name := ir_dataset_id(path)) is not None:
+        return _of_ir_dataset(name)
     file = Path(path)
     if file.is_dir():
         file = _split_file(file, split)
-    elif not file.exists() and "." not in file.name and not file.is_absolute():
-        return _of_ir_dataset(os.fspath(path))
     qrels: Qrels = {}
+    first = True
     for number, fields in _fields(file):
         if len(fields) not in (3, 4):
             raise _wrong(file, number, "query, 0, document, grade, or query, document, grade", fields)
-        try:
-            grade = int(fields[-1])
-        except ValueError:
-            if number == 1 and len(fields) == 3:
-                continue  # the header
-            raise _wrong(file, number, "a whole number as grade", fields) from None
-        qrels.setdefault(fields[0], {})[fields[-2]] = grade
+        if first and fields[-1].strip().lower() in _GRADE_NAMES:
+            first = False
+            continue  # the header
+        first = False
+        grade = _grade(fields[-1])
+        if grade is None:
+            raise _wrong(file, number, "a whole number as grade", fields)
+        grades = qrels.setdefault(fields[0], {})
+        if grades.setdefault(fields[-2], grade) != grade:
+            raise _wrong(file, number, f"the grade {grades[fields[-2]]} that a line before gives this document", fields)
     return qrels
+
+
+def _grade(text: str) -> int | None:
+    """Return a grade, also of "1.0"; None if it is no whole number."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return int(value) if value.is_integer() else None
 
 
 def _of_ir_dataset(name: str) -> Qrels:
@@ -59,8 +74,9 @@ def _of_ir_dataset(name: str) -> Qrels:
         msg = f"the ir_datasets collection {name!r} has no judgements; name one of its subsets"
         raise InputError(msg)
     qrels: Qrels = {}
-    for judged in dataset.qrels_iter():
-        qrels.setdefault(str(judged.query_id), {})[str(judged.doc_id)] = int(judged.relevance)
+    with downloading(name):
+        for judged in dataset.qrels_iter():
+            qrels.setdefault(str(judged.query_id), {})[str(judged.doc_id)] = int(judged.relevance)
     return qrels
 
 
@@ -103,10 +119,10 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     for number, fields in _fields(file):
         if len(fields) not in (3, 4, 6):
             raise _wrong(file, number, "query, Q0, document, rank, score, tag", fields)
-        try:
-            doc, score = _result(fields)
-        except (ValueError, ZeroDivisionError):
-            raise _wrong(file, number, "numbers as rank and score", fields) from None
+        doc, score = _result(fields)
+        if score is None:
+            what = "a whole number from 1 on as rank (scores come in six columns)" if len(fields) == 3 else "a score"
+            raise _wrong(file, number, what, fields)
         found = run.setdefault(fields[0], {})
         if doc in found:
             raise _wrong(file, number, "every document of a query once", fields)
@@ -114,10 +130,17 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     return run
 
 
-def _result(fields: list[str]) -> tuple[str, float]:
-    if len(fields) == 6:
-        return fields[2], float(fields[4])
-    return fields[1], float(fields[3]) if len(fields) == 4 else 1 / float(fields[2])
+def _result(fields: list[str]) -> tuple[str, float | None]:
+    """Return the document and its score; None for what is no score."""
+    if len(fields) == 3:
+        rank = _grade(fields[2])
+        return fields[1], 1 / rank if rank is not None and rank >= 1 else None
+    doc, text = (fields[2], fields[4]) if len(fields) == 6 else (fields[1], fields[3])
+    try:
+        score = float(text)
+    except ValueError:
+        return doc, None
+    return doc, None if math.isnan(score) else score
 
 
 def write_run(

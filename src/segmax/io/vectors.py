@@ -20,7 +20,7 @@ from segmax.io.npz import NpzVectors, has_ids, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
-from segmax.io.streams import base_name, check_free
+from segmax.io.streams import base_name, check_free, is_compressed, no_file
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
 from segmax.progress import ProgressOption, reporter
@@ -41,6 +41,12 @@ _WRITERS: Mapping[str, _Writer] = {
 }
 #: The formats that can be written.
 WRITTEN_FORMATS = tuple(_WRITERS)
+_JOINED: Mapping[str, Callable[[Sequence[Path], Scale], VectorReader]] = {
+    "jsonl": JsonlVectors,
+    "tokens": TokenVectors,
+    "parquet": ArrowVectors,
+}
+_PLAIN = frozenset({"npz", "seismic", "parquet"})
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".bin": "seismic", ".tsv": "tokens"}
 _ENDINGS |= {f".{name}": name for name in ("npz", "ciff", "csr", "parquet")}
 
@@ -63,7 +69,7 @@ def open_vectors(
     path
         A file or folder, or several of one kind: an .npz file of `scipy.sparse.save_npz`; lines of JSON of Anserini,
         Pyserini or Seismic, or a folder of such files; CIFF; BigANN .csr; Seismic's .bin; parquet or a datasets folder
-        with sparse columns; lines of repeated words. Text formats and CIFF may be gzip, zstd or xz.
+        with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz.
     format
         One of the keys of `VECTOR_FORMATS`; None: what the content says.
     scale
@@ -72,7 +78,7 @@ def open_vectors(
     memory_limit
         Only needed for .npz files that are not CSR, which have to be read whole.
     scratch
-        The folder in which postings of CIFF wait; None: that of temporary files.
+        The folder in which postings of CIFF wait, and a compressed .csr is unpacked; None: that of temporary files.
 
     Returns
     -------
@@ -99,10 +105,9 @@ def open_vectors(
         raise InputError(msg)
     kinds = [format or _vector_format(one) for one in paths]
     limit = memory_limit or MemoryLimit(None)
-    for kind, joined in (("jsonl", JsonlVectors), ("tokens", TokenVectors)):
+    for kind, joined in _JOINED.items():
         if set(kinds) == {kind}:
-            files = [file for one in paths for file in (shards_of(one) if one.is_dir() else [one])]
-            return joined(files, scaled)
+            return joined([file for one in paths for file in _files(one, kind)], scaled)
     folder = None if scratch is None else Path(scratch)
     readers = [_opened(one, kind, scaled, limit, folder) for one, kind in zip(paths, kinds, strict=True)]
     return readers[0] if len(readers) == 1 else _Joined(readers)
@@ -111,28 +116,49 @@ def open_vectors(
 def _vector_format(path: Path) -> str:
     found = format_of(path)
     if found in TEXT_FORMATS:
-        raise unknown(path, f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder")
+        told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
+        if found == "tsv-text":
+            told += "; or, if words stand there as often as they weigh, say so with format='tokens'"
+        raise unknown(path, told)
     return found
 
 
+def _files(path: Path, kind: str) -> list[Path]:
+    """Return the files of a format that are read one after the other."""
+    if not path.is_dir():
+        _check_plain(path, kind)
+        return [path]
+    files = dataset_files(path) if kind == "parquet" else shards_of(path)
+    if not files:
+        raise no_file(path / ("*.parquet" if kind == "parquet" else "*.jsonl"))
+    return files
+
+
+def _check_plain(path: Path, kind: str) -> None:
+    """Refuse compressed files of formats that are read here and there."""
+    if kind in _PLAIN and path.is_file() and is_compressed(path):
+        msg = f"'{path}': expected a file of {VECTOR_FORMATS[kind]} as it is, got a compressed one; decompress it first"
+        raise InputError(msg)
+
+
 def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Path | None) -> VectorReader:
+    _check_plain(path, kind)
     if kind == "npz":
         return NpzVectors(path, scale, limit)
     if kind == "ciff":
         return CiffVectors(path, scale, scratch)
     if kind == "csr":
-        return BigannVectors(path, scale)
+        return BigannVectors(path, scale, scratch)
     if kind == "seismic":
         return SeismicVectors(path, scale)
-    if kind == "parquet":
-        return ArrowVectors(dataset_files(path) if path.is_dir() else [path], scale)
-    if kind == "jsonl":
-        return JsonlVectors(shards_of(path) if path.is_dir() else [path], scale)
-    return TokenVectors([path], scale)
+    return _JOINED[kind](_files(path, kind), scale)
 
 
 class _Joined:
-    """Several readers, one after the other. Where terms are words, columns are numbered anew over all of them."""
+    """Several readers, one after the other. Where terms are words, columns are numbered anew over all of them.
+
+    Where they are numbers, and the readers only know the largest that they have, batches widen to the largest so far.
+    """
 
     def __init__(self, readers: Sequence[VectorReader]) -> None:
         self._readers = readers
@@ -142,6 +168,11 @@ class _Joined:
             raise InputError(msg)
         self._numbers: dict[str, int] = {}
         self._terms: list[str] = []
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return any(getattr(reader, "loose_width", False) for reader in self._readers)
 
     @property
     def has_ids(self) -> bool:
@@ -161,13 +192,16 @@ class _Joined:
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
-        row = 0
+        row = width = 0
         for reader in self._readers:
             here = np.zeros(0, np.uint32)
             for ids, vectors in reader.batches():
                 if reader.terms is not None:
                     here = np.concatenate([here, self._added(reader.terms[len(here) : vectors.num_columns])])
                     vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._terms))
+                elif self.loose_width:
+                    width = max(width, vectors.num_columns)
+                    vectors = vectors._replace(num_columns=width)
                 if not self.has_ids:  # the numbers of a file are not those of all
                     ids = [str(number) for number in range(row, row + len(ids))]
                 row += len(ids)
@@ -200,7 +234,8 @@ def write_vectors(
     Parameters
     ----------
     path
-        The file; it appears once it is whole. Text formats and CIFF are compressed if it ends in .gz, .zst or .xz.
+        The file; it appears once it is whole. Text formats, CIFF and .csr are compressed if it ends in .gz, .zst or
+        .xz. Ids and terms of .csr and .bin go into files beside it; with `overwrite`, none of an old file is left.
     vectors
         A reader, as `open_vectors` gives it, or batches of ids and vectors.
     format
@@ -216,6 +251,11 @@ def write_vectors(
     -------
     int
         How many vectors were written.
+
+    Raises
+    ------
+    InputError
+        If there is nothing to write, or weights that are negative or not finite.
     """
     target = Path(path)
     kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
@@ -237,6 +277,9 @@ def write_vectors(
                 yield batch
                 count += len(batch.ids)
                 stage.advance(len(batch.ids))
+            if count == 0:
+                msg = f"expected at least one vector to write to '{target}', got none"
+                raise InputError(msg)
 
         _WRITERS[kind](target, reader, counted(), overwrite=overwrite)
     return count
@@ -257,4 +300,21 @@ class _Batches:
             if self.terms is not None and len(self.terms) < batch.vectors.num_columns:
                 msg = f"expected {batch.vectors.num_columns} terms, one per column, got {len(self.terms)}"
                 raise InputError(msg)
-            yield batch
+            yield VectorBatch(batch.ids, _fitting(batch))
+
+
+def _fitting(batch: VectorBatch) -> Csr:
+    """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
+    ids, csr = batch
+    ends = csr.indptr
+    if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
+        msg = f"expected an id per row and a weight per index, got {len(ids)} ids for {csr.num_rows} rows"
+        raise InputError(msg)
+    if ends[0] != 0 or ends[-1] != len(csr.indices) or (np.diff(ends) < 0).any():
+        msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
+        raise InputError(msg)
+    if len(csr.indices) and (csr.indices.min() < 0 or csr.indices.max() >= csr.num_columns):
+        worst = csr.indices.min() if csr.indices.min() < 0 else csr.indices.max()
+        msg = f"expected column numbers from 0 to {csr.num_columns - 1}, got {worst}"
+        raise InputError(msg)
+    return csr
