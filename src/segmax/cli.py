@@ -13,9 +13,11 @@ from segmax.cli_completion import completion, completion_parser
 from segmax.cli_convert import convert, convert_parser
 from segmax.cli_encode import encode, encode_parser
 from segmax.cli_evaluate import evaluate_parser, run_evaluate
+from segmax.cli_experiment import experiment, experiment_parser
 from segmax.cli_index import index, index_parser
 from segmax.cli_inspect import inspect, inspect_parser
 from segmax.cli_parser import Parser
+from segmax.cli_report import report, report_parser
 from segmax.cli_search import search, search_parser, tune, tune_parser
 from segmax.errors import SegmaxError
 
@@ -29,8 +31,10 @@ COMMANDS: Mapping[str, _Command] = {
     "convert": (convert_parser, convert, "convert vectors from one format to another"),
     "encode": (encode_parser, encode, "encode texts into vectors, to be resumed if interrupted"),
     "evaluate": (evaluate_parser, run_evaluate, "compare methods: relevance, recall, latency, significance"),
+    "experiment": (experiment_parser, experiment, "measure one of the paper's results on a collection"),
     "index": (index_parser, index, "make an index of texts or vectors in one go"),
     "inspect": (inspect_parser, inspect, "report what is in an index and how tight its bounds are"),
+    "report": (report_parser, report, "gather experiments on one page of HTML"),
     "search": (search_parser, search, "search an index for text, or for a file of queries"),
     "tune": (tune_parser, tune, "measure approximate settings on queries, store the result"),
 }

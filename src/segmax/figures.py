@@ -68,3 +68,12 @@ def finish(axes: Axes, title: str, summary: str, grid: str) -> None:
     axes.tick_params(length=0, labelsize=9, labelcolor=INK)
     axes.xaxis.label.set(color=INK, size=9.5)
     axes.yaxis.label.set(color=INK, size=9.5)
+
+
+def plain_log_ticks(axes: Axes) -> None:
+    """Mark a logarithmic x axis with a few plain numbers: 0.2, 0.5, 1 and so on."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=12))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())

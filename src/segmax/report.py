@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.bound_reader import BoundReader
 from segmax.calibration import Calibration
 from segmax.checks import checked_int
 from segmax.errors import InputError
@@ -251,7 +252,8 @@ def histogram(values: NDArray[Any], num_bins: int) -> list[Bin]:
 
 def _tightness(index: Index, queries: object, sample: int, rng: np.random.Generator) -> Tightness | None:
     chosen = _stand_ins(index, sample, rng) if queries is None else _sampled(queries, sample, rng)
-    reached = [bounds for query in chosen if (bounds := index.cluster_bounds(query)).best_score.any()]
+    reader = BoundReader(index)
+    reached = [bounds for query in chosen if (bounds := reader.read(query)).best_score.any()]
     if not reached:
         return None
     return Tightness(
@@ -282,7 +284,7 @@ def _stand_ins(index: Index, sample: int, rng: np.random.Generator) -> list[obje
 
 
 def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[object]:
-    """Return some of the queries, as `Index.cluster_bounds` takes them."""
+    """Return some of the queries, as `Index.search` takes them."""
     if is_matrix(queries):
         rows = matrix_to_csr(queries)
         return [_row(rows, int(row)) for row in _choice(rng, rows.num_rows, sample)]

@@ -63,9 +63,9 @@ def demonstrate(console: Console, documents: list[Document], encoder: Encoder, q
     wide_console().print(found)
     text = "noise of microwave tubes"
     console.print(f"\nquery: {text}", style="bold")
-    hits = index.search(text, k=3)
-    show(hits, text, encoder)
-    console.print(index.explain(text, hits.ids[-1], k=2).reason, "\n")
+    show(index.search(text, k=3), text, encoder)
+    next_one = index.search(text, k=4).ids[-1]
+    console.print(f"\nwhy not {next_one}? {index.explain(text, next_one, k=3).reason}\n")
 
 
 if __name__ == "__main__":

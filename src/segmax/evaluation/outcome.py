@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import ConfigError
+from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, corrected, paired_t_test
+from segmax.figures import check_plot
 from segmax.io.streams import write_whole
 from segmax.methods import method_name
 from segmax.params import SearchParams
@@ -182,9 +184,16 @@ class Evaluation:
         path
             Where to write the picture; its suffix tells the format: .png, .svg or .pdf. None: only return it.
         """
-        from segmax.evaluation.plot import plot_evaluation
-
-        return plot_evaluation(self, path)
+        if path is not None:
+            check_plot(path)
+        panels = []
+        for measure in (*self.measures, "recall_of_exact"):
+            points = [Point(m.name, m.mean_ms, m.p99_ms, float(m.per_query[measure].mean())) for m in self.methods]
+            panels.append(("Recall of exhaustive search" if measure == "recall_of_exact" else measure, points))
+        figure = plot_points(panels, f"{self.num_queries:,} queries, k = {self.k}")
+        if path is not None:
+            figure.savefig(path, dpi=150)
+        return figure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         yield self._table()

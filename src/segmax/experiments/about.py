@@ -1,0 +1,103 @@
+"""Where figures come from: machine, versions, commit, command."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import segmax
+from segmax import _core
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.task import Task
+from segmax.memory import total_memory
+
+_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "ir-measures")
+
+
+def about(experiment: Experiment, task: Task, command: str, seconds: float) -> dict[str, Any]:
+    """Return what a reader of the figures wants to know about them, as plain values.
+
+    Parameters
+    ----------
+    experiment
+        What was run.
+    task
+        What it was run on.
+    command
+        The command that runs it again.
+    seconds
+        How long it took, without what earlier runs had computed.
+    """
+    return {
+        "name": experiment.name,
+        "place": experiment.place,
+        "title": experiment.title,
+        "command": command,
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "seconds": round(seconds, 1),
+        "resumed_steps": task.steps.num_resumed,
+        "quick": task.quick,
+        "seeds": list(task.seeds),
+        "documents": task.documents,
+        "passes": task.passes,
+        "collections": [collection.to_dict() for collection in task.collections],
+        "commit": commit(),
+        "versions": versions(),
+        "machine": machine(),
+    }
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count() or 1,
+        "memory_bytes": total_memory(),
+        "simd": _core.simd_level(),
+        "system": f"{platform.system()} {platform.release()}",
+    }
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computes."""
+    found = {"segmax": segmax.__version__, "python": platform.python_version()}
+    for name in _LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def commit() -> str | None:
+    """Return the commit that segmax is run from, with "+" where files differ from it; None where it is installed."""
+    folder = Path(segmax.__file__).parent
+    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # a folder inside somebody else's work
+        return None
+    found = _git(folder, "rev-parse", "HEAD")
+    changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
+    return found if not found or not changed else f"{found}+"
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True, timeout=10
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()

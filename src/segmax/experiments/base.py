@@ -1,0 +1,167 @@
+"""What an experiment is and what comes out of one: tables, plots, and what they say about the paper's findings."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from typing import Any, Literal
+
+#: What stands in a field of a table; None is an empty field.
+Cell = str | int | float | None
+#: What a step of an experiment returns, and what identifies it: whatever JSON can hold.
+Json = Any
+PlotKind = Literal["line", "scatter", "bar"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table.
+
+    Parameters
+    ----------
+    title
+        A line above it.
+    columns
+        The headings.
+    rows
+        A field per column each.
+    note
+        What a reader has to know to read it, below it.
+
+    Examples
+    --------
+    >>> sheet = Sheet(title="Clusters", columns=("method", "visited"), rows=(("asc", 0.08),))
+    >>> Sheet.from_dict(sheet.to_dict()) == sheet
+    True
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        for row in self.rows:
+            assert len(row) == len(self.columns), f"{self.title}: {len(self.columns)} columns, but a row {row}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table as plain values."""
+        rows = [list(row) for row in self.rows]
+        return {"title": self.title, "columns": list(self.columns), "rows": rows, "note": self.note}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Sheet:
+        """Make a table of what `to_dict` returned."""
+        return cls(
+            title=values["title"],
+            columns=tuple(values["columns"]),
+            rows=tuple(tuple(row) for row in values["rows"]),
+            note=values["note"],
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Series:
+    """Points of a plot that belong together, with a text at each where `marks` has one."""
+
+    label: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    marks: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert len(self.x) == len(self.y), f"{self.label}: {len(self.x)} x, but {len(self.y)} y"
+        assert not self.marks or len(self.marks) == len(self.x), f"{self.label}: expected a mark per point"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the points as plain values."""
+        return {"label": self.label, "x": list(self.x), "y": list(self.y), "marks": list(self.marks)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Series:
+        """Make a series of what `to_dict` returned; null is what JSON has for nan."""
+        x, y = ([math.nan if value is None else value for value in values[name]] for name in ("x", "y"))
+        return cls(label=values["label"], x=tuple(x), y=tuple(y), marks=tuple(values["marks"]))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plot:
+    """A plot: "line" joins the points of a series, "scatter" does not, "bar" has x as positions of `categories`."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    kind: PlotKind = "line"
+    categories: tuple[str, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plot as plain values."""
+        return {
+            "title": self.title,
+            "x_label": self.x_label,
+            "y_label": self.y_label,
+            "kind": self.kind,
+            "categories": list(self.categories),
+            "series": [series.to_dict() for series in self.series],
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Plot:
+        """Make a plot of what `to_dict` returned."""
+        return cls(
+            title=values["title"],
+            x_label=values["x_label"],
+            y_label=values["y_label"],
+            kind=values["kind"],
+            categories=tuple(values["categories"]),
+            series=tuple(Series.from_dict(series) for series in values["series"]),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Finding:
+    """What the paper finds, and whether it holds here; None where that cannot be told. `evidence` has our figures."""
+
+    claim: str
+    holds: bool | None
+    evidence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as plain values."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Finding:
+        """Make a finding of what `to_dict` returned."""
+        return cls(claim=values["claim"], holds=values["holds"], evidence=values["evidence"])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What an experiment found: tables, plots, findings, and all raw figures as `records`."""
+
+    sheets: tuple[Sheet, ...]
+    plots: tuple[Plot, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    records: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as plain values."""
+        return {
+            "sheets": [sheet.to_dict() for sheet in self.sheets],
+            "plots": [plot.to_dict() for plot in self.plots],
+            "findings": [finding.to_dict() for finding in self.findings],
+            "records": self.records,
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Outcome:
+        """Make an outcome of what `to_dict` returned."""
+        return cls(
+            sheets=tuple(Sheet.from_dict(sheet) for sheet in values["sheets"]),
+            plots=tuple(Plot.from_dict(plot) for plot in values["plots"]),
+            findings=tuple(Finding.from_dict(finding) for finding in values["findings"]),
+            records=list(values["records"]),
+        )

@@ -1,0 +1,246 @@
+"""How close bounds of clusters come to the best score that is really there."""
+
+from __future__ import annotations
+
+import itertools
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.bound_reader import BoundReader
+from segmax.experiments import paper
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.task import Task
+from segmax.index import Index
+
+#: Numbers of clusters are the fine number over these: the paper's 256 to 4,096.
+_DIVISORS = (16, 8, 4, 2, 1)
+_QUICK_DIVISORS = (4, 2, 1)
+_MOST_QUERIES = 500
+_QUICK_QUERIES = 20
+_MOST_POINTS = 1000
+_BINS = 10
+_LEAST_POINTS = 3
+_LEVEL = 0.05
+
+_FIGURE_2 = (
+    "Figure 2 of the paper shows the ratios for MS MARCO without values; its text says that they grow with the number "
+    f"of clusters. For {paper.FINE_CLUSTERS:,} clusters of {paper.NUM_SEGMENTS} random segments its Table 3 prints "
+    f"Actual/MaxSBound = {paper.TABLE_3_RATIOS['random'][0]}."
+)
+
+_DESCRIPTION = """\
+Measures how tight the bounds of clusters are: the best score that a cluster
+really has for a query (Actual) over BoundSum, which Anytime Ranking uses, and
+over MaxSBound, which ASC uses, for several numbers of clusters (Figure 2); and
+for the largest number, cluster by cluster, whether AvgSBound/MaxSBound tells
+how tight MaxSBound is (Figure 5). Needs queries, but no judgements; uses up to
+500 of them. --clusters chooses the largest number, --seeds repeats it all.
+"""
+
+
+def run(task: Task) -> Outcome:
+    """Measure tightness for several numbers of clusters, and cluster by cluster for the last."""
+    collection = task.collection
+    _, fine = task.clusters(collection)
+    divisors = _QUICK_DIVISORS if task.quick else _DIVISORS
+    counts = sorted({max(1, fine // divisor) for divisor in divisors})
+    queries = collection.single_queries(_QUICK_QUERIES if task.quick else _MOST_QUERIES)
+    records = []
+    for num_clusters in counts:
+        for seed in task.seeds:
+            index = cache(partial(task.build, collection, num_clusters=num_clusters, seed=seed))
+            key = {"step": "tightness", "num_clusters": num_clusters, "seed": seed}
+            found = task.step(key, lambda index=index: tightness(index(), queries))  # type: ignore[misc]
+            records.append({"collection": collection.name, **key, **found})
+    means = {count: _mean_ratios([r for r in records if r["num_clusters"] == count]) for count in counts}
+    last = [record for record in records if record["num_clusters"] == counts[-1]]
+    points = _Points(last)
+    return Outcome(
+        sheets=(_ratio_sheet(means), points.sheet()),
+        plots=(_ratio_plot(means), points.plot()),
+        findings=(*_ratio_findings(means), points.finding()),
+        records=records,
+    )
+
+
+def tightness(index: Index, queries: list[Any]) -> dict[str, Any]:
+    """Return the mean ratios of an index, and those of every cluster that some query reaches.
+
+    A mean is over queries of the mean over the clusters that have a score for the query, as in the paper.
+    """
+    per_query: list[tuple[float, float]] = []
+    sums = np.zeros((3, index.num_clusters))
+    pairs: list[NDArray[np.float64]] = []
+    reader = BoundReader(index)
+    for query in queries:
+        bounds = reader.read(query)
+        reached = bounds.best_score > 0
+        if not reached.any():
+            continue
+        actual, largest = bounds.best_score[reached], bounds.max_bound[reached]
+        by_sum, by_max = actual / bounds.bound_sum[reached], actual / largest
+        per_query.append((float(by_sum.mean()), float(by_max.mean())))
+        pairs.append(np.array([bounds.avg_bound[reached] / largest, by_max]))
+        sums[:, reached] += (np.ones_like(actual), *pairs[-1])
+    count, average, actual_sum = sums[:, sums[0] > 0]
+    ratios = np.mean(per_query, axis=0).tolist() if per_query else [None, None]
+    return {
+        "num_queries": len(per_query),
+        "actual_over_bound_sum": ratios[0],
+        "actual_over_max_bound": ratios[1],
+        "pair_correlation": _correlation(*np.concatenate(pairs, axis=1))[0] if pairs else None,
+        "cluster_avg_over_max": (average / count).round(6).tolist(),
+        "cluster_actual_over_max": (actual_sum / count).round(6).tolist(),
+    }
+
+
+# --- Figure 2 ---------------------------------------------------------------------------------------------------------
+
+_Ratios = tuple[float | None, float | None]
+
+
+def _mean_ratios(records: list[dict[str, Any]]) -> _Ratios:
+    """Return the means over seeds; None where no query reaches a document."""
+    pairs = [(r["actual_over_bound_sum"], r["actual_over_max_bound"]) for r in records if r["num_queries"]]
+    if not pairs:
+        return None, None
+    first, second = np.mean(pairs, axis=0).tolist()
+    return first, second
+
+
+def _ratio_sheet(means: dict[int, _Ratios]) -> Sheet:
+    rows: tuple[tuple[Cell, ...], ...] = tuple((count, *ratios) for count, ratios in means.items())
+    columns = ("clusters", "Actual/BoundSum", "Actual/MaxSBound")
+    return Sheet(title="Tightness by number of clusters (Figure 2)", columns=columns, rows=rows, note=_FIGURE_2)
+
+
+def _ratio_plot(means: dict[int, _Ratios]) -> Plot:
+    known = {count: ratios for count, ratios in means.items() if None not in ratios}
+    return Plot(
+        title="How close bounds come to the best score",
+        x_label="clusters",
+        y_label="Actual / bound",
+        series=tuple(
+            Series(
+                label=label,
+                x=tuple(float(count) for count in known),
+                y=tuple(float(ratios[place] or 0.0) for ratios in known.values()),
+            )
+            for place, label in enumerate(("Actual/BoundSum", "Actual/MaxSBound"))
+        ),
+    )
+
+
+def _ratio_findings(means: dict[int, _Ratios]) -> tuple[Finding, ...]:
+    known = [(count, by_sum, by_max) for count, (by_sum, by_max) in means.items() if by_sum and by_max]
+    grows = "The bound of a cluster becomes tighter as the number of clusters grows."
+    tighter = "MaxSBound of 8 segments is tighter than BoundSum for every number of clusters."
+    if not known:
+        evidence = "No query shares a term with a document."
+        return tuple(Finding(claim=claim, holds=None, evidence=evidence) for claim in (grows, tighter))
+    sums = [by_sum for _, by_sum, _ in known]
+    told = ", ".join(f"{by_sum:.3f} and {by_max:.3f} with {count:,}" for count, by_sum, by_max in known)
+    return (
+        Finding(
+            claim=grows,
+            holds=all(b > a for a, b in itertools.pairwise(sums)) if len(sums) > 1 else None,
+            evidence=f"Actual/BoundSum goes from {sums[0]:.3f} with {known[0][0]:,} to {sums[-1]:.3f} with "
+            f"{known[-1][0]:,} clusters.",
+        ),
+        Finding(
+            claim=tighter,
+            holds=all(by_max > by_sum for _, by_sum, by_max in known),
+            evidence=f"Actual/BoundSum and Actual/MaxSBound are {told} clusters.",
+        ),
+    )
+
+
+# --- Figure 5 ---------------------------------------------------------------------------------------------------------
+
+
+class _Points:
+    """A point per cluster: AvgSBound/MaxSBound and Actual/MaxSBound, means over queries."""
+
+    def __init__(self, records: list[dict[str, Any]]) -> None:
+        self._num_clusters = records[0]["num_clusters"]
+        self._x = np.concatenate([np.asarray(r["cluster_avg_over_max"], dtype=np.float64) for r in records])
+        self._y = np.concatenate([np.asarray(r["cluster_actual_over_max"], dtype=np.float64) for r in records])
+        self._correlation, self._p_value = _correlation(self._x, self._y)
+        singly = [r["pair_correlation"] for r in records if r["pair_correlation"] is not None]
+        self._pair_correlation = float(np.mean(singly)) if singly else None
+
+    def _binned(self) -> list[tuple[float, float, float, int, float]]:
+        """Return lower and upper end, mean x, number of clusters and mean y of bins of one width that have clusters."""
+        if not len(self._x):
+            return []
+        edges = np.linspace(self._x.min(), self._x.max(), _BINS + 1)
+        place = np.clip(np.searchsorted(edges, self._x, side="right") - 1, 0, _BINS - 1)
+        found = []
+        for number in np.unique(place).tolist():
+            inside = place == number
+            x, y = float(self._x[inside].mean()), float(self._y[inside].mean())
+            found.append((float(edges[number]), float(edges[number + 1]), x, int(inside.sum()), y))
+        return found
+
+    def sheet(self) -> Sheet:
+        rows = tuple((f"{low:.3f} to {high:.3f}", count, y) for low, high, _, count, y in self._binned())
+        return Sheet(
+            title=f"Tightness by AvgSBound/MaxSBound, {self._num_clusters:,} clusters (Figure 5)",
+            columns=("AvgSBound/MaxSBound", "clusters", "mean Actual/MaxSBound"),
+            rows=rows,
+            note=f"The correlation is {_told(self._correlation)} over clusters, each with its means over queries, and "
+            f"{_told(self._pair_correlation)} over single pairs of query and cluster. Figure 5 of the paper prints no "
+            "values; its text says that the bound is tighter where AvgSBound is closer to MaxSBound.",
+        )
+
+    def plot(self) -> Plot:
+        step = max(1, -(-len(self._x) // _MOST_POINTS))
+        binned = self._binned()
+        return Plot(
+            title="Does AvgSBound/MaxSBound tell how tight MaxSBound is?",
+            x_label="AvgSBound / MaxSBound",
+            y_label="Actual / MaxSBound",
+            kind="scatter",
+            series=(
+                Series(label="clusters", x=tuple(self._x[::step].tolist()), y=tuple(self._y[::step].tolist())),
+                Series(label="means of bins", x=tuple(b[2] for b in binned), y=tuple(b[4] for b in binned)),
+            ),
+        )
+
+    def finding(self) -> Finding:
+        claim = "Where AvgSBound is closer to MaxSBound, MaxSBound is tighter: the two ratios are correlated."
+        if self._correlation is None:
+            return Finding(claim=claim, holds=None, evidence="There are too few clusters that differ to tell.")
+        return Finding(
+            claim=claim,
+            holds=self._correlation > 0 and self._p_value < _LEVEL,
+            evidence=f"The correlation over {len(self._x):,} clusters is {self._correlation:.3f} "
+            f"(p = {self._p_value:.2g}), over single pairs of query and cluster {_told(self._pair_correlation)}.",
+        )
+
+
+def _told(correlation: float | None) -> str:
+    return "unknown" if correlation is None else f"{correlation:.3f}"
+
+
+def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
+    """Return Pearson's r and its p-value; None where it is not defined."""
+    if len(x) < _LEAST_POINTS or np.ptp(x) < 1e-9 or np.ptp(y) < 1e-9:
+        return None, 1.0
+    from scipy.stats import pearsonr
+
+    found = pearsonr(x, y)
+    return float(found.statistic), float(found.pvalue)
+
+
+EXPERIMENT = Experiment(
+    name="bounds",
+    place="Figures 2 and 5",
+    title="how tight bounds of clusters are, with and without segments",
+    description=_DESCRIPTION,
+    run=run,
+)

@@ -1,0 +1,162 @@
+"""Table 7: Anytime Ranking and ASC under a time budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from segmax.experiments import paper
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.collections import Collection
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.measuring import Row, heading, headings, quality_keys, quality_note, recall_key, sentences
+from segmax.experiments.rows import MethodRow, budget_rows, clusters_note, measure_rows, paper_depth, plans, table
+from segmax.experiments.task import Task
+
+#: Shares of Anytime Ranking's mean time without a budget, since the paper's budgets may bind nobody here.
+_SHARES = (0.25, 0.5)
+#: A search may pass its budget by this share: the clock is looked at between clusters.
+_SLACK = 0.1
+
+
+class Budget(NamedTuple):
+    """A budget, what it is, and what was measured under it, by key of the row."""
+
+    ms: float
+    name: str
+    rows: Sequence[MethodRow]
+    found: Mapping[str, Row]
+
+    def pairs(self) -> list[tuple[MethodRow, MethodRow]]:
+        """Return Anytime and the ASC that the paper puts beside it, twice."""
+        return list(zip(self.rows[::2], self.rows[1::2], strict=True))
+
+
+def run(task: Task) -> Outcome:
+    """Measure Table 7 with the paper's budgets and with shares of what Anytime takes here."""
+    collection = task.collection
+    free = {k: budget_rows(task, collection, k, None) for k in task.ks}
+    unbounded = measure_rows(task, collection, free)
+    limits = {k: _budgets(k, unbounded.rows[k]["anytime"]["mean_ms"]) for k in task.ks}
+    # All budgets at once, so that every index is built once for them.
+    rows = {
+        k: [_named(row, ms) for ms, _ in limits[k] for row in budget_rows(task, collection, k, ms)] for k in task.ks
+    }
+    measured = measure_rows(task, collection, rows)
+    sheets: list[Sheet] = []
+    plots: list[Plot] = []
+    told: list[Finding] = []
+    for k in task.ks:
+        budgets = [
+            Budget(ms, name, free[k], {row.key: measured.rows[k][_named(row, ms).key] for row in free[k]})
+            for ms, name in limits[k]
+        ]
+        without = Budget(float("inf"), "no budget", free[k], unbounded.rows[k])
+        sheets += [_sheet(task, collection, k, budget) for budget in (*budgets, without)]
+        plots.append(_plot(collection, k, budgets))
+        told += findings(k, budgets, unbounded.rows[k], recall_key(collection, k))
+    records = [*unbounded.records, *measured.records]
+    return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(told), records=records)
+
+
+def _named(row: MethodRow, budget_ms: float) -> MethodRow:
+    return row._replace(key=f"{row.key}, {budget_ms:g} ms")
+
+
+def _budgets(k: int, mean_ms: float) -> list[tuple[float, str]]:
+    """Return the budgets for a depth, the paper's first."""
+    shares = [(float(f"{share * mean_ms:.3g}"), f"{share:.0%} of Anytime's mean") for share in _SHARES]
+    return [(paper.TABLE_7_BUDGET[paper_depth(k)], "the paper's"), *shares]
+
+
+def _sheet(task: Task, collection: Collection, k: int, budget: Budget) -> Sheet:
+    keys = (*quality_keys(collection, k), "mean_ms", "p99_ms")
+    is_paper = budget.ms == paper.TABLE_7_BUDGET.get(k)
+    values: dict[str, tuple[Cell, ...]] = {key: tuple(row) for key, row in paper.TABLE_7[k].items()} if is_paper else {}
+    known = ("paper MRR@10", f"paper Recall@{k}", "paper MRT ms", "paper P99 ms") if values else ()
+    limit = "no budget" if budget.ms == float("inf") else f"budget {budget.ms:g} ms, {budget.name}"
+    return Sheet(
+        title=f"Table 7, k = {k}, {limit}",
+        columns=("method", *headings(keys), *known),
+        rows=table(budget.rows, budget.found, keys, values),
+        note=sentences(clusters_note(plans(task, collection)), quality_note(collection)) if k == task.ks[0] else "",
+    )
+
+
+def _plot(collection: Collection, k: int, budgets: Sequence[Budget]) -> Plot:
+    key = recall_key(collection, k)
+    ordered = sorted(budgets, key=lambda budget: budget.ms)
+    return Plot(
+        title=f"What a time budget leaves, k = {k}",
+        x_label="budget, ms",
+        y_label=heading(key),
+        series=tuple(
+            Series(
+                label=row.label,
+                x=tuple(budget.ms for budget in ordered),
+                y=tuple(budget.found[row.key][key] for budget in ordered),
+            )
+            for row in budgets[0].rows
+        ),
+    )
+
+
+def findings(k: int, budgets: Sequence[Budget], unbounded: Mapping[str, Row], recall: str) -> list[Finding]:
+    """Tell what of the paper's findings on Table 7 holds, budget by budget.
+
+    Parameters
+    ----------
+    k
+        The depth.
+    budgets
+        What was measured under each.
+    unbounded
+        Figures of the same rows without a budget.
+    recall
+        The figure that stands for recall.
+    """
+    told = []
+    for budget in budgets:
+        where = f"k = {k}, budget {budget.ms:g} ms ({budget.name})"
+        told += [_compared(where, budget, pair, unbounded, recall) for pair in budget.pairs()]
+        told.append(_in_time(where, budget))
+    return told
+
+
+def _compared(
+    where: str, budget: Budget, pair: tuple[MethodRow, MethodRow], unbounded: Mapping[str, Row], recall: str
+) -> Finding:
+    anytime, asc = (budget.found[row.key] for row in pair)
+    binds = unbounded[pair[0].key]["p99_ms"] > budget.ms
+    text = f"{where}: {pair[1].label} has {heading(recall)} {asc[recall]:.4f}, {pair[0].label} {anytime[recall]:.4f}."
+    return Finding(
+        claim="Under the same budget ASC keeps more relevance than Anytime Ranking or Anytime*.",
+        holds=asc[recall] > anytime[recall] if binds else None,
+        evidence=text if binds else f"{text} The budget does not bind: 99 % of searches end before it without it.",
+    )
+
+
+def _in_time(where: str, budget: Budget) -> Finding:
+    slowest = max(row["p99_ms"] for row in budget.found.values())
+    return Finding(
+        claim="With a budget the 99th percentile of time is about the budget.",
+        holds=slowest <= budget.ms * (1 + _SLACK),
+        evidence=f"{where}: the largest 99th percentile is {slowest:.3g} ms.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="budgets",
+    place="Table 7",
+    title="Anytime Ranking and ASC under a time budget",
+    description="""\
+Stops searches when a time budget is spent, and tells what relevance is left:
+Anytime Ranking and Anytime* on few clusters beside ASC on eight times as many.
+The budgets are the paper's, 10 ms at k = 10 and 20 ms at k = 1000, and besides
+25 and 50 % of Anytime Ranking's mean time here without a budget, because this
+engine is faster than the paper's and small collections take less.
+
+Needs a collection; without judgements recall is that of exact results. What a
+budget leaves depends on the machine and on what else it does.""",
+    run=run,
+)

@@ -1,0 +1,220 @@
+"""Table 2: what documents are clustered by, with and without segments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from segmax.cluster import Dense, Labels
+from segmax.experiments import paper
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.collections import Collection
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.measuring import VISITED, Plan, Row, figure, measure, sentences, visited
+from segmax.experiments.task import Task
+
+_SPARSE = "sparse"
+#: The paper's names of representations by ours; a collection may have others besides.
+_PAPER_NAMES = {
+    _SPARSE: "Sparse-SPLADE",
+    "cls": "Dense-SPLADE-CLS",
+    "mean": "Dense-SPLADE-Avg",
+    "max": "Dense-SPLADE-Max",
+    "simlm": "Dense-SimLM-CLS",
+}
+_ALIASES = {"avg": "mean", "mx": "max"}
+#: Times that differ by less count as the same.
+_CLOSE = 0.1
+
+
+class Pair(NamedTuple):
+    """Figures of safe ASC on clusters by one representation, without segments and with 8."""
+
+    flat: Row
+    segmented: Row
+
+
+class Source(NamedTuple):
+    """A representation: by our name, and what a collection calls it."""
+
+    name: str
+    given: str
+
+
+def run(task: Task) -> Outcome:
+    """Measure every representation that there is, with 1 and with 8 segments."""
+    collection, k = task.collection, max(task.ks)
+    sources = _sources(collection)
+    number = _num_clusters(task, collection, sources)
+    found: dict[str, Pair] = {}
+    records: list[Row] = []
+    for source in sources:
+        if not _has(collection, source, number):
+            continue
+        rows = []
+        for segments in (1, paper.NUM_SEGMENTS):
+            measured = measure(task, collection, _plan(collection, source, number, segments), {k: {"asc": task.asc()}})
+            records += measured.records
+            rows.append(measured.rows[k]["asc"])
+        found[source.name] = Pair(*rows)
+    return Outcome(
+        sheets=(_sheet(found, number, k),),
+        plots=(_plot(found),),
+        findings=findings(found),
+        records=records,
+    )
+
+
+def _sources(collection: Collection) -> list[Source]:
+    """Return the representations of a collection, those of the paper first and in its order."""
+    given = dict.fromkeys((*collection.dense, *collection.labels))
+    named = {_ALIASES.get(name.lower(), name.lower()): name for name in given}
+    names = [_SPARSE, *(name for name in _PAPER_NAMES if name in named and name != _SPARSE)]
+    names += [name for name in named if name not in names]
+    return [Source(name, named.get(name, _SPARSE)) for name in names]
+
+
+def _num_clusters(task: Task, collection: Collection, sources: list[Source]) -> int:
+    """Return the number of clusters for all: that of given labels which is nearest to the fine one, if there are."""
+    _, fine = task.clusters(collection)
+    known = {
+        number
+        for source in sources
+        if source.given not in collection.dense
+        for number in collection.labels.get(source.given, ())
+    }
+    return min(known, key=lambda number: abs(math.log(number / fine)), default=fine)
+
+
+def _has(collection: Collection, source: Source, number: int) -> bool:
+    """Whether there are clusters of this number by a representation, or can be made."""
+    known = source.given == _SPARSE or source.given in collection.dense
+    return known or number in collection.labels[source.given]
+
+
+def _plan(collection: Collection, source: Source, number: int, segments: int) -> Plan:
+    if source.given in collection.dense:
+        clusters: Dense | Labels | None = Dense(collection.dense[source.given])
+    elif source.given in collection.labels:
+        clusters = Labels(collection.labels[source.given][number])
+    else:
+        clusters = None
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clusters=clusters)
+
+
+def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:
+    rows: list[tuple[Cell, ...]] = []
+    for name, pair in found.items():
+        values = paper.TABLE_2.get(_PAPER_NAMES.get(name, ""))
+        theirs = (None,) * 4 if values is None else tuple(values)
+        ours = [figure(row, key) for row in pair for key in ("mean_ms", VISITED)]
+        rows.append((_PAPER_NAMES.get(name, name), *ours, *theirs))
+    columns = ("MRT ms", VISITED, "MRT ms, 8 segments", f"{VISITED}, 8 segments")
+    return Sheet(
+        title=f"Table 2: safe ASC (μ = η = 1) on {number} clusters, k = {k}",
+        columns=("representation", *columns, *(f"paper {column}" for column in columns)),
+        rows=tuple(rows),
+        note=sentences(
+            f"The paper has {paper.FINE_CLUSTERS} clusters of 8.8 million passages; its times fit k = 1000.",
+            missing_note(found),
+        ),
+    )
+
+
+def missing_note(found: Mapping[str, Pair]) -> str:
+    """Say which of the paper's representations are left out, and how to get them."""
+    missing = [name for name in _PAPER_NAMES if name not in found]
+    if not missing:
+        return ""
+    pooled = [name for name in missing if name != "simlm"]
+    how = [
+        f"segmax encode --dense {name} makes the dense vectors of {_PAPER_NAMES[name]} beside the sparse ones"
+        for name in pooled
+    ]
+    if "simlm" in missing:
+        how.append(
+            "Dense-SimLM-CLS takes an array of another model, 'simlm' under 'dense' in a collection's description"
+        )
+    return f"Left out, because the collection lacks them: {', '.join(missing)}. {'; '.join(how)}."
+
+
+def _plot(found: Mapping[str, Pair]) -> Plot:
+    places = tuple(float(place) for place in range(len(found)))
+    return Plot(
+        title="Clusters that safe ASC visits",
+        x_label="representation",
+        y_label="clusters visited, %",
+        kind="bar",
+        categories=tuple(found),
+        series=(
+            Series(label="1 segment", x=places, y=tuple(visited(pair.flat) for pair in found.values())),
+            Series(label="8 segments", x=places, y=tuple(visited(pair.segmented) for pair in found.values())),
+        ),
+    )
+
+
+def findings(found: Mapping[str, Pair]) -> tuple[Finding, ...]:
+    """Tell what of the paper's findings on Table 2 holds, by our names of representations."""
+    shares = ", ".join(
+        f"{name} {visited(pair.flat):.1f} → {visited(pair.segmented):.1f} %" for name, pair in found.items()
+    )
+    times = ", ".join(
+        f"{name} {pair.flat['mean_ms']:.3g} → {pair.segmented['mean_ms']:.3g} ms" for name, pair in found.items()
+    )
+    return (
+        Finding(
+            claim="Segments let safe ASC prune more clusters than cluster maxima alone, whatever clusters are made of.",
+            holds=all(pair.segmented["clusters_visited"] < pair.flat["clusters_visited"] for pair in found.values()),
+            evidence=f"Clusters visited with 1 and with 8 segments: {shares}.",
+        ),
+        Finding(
+            claim="Segments make safe ASC faster, whatever clusters are made of.",
+            holds=all(pair.segmented["mean_ms"] < pair.flat["mean_ms"] for pair in found.values()),
+            evidence=f"Mean times with 1 and with 8 segments: {times}.",
+        ),
+        _max_like_sparse(found),
+        *(_better(found, name) for name in ("cls", "mean", "simlm")),
+    )
+
+
+def _max_like_sparse(found: Mapping[str, Pair]) -> Finding:
+    claim = "Clusters of max-pooled token vectors are about as fast as those of sparse vectors."
+    if "max" not in found:
+        return Finding(claim=claim, holds=None, evidence="There are no max-pooled vectors here.")
+    ours, sparse = found["max"].segmented["mean_ms"], found[_SPARSE].segmented["mean_ms"]
+    return Finding(
+        claim=claim,
+        holds=abs(ours / sparse - 1) <= _CLOSE,
+        evidence=f"{ours:.3g} ms, and {sparse:.3g} ms with sparse vectors; within {_CLOSE:.0%} counts as the same.",
+    )
+
+
+def _better(found: Mapping[str, Pair], other: str) -> Finding:
+    claim = f"Max-pooled token vectors make better clusters than {_PAPER_NAMES[other]}: fewer are visited."
+    if "max" not in found or other not in found:
+        return Finding(claim=claim, holds=None, evidence="The collection lacks one of the two.")
+    ours, theirs = visited(found["max"].segmented), visited(found[other].segmented)
+    return Finding(
+        claim=claim,
+        holds=found["max"].segmented["clusters_visited"] < found[other].segmented["clusters_visited"],
+        evidence=f"With 8 segments {ours:.1f} % of clusters are visited, and {theirs:.1f} % with {other}.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="clustering",
+    place="Table 2",
+    title="what documents are clustered by, with and without segments",
+    description="""\
+Clusters the same documents by their sparse vectors and by dense ones (CLS,
+mean-pooled, max-pooled, and any other that the collection brings), each with
+one segment per cluster and with eight, and searches with safe ASC, μ = η = 1:
+mean time and share of clusters visited. The depth is the largest k.
+
+Dense vectors come with texts that a model encodes, or from the description of
+a collection under "dense" (an .npy file each) or "labels" (clusters that are
+known; then all are compared at their number of clusters). What is missing is
+left out.""",
+    run=run,
+)

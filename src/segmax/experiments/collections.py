@@ -1,0 +1,284 @@
+"""Collections to experiment on: a BEIR folder or ir_datasets id whose texts are encoded, or vectors that are there."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.encoders import BM25, encode_texts, load_encoder
+from segmax.encoders.pooling import POOLINGS
+from segmax.errors import InputError
+from segmax.evaluation.judged import Qrels
+from segmax.experiments.described import read_description
+from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels, read_queries, write_vectors
+from segmax.io.irds import load_ir_dataset
+from segmax.io.streams import no_file
+from segmax.questions import Questions, read_question_vectors
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Collection:
+    """Documents, queries, and judgements if there are some.
+
+    Parameters
+    ----------
+    name
+        What tables call it.
+    documents
+        What `segmax.build` takes: the path of a file of vectors, or a CSR matrix.
+    questions
+        The queries to ask; where there are judgements, only judged ones.
+    num_docs
+        How many documents there are.
+    qrels
+        The grade by query and document; None where nothing is judged.
+    drop_self
+        Whether a document with the id of the query is no result; None: where most queries are documents.
+    dense
+        Files of dense vectors by representation: "max", "mean", "cls" or others.
+    labels
+        Known clusters: by representation and number of clusters a label per document.
+    ids, terms
+        Of documents that are a matrix; a file has its own.
+    fingerprint
+        What tells this collection from others, and from itself after a change: steps are kept by it.
+    """
+
+    name: str
+    documents: Any
+    questions: Questions
+    num_docs: int
+    qrels: Qrels | None = None
+    drop_self: bool | None = None
+    dense: Mapping[str, Path] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, Mapping[int, NDArray[Any]]] = dataclasses.field(default_factory=dict)
+    ids: Sequence[Any] | None = None
+    terms: Sequence[str] | None = None
+    fingerprint: str = ""
+
+    def single_queries(self, most: int | None = None) -> list[Any]:
+        """Return the queries one by one, as `Index.search` takes them; the first ones if there are more than wanted."""
+        vectors = self.questions.vectors
+        count = len(self.questions) if most is None else min(most, len(self.questions))
+        return [vectors[row] for row in range(count)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what a report says about it."""
+        return {
+            "name": self.name,
+            "num_docs": self.num_docs,
+            "num_queries": len(self.questions),
+            "judged": self.qrels is not None,
+            "fingerprint": self.fingerprint,
+        }
+
+
+def open_collection(
+    source: str | os.PathLike[str],
+    *,
+    encoder: str = "bm25",
+    cache: Path,
+    max_queries: int | None = None,
+    split: str = "test",
+) -> Collection:
+    """Open a collection.
+
+    Parameters
+    ----------
+    source
+        A BEIR folder or an ir_datasets id, whose texts are encoded; or a JSON file that describes vectors, of which
+        `segmax experiment bounds --help` shows one.
+    encoder
+        What encodes texts; see `segmax.encoders.load_encoder`.
+    cache
+        A folder for what is encoded or converted; it is made if need be, and what is in it is used again.
+    max_queries
+        Keep so many queries, the first ones; None: all.
+    split
+        Which judgements of a BEIR folder.
+
+    Raises
+    ------
+    InputError
+        If something is missing or cannot be read; it tells what.
+    """
+    path = Path(source)
+    if path.is_file():
+        return _of_description(path, cache, max_queries)
+    if path.is_absolute() and not path.exists():
+        raise no_file(path)
+    return _of_texts(os.fspath(source), encoder, cache, max_queries, split)
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, split: str) -> Collection:
+    texts = open_texts(source)
+    qrels = _qrels(source, split)
+    asked = read_queries(source)
+    if asked.texts is None:
+        msg = f"'{source}': expected queries with texts, got vectors only; describe the collection by a JSON file"
+        raise InputError(msg)
+    rows = _chosen(asked.ids, qrels, max_queries, source)
+    wanted = [Document(asked.ids[row], "", asked.texts[row]) for row in rows]
+    folder = cache / f"{_name(source)}-{_digest([_source_stamp(source), encoder])[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    documents = folder / "documents.npz"
+    dense = _encode_documents(encoder, texts, documents)
+    questions = _encode_queries(encoder, wanted, folder)
+    return Collection(
+        name=_name(source),
+        documents=documents,
+        questions=questions,
+        num_docs=_num_docs(documents),
+        qrels=qrels,
+        dense=dense,
+        fingerprint=_fingerprint([_source_stamp(source), encoder], questions, qrels),
+    )
+
+
+def _encode_documents(encoder: str, texts: Any, path: Path) -> dict[str, Path]:
+    """Encode texts once; return the files of dense vectors that came along."""
+    under_way = path.with_name(f"{path.name}.encoding")
+    if not path.exists() or under_way.exists():
+        # Pooled vectors cost next to nothing while a model runs, and clusters are made of them.
+        made = load_encoder(encoder) if _is_bm25(encoder) else load_encoder(encoder, pooling=POOLINGS)
+        encode_texts(made, texts, path, overwrite=True)
+    found = {name: path.with_name(f"{path.stem}.{name}.npy") for name in POOLINGS}
+    return {name: file for name, file in found.items() if file.exists()}
+
+
+def _encode_queries(encoder: str, queries: list[Document], folder: Path) -> Questions:
+    path = folder / f"queries-{_digest([list(query) for query in queries])[:12]}.npz"
+    if not path.exists():
+        made = BM25.load(folder / "documents.bm25") if _is_bm25(encoder) else load_encoder(encoder)
+        encode_texts(made, queries, path, queries=True, overwrite=True)
+    return read_question_vectors(path, by_word=False)
+
+
+def _is_bm25(encoder: str) -> bool:
+    return encoder == "bm25"
+
+
+def _qrels(source: str, split: str) -> Qrels | None:
+    folder = Path(source)
+    if not folder.is_dir():
+        dataset = load_ir_dataset(source.removeprefix("irds:"))
+        if not dataset.has_qrels():
+            return None
+        grades: dict[str, dict[str, int]] = {}
+        for entry in dataset.qrels_iter():
+            grades.setdefault(str(entry.query_id), {})[str(entry.doc_id)] = int(entry.relevance)
+        return grades
+    if (folder / "qrels").is_dir():
+        return read_qrels(folder, split)
+    alone = next(iter(sorted(folder.glob("qrels.tsv*"))), None)
+    return None if alone is None else read_qrels(alone)
+
+
+def _source_stamp(source: str) -> Any:
+    """Return what changes when the texts of a source do: name, size and time of its files, or an ir_datasets id."""
+    folder = Path(source)
+    files = sorted(folder.glob("corpus.jsonl*")) if folder.is_dir() else []
+    return [_stamp(file) for file in files] or source
+
+
+# --- vectors ---------------------------------------------------------------------------------------------------------
+
+
+def _of_description(path: Path, cache: Path, max_queries: int | None) -> Collection:
+    told = read_description(path)
+    stamps = [_stamp(file) for file in told.documents]
+    documents = told.documents[0]
+    if len(told.documents) > 1 or documents.suffix != ".npz":
+        documents = _converted(told.documents, cache / f"{told.name}-{_digest(stamps)[:12]}")
+    reader = open_vectors(documents)
+    num_docs = _num_docs(documents)
+    qrels = None if told.qrels is None else read_qrels(told.qrels)
+    questions = _vector_queries(told.queries, by_word=reader.terms is not None)
+    questions = questions.only(_chosen(questions.ids, qrels, max_queries, str(told.queries)))
+    return Collection(
+        name=told.name,
+        documents=documents,
+        questions=questions,
+        num_docs=num_docs,
+        qrels=qrels,
+        drop_self=told.drop_self,
+        dense=told.checked_dense(num_docs),
+        labels=told.read_labels(num_docs),
+        fingerprint=_fingerprint([stamps, told.stamps()], questions, qrels),
+    )
+
+
+def _vector_queries(path: Path, *, by_word: bool) -> Questions:
+    if format_of(path) == "npz":
+        return read_question_vectors(path, by_word=by_word)
+    asked = read_queries(path)
+    if asked.vectors is None:
+        msg = f"'{path}': expected queries as vectors, got texts; make vectors of them: segmax encode --queries"
+        raise InputError(msg)
+    return Questions(asked.ids, asked.vectors)
+
+
+def _converted(files: Sequence[Path], folder: Path) -> Path:
+    """Write vectors as one .npz file, which is read in slices and knows its length."""
+    path = folder / "documents.npz"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_vectors(path, open_vectors(files), overwrite=True, progress=None)
+    return path
+
+
+# --- both ------------------------------------------------------------------------------------------------------------
+
+
+def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, source: str) -> list[int]:
+    """Return the rows of the queries to ask: judged ones, and no more than wanted."""
+    rows = [row for row, name in enumerate(ids) if qrels is None or name in qrels]
+    if not rows:
+        some = ", ".join(repr(name) for name in list(qrels or ())[:3])
+        msg = f"'{source}': expected queries that are judged, got none; ids of judgements are like {some or 'nothing'}"
+        raise InputError(msg)
+    return rows[:max_queries]
+
+
+def _num_docs(path: Path) -> int:
+    count = open_vectors(path).num_docs
+    if count is None or count < 1:
+        msg = f"'{path}': expected at least one document, got none"
+        raise InputError(msg)
+    return count
+
+
+def _name(source: str) -> str:
+    parts = [part for part in Path(source.removeprefix("irds:")).parts if part not in ("/", ".", "..")]
+    return parts[-1] if parts else "collection"
+
+
+def _stamp(file: Path) -> list[Any]:
+    told = file.stat()
+    return [file.name, told.st_size, told.st_mtime_ns]
+
+
+def _digest(values: Any) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def _fingerprint(documents: Any, questions: Questions, qrels: Qrels | None) -> str:
+    vectors = questions.vectors
+    if isinstance(vectors, list):
+        asked: Any = vectors
+    else:
+        arrays = (vectors.indptr, vectors.indices, vectors.data)
+        asked = [hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in arrays]
+    judged = None if qrels is None else _digest({query: dict(grades) for query, grades in qrels.items()})
+    return _digest([documents, questions.ids, asked, judged])[:16]

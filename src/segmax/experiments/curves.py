@@ -1,0 +1,101 @@
+"""Curves of recall against time, a point per μ: what Figures 3 and 6 have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from segmax.experiments.base import Plot, Series, Sheet
+from segmax.experiments.collections import Collection
+from segmax.experiments.measuring import VISITED, Plan, Row, cells, heading, headings, measure, quality_keys
+from segmax.experiments.task import Task
+from segmax.params import SearchParams
+
+#: A cluster has to hold so many documents to be one.
+_LEAST_DOCS = 16
+
+
+class Curve(NamedTuple):
+    """Figures by μ of one way to search one index."""
+
+    label: str
+    plan: Plan
+    rows: Mapping[float, Row]
+
+    def recalls(self, key: str) -> list[float]:
+        """Return recall by ascending μ."""
+        return [self.rows[mu][key] for mu in sorted(self.rows)]
+
+    @property
+    def times(self) -> list[float]:
+        """Mean times by ascending μ."""
+        return [self.rows[mu]["mean_ms"] for mu in sorted(self.rows)]
+
+
+def scaled_clusters(task: Task, collection: Collection, wanted: Sequence[int]) -> dict[int, int]:
+    """Return our number of clusters for each of the paper's, all scaled down alike where the largest is too large.
+
+    Too large is what leaves fewer than 16 documents per cluster, or exceeds the number that the user chose. Numbers
+    that become the same are kept once, as the largest of the paper's.
+    """
+    largest = max(wanted)
+    most = task.num_clusters or max(1, collection.num_docs // _LEAST_DOCS)
+    factor = min(1.0, most / largest)
+    ours = {max(1, round(number * factor)): number for number in sorted(wanted)}
+    return {number: scaled for scaled, number in ours.items()}
+
+
+def scaling_note(clusters: Mapping[int, int]) -> str:
+    """Say how numbers of clusters were scaled; nothing where they were not."""
+    if all(number == scaled for number, scaled in clusters.items()):
+        return ""
+    pairs = ", ".join(f"{scaled} for {number}" for number, scaled in clusters.items())
+    return (
+        f"The paper's numbers of clusters are scaled down, so that clusters of this collection keep documents: {pairs}."
+    )
+
+
+def measure_curves(
+    task: Task, collection: Collection, plan: Plan, k: int, wanted: Mapping[str, Mapping[float, SearchParams]]
+) -> tuple[list[Curve], list[Row]]:
+    """Measure curves on one index, given by label and μ; return them, and their records."""
+    named = {f"{label}, μ={mu:g}": params for label, methods in wanted.items() for mu, params in methods.items()}
+    found = measure(task, collection, plan, {k: named})
+    curves = [
+        Curve(label, plan, {mu: found.rows[k][f"{label}, μ={mu:g}"] for mu in methods})
+        for label, methods in wanted.items()
+    ]
+    return curves, found.records
+
+
+def curves_sheet(curves: Iterable[Curve], collection: Collection, k: int, title: str, note: str) -> Sheet:
+    """Return all points as a table."""
+    keys = (VISITED, *quality_keys(collection, k), "mean_ms", "p99_ms")
+    return Sheet(
+        title=title,
+        columns=("curve", "μ", *headings(keys)),
+        rows=tuple((one.label, f"{mu:g}", *cells(one.rows[mu], keys)) for one in curves for mu in sorted(one.rows)),
+        note=note,
+    )
+
+
+def curves_plots(curves: Sequence[Curve], collection: Collection, k: int, title: str) -> tuple[Plot, ...]:
+    """Return the curves: by recall where there are judgements, and by recall of exact."""
+    return tuple(
+        Plot(
+            title=f"{title}: {heading(key)}",
+            x_label="mean time, ms",
+            y_label=heading(key),
+            series=tuple(
+                Series(
+                    label=one.label,
+                    x=tuple(one.times),
+                    y=tuple(one.recalls(key)),
+                    marks=tuple(f"μ = {mu:g}" for mu in sorted(one.rows)),
+                )
+                for one in curves
+            ),
+        )
+        for key in quality_keys(collection, k)
+        if key != "MRR@10"
+    )

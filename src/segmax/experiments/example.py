@@ -1,0 +1,153 @@
+"""The worked example of the paper, as a real index that is really searched."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from segmax.build import build
+from segmax.config import BuildConfig
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.task import Task
+from segmax.index import Index
+from segmax.params import SearchParams
+from segmax.results import ClusterBounds
+
+#: Term maxima of the two segments of each cluster, in tenths.
+_SEGMENTS = {
+    1: ([30, 1, 0], [26, 3, 0]),
+    2: ([50, 46, 0], [40, 48, 0]),
+    3: ([57, 40, 0], [15, 0, 40]),
+    4: ([70, 66, 0], [60, 25, 27]),
+}
+_QUERY = {0: 1, 1: 1, 2: 1}
+_THETA = 90
+_TENTHS = 10
+#: A cluster that the figure does not have: it is visited first and sets θ to 9.
+_FIRST = 5
+_FIRST_DOCS = ([90, 0, 0], [0, 85, 0])
+
+#: The printed table.
+_BOUNDS = {
+    "BoundSum": (3.3, 9.8, 13.7, 16.3),
+    "MaxSBound": (3.1, 9.6, 9.7, 13.6),
+    "AvgSBound": (3.0, 9.2, 7.6, 12.4),
+}
+_DECISIONS = {
+    "Anytime": ("pruned", "kept", "kept", "kept"),
+    "Anytime* μ = 0.9": ("pruned", "pruned", "kept", "kept"),
+    "ASC μ = 0.9, η = 1": ("pruned", "kept", "pruned", "kept"),
+}
+
+_DESCRIPTION = """\
+Builds an index that has the four clusters, the segments and the weights of the
+paper's Figure 4, lets Anytime Ranking, Anytime* and ASC search it, and sets
+bounds and decisions beside the printed ones. Needs no collection.
+"""
+
+
+def run(task: Task) -> Outcome:
+    """Search the example and compare it with what is printed."""
+    index = example_index()
+    methods: dict[str, SearchParams] = dict(
+        zip(_DECISIONS, (task.anytime(), task.anytime(0.9), task.asc(0.9)), strict=True)
+    )
+    bounds = _bounds(index.cluster_bounds(_QUERY))
+    decisions = {name: decided(index, params) for name, params in methods.items()}
+    return Outcome(
+        sheets=(_sheet(bounds, decisions),),
+        plots=(_plot(bounds),),
+        findings=(_bounds_agree(bounds), *(_decisions_agree(name, decisions[name]) for name in _DECISIONS)),
+        records=[
+            *({"row": name, "clusters": list(values)} for name, values in bounds.items()),
+            *({"row": name, "clusters": list(words)} for name, words in decisions.items()),
+        ],
+    )
+
+
+def example_index() -> Index:
+    """Return the example as an index: a document per weight, so that no score passes θ."""
+    rows, clusters, segments = [], [], []
+    for cluster, parts in _SEGMENTS.items():
+        for segment, maxima in enumerate(parts):
+            for term, weight in enumerate(maxima):
+                if weight:
+                    rows.append([weight if column == term else 0 for column in range(3)])
+                    clusters.append(cluster)
+                    segments.append(segment)
+    for weights in _FIRST_DOCS:
+        rows.append(weights)
+        clusters.append(_FIRST)
+        segments.append(0)
+    config = BuildConfig(num_segments=2, calibrate=False)
+    return build(sp.csr_matrix(np.array(rows)), clusters=clusters, segments=segments, config=config, progress=False)
+
+
+def decided(index: Index, params: SearchParams) -> tuple[str, ...]:
+    """Return what a search did with clusters 1 to 4; θ is 9 when it comes to them."""
+    hits = index.search(_QUERY, k=1, params=params, trace=True)
+    assert hits.trace is not None
+    assert all(entry.threshold == _THETA for entry in hits.trace if entry.cluster != _FIRST)
+    visited = {entry.cluster for entry in hits.trace if entry.decision == "visited"}
+    return tuple("kept" if cluster in visited else "pruned" for cluster in _SEGMENTS)
+
+
+def _bounds(bounds: ClusterBounds) -> dict[str, tuple[float, ...]]:
+    columns = (bounds.bound_sum, bounds.max_bound, bounds.avg_bound)
+    return {
+        name: tuple(float(value) / _TENTHS for value in values[: len(_SEGMENTS)])
+        for name, values in zip(_BOUNDS, columns, strict=True)
+    }
+
+
+def _sheet(bounds: dict[str, tuple[float, ...]], decisions: dict[str, tuple[str, ...]]) -> Sheet:
+    rows: list[tuple[Cell, ...]] = []
+    for name, values in bounds.items():
+        rows.append((name, "segmax", *(f"{value:.1f}" for value in values)))
+        rows.append((name, "paper", *(f"{value:.1f}" for value in _BOUNDS[name])))
+    for name, words in decisions.items():
+        rows += [(name, "segmax", *words), (name, "paper", *_DECISIONS[name])]
+    columns = ("θ = 9", "", *(f"cluster {cluster}" for cluster in _SEGMENTS))
+    return Sheet(title="Bounds and decisions of the example, ours and as printed", columns=columns, rows=tuple(rows))
+
+
+def _plot(bounds: dict[str, tuple[float, ...]]) -> Plot:
+    places = tuple(float(place) for place in range(len(_SEGMENTS)))
+    return Plot(
+        title="Bounds of the example; θ = 9, θ/μ = 10",
+        x_label="",
+        y_label="bound",
+        kind="bar",
+        categories=tuple(f"cluster {cluster}" for cluster in _SEGMENTS),
+        series=tuple(Series(label=name, x=places, y=values) for name, values in bounds.items()),
+    )
+
+
+def _bounds_agree(bounds: dict[str, tuple[float, ...]]) -> Finding:
+    agree = all(np.allclose(values, _BOUNDS[name], atol=1e-9) for name, values in bounds.items())
+    return Finding(
+        claim="The bounds of the four clusters are as printed.",
+        holds=agree,
+        evidence=f"{'All' if agree else 'Not all'} twelve bounds are the printed ones.",
+    )
+
+
+def _decisions_agree(name: str, words: tuple[str, ...]) -> Finding:
+    pruned = [str(cluster) for cluster, word in zip(_SEGMENTS, words, strict=True) if word == "pruned"]
+    printed = [str(c) for c, word in zip(_SEGMENTS, _DECISIONS[name], strict=True) if word == "pruned"]
+    return Finding(
+        claim=f"{name} prunes cluster {' and '.join(printed)} and keeps the others.",
+        holds=words == _DECISIONS[name],
+        evidence=f"It prunes {'cluster ' + ' and '.join(pruned) if pruned else 'none'} here.",
+    )
+
+
+EXPERIMENT = Experiment(
+    name="example",
+    place="Figure 4",
+    title="which clusters of a worked example Anytime, Anytime* and ASC prune",
+    description=_DESCRIPTION,
+    run=run,
+    needs_data=False,
+)

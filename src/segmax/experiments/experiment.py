@@ -1,0 +1,43 @@
+"""What an experiment is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from segmax.experiments.base import Outcome
+from segmax.experiments.task import Task
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """One of the paper's results, to be measured on any collection.
+
+    Parameters
+    ----------
+    name
+        As the command line has it, "static-pruning" for instance.
+    place
+        Where the paper has it: "Table 3", "Figures 2 and 5", "Section 4.4".
+    title
+        A line on what is measured.
+    description
+        What it does, needs and prints, in lines of at most 80 characters; `--help` shows it as it is.
+    run
+        Measures.
+    many
+        Whether it takes several collections.
+    needs_qrels
+        Whether it can say nothing without judgements.
+    needs_data
+        Whether it needs a collection at all.
+    """
+
+    name: str
+    place: str
+    title: str
+    description: str
+    run: Callable[[Task], Outcome]
+    many: bool = False
+    needs_qrels: bool = False
+    needs_data: bool = True

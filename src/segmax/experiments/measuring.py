@@ -1,0 +1,288 @@
+"""What experiments share: indexes by plan, methods measured on them at several depths, and means over seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from segmax.cluster import Representation
+from segmax.config import DocumentOrder, Segmentation
+from segmax.experiments.base import Cell, Json
+from segmax.experiments.collections import Collection
+from segmax.experiments.task import Task
+from segmax.index import Index
+from segmax.methods import method_name
+from segmax.params import SearchParams
+from segmax.pruning import Step
+
+#: The figures of one method, as `MethodResult.to_dict` names them.
+Row = dict[str, Any]
+
+#: Where a row keeps the values of every query, by measure.
+PER_QUERY = "per_query"
+
+#: A value that is at most this share below another counts as similar to it.
+SIMILAR = 0.01
+#: What is found of the exact results of an index, and of those of the index before static pruning.
+_OF_EXACT = ("recall_of_exact", "recall_of_whole")
+
+_NO_QRELS = (
+    "This collection has no judgements: in the place of MRR and recall stands recall of exact, the share of exhaustive "
+    "search's results that a method finds."
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Plan:
+    """An index to build; `representation` names `clusters`, which by default are made of the sparse vectors."""
+
+    num_clusters: int
+    num_segments: int = 8
+    segmentation: Segmentation = "random"
+    order: DocumentOrder = "similarity"
+    pruning: tuple[Step, ...] = ()
+    representation: str = "sparse"
+    clusters: Representation | None = None
+
+    @property
+    def shape(self) -> str:
+        """Clusters and segments as the paper writes them.
+
+        Examples
+        --------
+        >>> Plan(num_clusters=512, num_segments=16).shape
+        '512*16'
+        """
+        return f"{self.num_clusters}*{self.num_segments}"
+
+    def to_dict(self) -> dict[str, Json]:
+        """Return what the index depends on besides collection and seed, as plain values."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        del values["clusters"]
+        return {**values, "pruning": [step.to_dict() for step in self.pruning]}
+
+    def build(self, task: Task, collection: Collection, seed: int) -> Index:
+        """Build the index."""
+        return task.build(
+            collection,
+            num_clusters=self.num_clusters,
+            num_segments=self.num_segments,
+            seed=seed,
+            clusters=self.clusters,
+            segmentation=self.segmentation,
+            pruning=self.pruning,
+            order=self.order,
+        )
+
+
+class Measured(NamedTuple):
+    """Means over seeds: figures by depth and name of the method, and those of the index; as records every seed's."""
+
+    rows: dict[int, dict[str, Row]]
+    records: list[Row]
+    figures: dict[str, float]
+
+
+def measure(
+    task: Task,
+    collection: Collection,
+    plan: Plan,
+    methods: Mapping[int, Mapping[str, SearchParams]],
+    look: Callable[[Index], dict[str, float]] | None = None,
+) -> Measured:
+    """Measure methods on an index of every seed; it is only built where a step is not known yet.
+
+    Parameters
+    ----------
+    task, collection
+        How and on what.
+    plan
+        The index.
+    methods
+        Parameters by depth and name.
+    look
+        Takes figures from the index itself; for one plan always the same function.
+    """
+    records: list[Row] = []
+    found: dict[int, list[list[Row]]] = {k: [] for k in methods}
+    looks: list[dict[str, float]] = []
+    for seed in task.seeds:
+        index = cache(partial(plan.build, task, collection, seed))
+        about = {"collection": collection.name, **plan.to_dict(), "seed": seed}
+        for k, named in methods.items():
+            key = {"k": k, "methods": {name: method_name(params) for name, params in named.items()}}
+            compute = partial(_measured, task, collection, index, named, k)
+            rows: list[Row] = task.step(_key(collection, plan, seed, key), compute)
+            records += [{**about, "k": k, **{name: row[name] for name in row if name != PER_QUERY}} for row in rows]
+            found[k].append(rows)
+        if look is not None:
+            figures = task.step(_key(collection, plan, seed, {"look": True}), partial(_looked, look, index))
+            records.append({**about, **figures})
+            looks.append(figures)
+    means = {k: {rows[0]["name"]: _mean(rows) for rows in zip(*lists, strict=True)} for k, lists in found.items()}
+    return Measured(means, records, _mean(looks) if looks else {})
+
+
+_Lazy = Callable[[], Index]
+
+
+def _measured(
+    task: Task, collection: Collection, index: _Lazy, methods: Mapping[str, SearchParams], k: int
+) -> list[Row]:
+    return task.measured(index(), collection, methods, k)
+
+
+def _looked(look: Callable[[Index], dict[str, float]], index: _Lazy) -> dict[str, float]:
+    return look(index())
+
+
+def _key(collection: Collection, plan: Plan, seed: int, more: Mapping[str, Json]) -> dict[str, Json]:
+    return {"collection": collection.fingerprint, "index": plan.to_dict(), "seed": seed, **more}
+
+
+def _mean(rows: Sequence[Row]) -> Row:
+    """Return the mean of every number, query by query too; what is no number is that of the first row."""
+    means = {
+        name: sum(row[name] for row in rows) / len(rows) if isinstance(value, int | float) else value
+        for name, value in rows[0].items()
+    }
+    if PER_QUERY in means:
+        means[PER_QUERY] = {
+            name: np.mean([row[PER_QUERY][name] for row in rows], axis=0).tolist() for name in means[PER_QUERY]
+        }
+    return means
+
+
+# --- what tells how good results are ----------------------------------------------------------------------------------
+
+
+def quality_keys(collection: Collection, k: int) -> tuple[str, ...]:
+    """Return the figures that tell how good results are: measures where there are judgements, and recall of exact."""
+    measures = () if collection.qrels is None else ("MRR@10", f"Recall@{k}")
+    return (*measures, "recall_of_exact")
+
+
+def recall_key(collection: Collection, k: int) -> str:
+    """Return the figure that stands for the paper's recall."""
+    return "recall_of_exact" if collection.qrels is None else f"Recall@{k}"
+
+
+def quality_note(collection: Collection) -> str:
+    """Return what a reader has to know about the figures of a collection; nothing where it is judged."""
+    return _NO_QRELS if collection.qrels is None else ""
+
+
+#: Figures that are worked out of others: the share of clusters that were visited, in percent.
+VISITED = "C%"
+
+
+def figure(row: Row, key: str) -> Cell:
+    """Return a figure of a row; None where it lacks it.
+
+    Examples
+    --------
+    >>> figure({"clusters_visited": 0.25}, VISITED)
+    25.0
+    """
+    if key == VISITED:
+        return None if row["clusters_visited"] is None else visited(row)
+    value: Cell = row.get(key)
+    return value
+
+
+def visited(row: Row) -> float:
+    """Return the share of clusters that a method visits, in percent; only for methods that visit clusters."""
+    return 100.0 * float(row["clusters_visited"])
+
+
+def cells(row: Row, keys: Iterable[str]) -> tuple[Cell, ...]:
+    """Return figures of a row; None where it lacks one."""
+    return tuple(figure(row, key) for key in keys)
+
+
+def heading(key: str) -> str:
+    """Return how a table names a figure.
+
+    Examples
+    --------
+    >>> heading("recall_of_exact")
+    'recall of exact'
+    """
+    return {"mean_ms": "MRT ms", "p99_ms": "P99 ms"}.get(key, key.replace("_", " "))
+
+
+def headings(keys: Iterable[str]) -> tuple[str, ...]:
+    """Return how a table names several figures."""
+    return tuple(heading(key) for key in keys)
+
+
+def faster(slow: Row, fast: Row) -> float:
+    """Return how many times faster the second method is, by mean time.
+
+    Examples
+    --------
+    >>> faster({"mean_ms": 3.0}, {"mean_ms": 2.0})
+    1.5
+    """
+    return float(slow["mean_ms"] / fast["mean_ms"])
+
+
+def similar(value: float, reference: float) -> bool:
+    """Whether a value is at most `SIMILAR` below another, as a share of it.
+
+    Examples
+    --------
+    >>> similar(0.995, 1.0), similar(0.9, 1.0), similar(1.2, 1.0)
+    (True, False, True)
+    """
+    return value >= reference * (1 - SIMILAR)
+
+
+def about_as_good(value: float, reference: float, key: str) -> bool | None:
+    """Whether a figure is similar to another; None where it is not, but counts exact results rather than relevant ones.
+
+    Exact results are far more than relevant ones, and those that a search misses are seldom relevant.
+
+    Examples
+    --------
+    >>> about_as_good(0.95, 1.0, "Recall@1000"), about_as_good(0.95, 1.0, "recall_of_exact")
+    (False, None)
+    """
+    if similar(value, reference):
+        return True
+    return None if key in _OF_EXACT else False
+
+
+def similar_note(key: str) -> str:
+    """Say what `about_as_good` counts as a loss."""
+    strict = ", and a larger one may be none of relevance" if key in _OF_EXACT else ""
+    return f"a loss of up to {SIMILAR:.0%} counts as none{strict}"
+
+
+def kept(value: float, reference: float) -> float:
+    """Return a value as a share of another; of nothing all is kept.
+
+    Examples
+    --------
+    >>> kept(0.45, 0.9), kept(0.0, 0.0)
+    (0.5, 1.0)
+    """
+    return value / reference if reference else 1.0
+
+
+def unique_names(collections: Iterable[Collection]) -> list[str]:
+    """Return the names of collections, numbered where one comes again: with another model's vectors, for instance."""
+    names: list[str] = []
+    for collection in collections:
+        again = sum(name.partition(" #")[0] == collection.name for name in names)
+        names.append(f"{collection.name} #{again + 1}" if again else collection.name)
+    return names
+
+
+def sentences(*parts: str) -> str:
+    """Join the parts of a note that there are."""
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,113 @@
+"""Figure 6: ASC by μ, number of clusters and number of segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from segmax.experiments import paper
+from segmax.experiments.base import Finding, Outcome
+from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.measuring import Plan, Row, kept, quality_note, recall_key, sentences
+from segmax.experiments.task import Task
+from segmax.params import SearchParams
+
+#: Clusters and segments of the curves, from the paper's 512*16 to its 4096*8; those between are ours.
+_SHAPES = ((512, 16), (512, 8), (1024, 8), (2048, 8), (4096, 16), (4096, 8))
+_QUICK_SHAPES = ((512, 16), (4096, 8))
+
+
+def run(task: Task) -> Outcome:
+    """Measure a curve per shape, and one of Anytime* to compare with."""
+    collection, k = task.collection, max(task.ks)
+    shapes = _QUICK_SHAPES if task.quick else _SHAPES
+    clusters = scaled_clusters(task, collection, [number for number, _ in shapes])
+    curves: list[Curve] = []
+    records: list[Row] = []
+    for number, segments in shapes:
+        if number not in clusters:  # so small a collection has these clusters already
+            continue
+        plan = Plan(num_clusters=clusters[number], num_segments=segments)
+        wanted: dict[str, dict[float, SearchParams]] = {
+            f"ASC-{plan.shape}": {mu: task.asc(mu) for mu in paper.FIGURE_6_MU}
+        }
+        if not curves:
+            wanted[f"Anytime*-{plan.num_clusters}"] = {mu: task.anytime(mu) for mu in paper.FIGURE_6_MU}
+        found, rows = measure_curves(task, collection, plan, k, wanted)
+        curves += found
+        records += rows
+    beside = curves.pop(1)
+    note = sentences(
+        scaling_note(clusters),
+        "Anytime* is there to compare with; the paper draws it in Figure 3.",
+        quality_note(collection),
+        paper.FIGURE_6,
+    )
+    return Outcome(
+        sheets=(curves_sheet((*curves, beside), collection, k, f"Figure 6: ASC, η = 1, k = {k}", note),),
+        plots=curves_plots((*curves, beside), collection, k, "ASC by clusters*segments"),
+        findings=findings(curves, beside, recall_key(collection, k)),
+        records=records,
+    )
+
+
+def findings(curves: Sequence[Curve], anytime: Curve, recall: str) -> tuple[Finding, ...]:
+    """Tell what of the paper's findings on Figure 6 holds.
+
+    Parameters
+    ----------
+    curves
+        Of ASC, by ascending number of clusters.
+    anytime
+        The curve of Anytime* on as many clusters as the first has.
+    recall
+        The figure that stands for recall.
+    """
+    few, many = curves[0], curves[-1]
+    told = few.plan.num_clusters < many.plan.num_clusters
+    spans = {one.label: one.times[-1] / one.times[0] for one in (few, many)}
+    losses = {one.label: 1 - kept(one.recalls(recall)[0], one.recalls(recall)[-1]) for one in (*curves, anytime)}
+    least = min(few.rows)
+    worst = max(losses[one.label] for one in curves)
+    return (
+        Finding(
+            claim="Curves of more clusters have a longer span: their latency depends more on μ.",
+            holds=spans[many.label] > spans[few.label] if told else None,
+            evidence=f"From μ = 1 to μ = {least:g} {many.label} becomes {spans[many.label]:.2f} times as fast, "
+            f"{few.label} {spans[few.label]:.2f} times.",
+        ),
+        Finding(
+            claim="For safe pruning (μ = 1) fewer clusters, 512 in the paper, are the better choice.",
+            holds=few.times[-1] < many.times[-1] if told else None,
+            evidence=f"At μ = 1 {few.label} takes {few.times[-1]:.3g} ms, {many.label} {many.times[-1]:.3g} ms.",
+        ),
+        Finding(
+            claim="At small μ many clusters, 4096 in the paper, give the better latency.",
+            holds=many.times[0] < few.times[0] if told else None,
+            evidence=f"At μ = {least:g} {many.label} takes {many.times[0]:.3g} ms, {few.label} {few.times[0]:.3g} ms.",
+        ),
+        Finding(
+            claim="With η = 1 the recall of ASC falls slowly as μ falls, where that of Anytime* falls fast.",
+            holds=worst < losses[anytime.label] if worst or losses[anytime.label] else None,
+            evidence=f"From μ = 1 to μ = {least:g} ASC loses at most {worst:.2%} of its recall, {anytime.label} "
+            f"{losses[anytime.label]:.2%}.",
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="parameters",
+    place="Figure 6",
+    title="recall against time of ASC, by μ, number of clusters and of segments",
+    description="""\
+Draws a curve of recall against mean time for several numbers of clusters and
+segments, "512*16" being 512 clusters of 16 segments, with a point for each
+μ = 0.4, 0.5, 0.6, 0.7 and 1; η is 1. A curve of Anytime* on the fewest clusters
+shows what the same μ does without the average bound. Where 4096 clusters would
+leave fewer than 16 documents in each, all numbers are scaled down alike, and
+--clusters sets the largest. The depth is the largest k, in the paper 1000.
+
+Needs a collection; without judgements recall is that of exact results. Builds
+six indexes, with --quick two.""",
+    run=run,
+)

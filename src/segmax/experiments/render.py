@@ -1,0 +1,245 @@
+"""Outcomes as text and pictures: tables for rich, Markdown, and SVG by matplotlib, the extra `plot`."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import TYPE_CHECKING, Any
+
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.figures import FAINT, INK, check_matplotlib, literal
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.console import Console
+
+_MARKS = {True: "✓", False: "✗", None: "?"}
+_STYLES = {True: "green", False: "red", None: "yellow"}
+
+
+def mark(finding: Finding) -> str:
+    """Return a sign for whether a finding holds: ✓, ✗ or, where that cannot be told, ?."""
+    return _MARKS[finding.holds]
+
+
+def cell_text(value: Cell) -> str:
+    """Return a field as tables show it: four decimals below 10, two below 1,000, none above.
+
+    Examples
+    --------
+    >>> cell_text(0.39663), cell_text(45.8), cell_text(8800000), cell_text(None)
+    ('0.3966', '45.80', '8,800,000', '')
+    """
+    if value is None or isinstance(value, str):
+        return value or ""
+    if isinstance(value, int):
+        return f"{value:,}"
+    if not math.isfinite(value):
+        return "–"
+    decimals = 4 if abs(value) < 10 else 2 if abs(value) < 1000 else 0
+    return f"{value:,.{decimals}f}"
+
+
+def is_numeric(sheet: Sheet, column: int) -> bool:
+    """Whether a column holds numbers, and is to be set right."""
+    values = [value for row in sheet.rows if (value := row[column]) is not None and value != ""]
+    return bool(values) and all(not isinstance(value, str) or _starts_as_number(value) for value in values)
+
+
+def _starts_as_number(text: str) -> bool:
+    return text.lstrip("+-.~")[:1].isdigit() and len(text) <= 24
+
+
+# --- on a terminal ----------------------------------------------------------------------------------------------------
+
+
+def show(outcome: Outcome, console: Console) -> None:
+    """Print tables and findings."""
+    from rich.table import Table
+    from rich.text import Text
+
+    for sheet in outcome.sheets:
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+        for number, column in enumerate(sheet.columns):
+            table.add_column(Text(column), justify="right" if is_numeric(sheet, number) else "left", header_style="dim")
+        for row in sheet.rows:
+            table.add_row(*(Text(cell_text(value)) for value in row))
+        console.print(Text(f"\n{sheet.title}", style="bold"))
+        console.print(table)
+        if sheet.note:
+            console.print(Text(sheet.note, style="dim"))
+    if outcome.findings:
+        console.print(Text("\nWhat the paper finds, and what is found here", style="bold"))
+    for finding in outcome.findings:
+        line = Text.assemble((mark(finding), _STYLES[finding.holds]), f" {finding.claim} ", (finding.evidence, "dim"))
+        console.print(line)
+
+
+# --- Markdown ---------------------------------------------------------------------------------------------------------
+
+
+def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> str:
+    """Return an outcome as a page of Markdown.
+
+    Parameters
+    ----------
+    outcome
+        What was found.
+    about
+        What `about` told about the run.
+    pictures
+        The file names of the plots, in their order; fewer where they could not be drawn.
+    """
+    lines = [f"# {about['place']}: {about['title']}", "", f"`{about['command']}`", "", about_line(about), ""]
+    for sheet in outcome.sheets:
+        lines += [f"## {sheet.title}", "", *_markdown_table(sheet), ""]
+        if sheet.note:
+            lines += [sheet.note, ""]
+    for plot, picture in zip(outcome.plots, pictures, strict=False):
+        lines += [f"![{_escaped(plot.title)}]({picture})", ""]
+    if outcome.findings:
+        lines += ["## What the paper finds, and what is found here", ""]
+        lines += [f"- {mark(finding)} {finding.claim} *{finding.evidence}*" for finding in outcome.findings]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def about_line(about: dict[str, Any]) -> str:
+    """Return a sentence on what was measured, with what, on what and when."""
+    parts = [
+        f"{c['name']}: {c['num_docs']:,} documents, {c['num_queries']:,} queries{'' if c['judged'] else ', not judged'}"
+        for c in about["collections"]
+    ]
+    machine = about["machine"]
+    parts.append(f"{machine['cpu']}, {machine['cores']} cores, {machine['simd']}")
+    commit = f" at {about['commit'][:10]}{'+' if about['commit'].endswith('+') else ''}" if about["commit"] else ""
+    parts.append(f"segmax {about['versions']['segmax']}{commit}")
+    parts.append(f"{about['date'][:10]}, {spent(about)}")
+    return "; ".join(parts) + ("; quick: not a result, but a look at one." if about["quick"] else ".")
+
+
+def spent(about: dict[str, Any]) -> str:
+    """Return how long a run took, and whether it went on from an earlier one."""
+    resumed = f" after {about['resumed_steps']:,} steps of an earlier run" if about["resumed_steps"] else ""
+    return f"{about['seconds']:,.1f} s{resumed}"
+
+
+def _markdown_table(sheet: Sheet) -> list[str]:
+    rule = ["---:" if is_numeric(sheet, number) else "---" for number in range(len(sheet.columns))]
+    rows = [[_escaped(cell_text(value)) for value in row] for row in sheet.rows]
+    return [_line([_escaped(column) for column in sheet.columns]), _line(rule), *map(_line, rows)]
+
+
+def _line(fields: list[str]) -> str:
+    return f"| {' | '.join(fields)} |"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+
+
+# --- SVG --------------------------------------------------------------------------------------------------------------
+
+_COLORS = (
+    *("#2f6f9f", "#de7c3c", "#5b9a68", "#b5462e", "#7a5195", "#8c8c98"),
+    *("#c29a2b", "#3aa6a6", "#d1699c", "#1f3b57", "#8a6d4b", "#97b552"),
+)
+_POINTS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
+_FEW_SERIES = 5  # more of them get their legend beside the plot
+_LOG_RANGE = 30  # beyond this ratio of largest to smallest x, an axis is logarithmic
+
+
+def svg(plot: Plot, name: str) -> str:
+    """Draw a plot as SVG.
+
+    Parameters
+    ----------
+    plot
+        What to draw.
+    name
+        Keeps the ids inside apart from those of other pictures on a page; the same name gives the same text.
+    """
+    check_matplotlib()
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.family": "sans-serif"}):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
+        FigureCanvasSVG(figure)
+        axes = figure.subplots()
+        (_bars if plot.kind == "bar" else _points)(axes, plot)
+        _finish(axes, plot)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue().decode("utf-8")
+
+
+def _points(axes: Axes, plot: Plot) -> None:
+    dense = any(len(series.x) > 100 for series in plot.series)
+    for number, series in enumerate(plot.series):
+        color, point = _COLORS[number % len(_COLORS)], _POINTS[number % len(_POINTS)]
+        many = len(series.x) > 100
+        axes.plot(
+            series.x,
+            series.y,
+            color=color,
+            marker=point,
+            markersize=3 if many else 6 if plot.kind == "line" else 7,
+            markeredgecolor="none" if many else "white",
+            alpha=0.45 if many else 1.0,
+            linestyle="-" if plot.kind == "line" else "none",
+            linewidth=1.6,
+            zorder=2 if many or not dense else 3,
+            label=literal(series.label),
+        )
+        _write_marks(axes, series)
+    values = [x for series in plot.series for x in series.x if math.isfinite(x)]
+    if plot.kind == "line" and values and min(values) > 0 and max(values) / min(values) > _LOG_RANGE:
+        _log_scale(axes, sorted(set(values)))
+
+
+def _log_scale(axes: Axes, values: list[float]) -> None:
+    """Make the axis of x logarithmic, marked at the points where these are few."""
+    from matplotlib.ticker import NullFormatter, NullLocator
+
+    axes.set_xscale("log")
+    if len(values) <= 10:
+        axes.set_xticks(values, [f"{value:,g}" for value in values])
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_minor_formatter(NullFormatter())
+
+
+def _write_marks(axes: Axes, series: Series) -> None:
+    for x, y, text in zip(series.x, series.y, series.marks, strict=False):
+        if text and math.isfinite(x) and math.isfinite(y):
+            axes.annotate(literal(text), (x, y), xytext=(5, -9), textcoords="offset points", fontsize=7.5, color=INK)
+
+
+def _bars(axes: Axes, plot: Plot) -> None:
+    width = 0.8 / max(1, len(plot.series))
+    for number, series in enumerate(plot.series):
+        shift = (number - (len(plot.series) - 1) / 2) * width
+        color = _COLORS[number % len(_COLORS)]
+        places = [x + shift for x in series.x]
+        axes.bar(places, series.y, width * 0.92, color=color, label=literal(series.label))
+    axes.set_xticks(range(len(plot.categories)), [literal(category) for category in plot.categories])
+    axes.set_xlim(-0.6, max(len(plot.categories) - 0.4, 1.6))
+    if len(plot.categories) > 6:
+        axes.tick_params(axis="x", rotation=35)
+
+
+def _finish(axes: Axes, plot: Plot) -> None:
+    axes.set_title(literal(plot.title), loc="left", fontsize=11.5, fontweight="bold", color=INK)
+    axes.set_xlabel(literal(plot.x_label), color=INK, fontsize=10)
+    axes.set_ylabel(literal(plot.y_label), color=INK, fontsize=10)
+    axes.set_axisbelow(True)
+    axes.grid(axis="y" if plot.kind == "bar" else "both", color=FAINT)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["left", "bottom"]].set_color(FAINT)
+    axes.tick_params(length=0, labelsize=9, labelcolor=INK)
+    if not any(len(series.x) for series in plot.series):
+        axes.text(0.5, 0.5, "nothing to show", ha="center", va="center", color=INK, transform=axes.transAxes)
+    elif len(plot.series) > _FEW_SERIES:
+        axes.legend(fontsize=8.5, frameon=False, labelcolor=INK, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    elif len(plot.series) > 1:
+        axes.legend(fontsize=8.5, frameon=False, labelcolor=INK)

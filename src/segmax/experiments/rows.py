@@ -1,0 +1,176 @@
+"""The methods that Tables 4 to 7 compare: which index each is measured on, how it searches, and how it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from segmax.experiments import paper
+from segmax.experiments.base import Cell, Series
+from segmax.experiments.collections import Collection
+from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
+from segmax.experiments.task import Task
+from segmax.params import ASC, BestFirst, SearchParams
+
+#: Up to this depth settings are those of the paper's k = 10, above it those of k = 1000.
+_SHALLOW = 100
+#: The approximate methods by the paper's depth: μ of Anytime* and of ASC (η = 1) in turn.
+_ANYTIME_MU: Mapping[int, tuple[float, ...]] = {10: (0.9,), 1000: (0.9, 0.7)}
+_ASC_MU: Mapping[int, tuple[float, ...]] = {10: (0.9,), 1000: (0.7, 0.5)}
+
+SAFE = "rank-safe"
+APPROXIMATE = "approximate"
+OURS = "past the paper"
+
+
+class MethodRow(NamedTuple):
+    """A row of a table: `key` is that of the paper's row, where it has one."""
+
+    key: str
+    label: str
+    kind: str
+    plan: Plan
+    params: SearchParams
+
+
+class Plans(NamedTuple):
+    """The indexes of Table 4: documents as they come, the paper's 512*16 and its 4096*8, scaled to a collection."""
+
+    input_order: Plan
+    coarse: Plan
+    fine: Plan
+
+
+def paper_depth(k: int) -> int:
+    """Return the depth of the paper whose settings suit k.
+
+    Examples
+    --------
+    >>> paper_depth(20), paper_depth(500)
+    (10, 1000)
+    """
+    return 10 if k <= _SHALLOW else 1000
+
+
+def plans(task: Task, collection: Collection) -> Plans:
+    """Return the indexes of Table 4 for a collection."""
+    coarse, fine = task.clusters(collection)
+    return Plans(
+        Plan(num_clusters=1, num_segments=1, order="row"),
+        Plan(num_clusters=coarse, num_segments=paper.COARSE_SEGMENTS),
+        Plan(num_clusters=fine, num_segments=paper.NUM_SEGMENTS),
+    )
+
+
+def clusters_note(made: Plans) -> str:
+    """Say how the paper's numbers of clusters are scaled."""
+    if made.fine.num_clusters == paper.FINE_CLUSTERS:
+        return ""
+    return (
+        f"The paper's {paper.COARSE_CLUSTERS}*{paper.COARSE_SEGMENTS} and {paper.FINE_CLUSTERS}*{paper.NUM_SEGMENTS} "
+        f"(clusters*segments, 8.8 million passages) are {made.coarse.shape} and {made.fine.shape} here."
+    )
+
+
+# --- single rows ------------------------------------------------------------------------------------------------------
+
+
+def maxscore_row(task: Task, plan: Plan) -> MethodRow:
+    """MaxScore without clusters, on documents in the order of the index."""
+    if plan.order == "row":
+        return MethodRow("maxscore input order", "MaxScore, input order", SAFE, plan, task.maxscore())
+    return MethodRow("maxscore", "MaxScore, similarity order", SAFE, plan, task.maxscore())
+
+
+def anytime_row(task: Task, plan: Plan, mu: float = 1.0, **more: Any) -> MethodRow:
+    """Anytime Ranking, or Anytime* where μ < 1."""
+    if mu == 1.0:
+        return MethodRow("anytime", f"Anytime-{plan.num_clusters}", SAFE, plan, task.anytime(**more))
+    label = f"Anytime*-{plan.num_clusters}, μ={mu:g}"
+    return MethodRow(f"anytime {mu:g}", label, APPROXIMATE, plan, task.anytime(mu, **more))
+
+
+def asc_row(task: Task, plan: Plan, mu: float = 1.0, **more: Any) -> MethodRow:
+    """ASC with η = 1."""
+    if mu == 1.0:
+        return MethodRow("asc", f"ASC-{plan.shape}, μ=η=1", SAFE, plan, task.asc(**more))
+    return MethodRow(f"asc {mu:g}", f"ASC-{plan.shape}, μ={mu:g}, η=1", APPROXIMATE, plan, task.asc(mu, **more))
+
+
+# --- tables -----------------------------------------------------------------------------------------------------------
+
+
+def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
+    """Return the rows of Table 4, and what segmax does by itself below them."""
+    made = plans(task, collection)
+    depth = paper_depth(k)
+    rows = [
+        maxscore_row(task, made.input_order),
+        maxscore_row(task, made.fine),
+        anytime_row(task, made.coarse),
+        asc_row(task, made.coarse),
+    ]
+    for anytime_mu, asc_mu in zip(_ANYTIME_MU[depth], _ASC_MU[depth], strict=True):
+        rows += [anytime_row(task, made.coarse, anytime_mu), asc_row(task, made.fine, asc_mu)]
+    best_first = MethodRow("best first 0.9", "segmax.BestFirst(eta=0.9)", OURS, made.fine, BestFirst(eta=0.9))
+    return [*rows, MethodRow("segmax", "segmax.ASC(), the default", OURS, made.fine, ASC()), best_first]
+
+
+def model_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
+    """Return the rows of Table 5, some of those of Table 4."""
+    known = paper.TABLE_5[paper_depth(k)]
+    return [row for row in baseline_rows(task, collection, k) if row.key in known]
+
+
+def budget_rows(task: Task, collection: Collection, k: int, budget_ms: float | None) -> list[MethodRow]:
+    """Return the rows of Table 7 for a budget."""
+    made = plans(task, collection)
+    limit = {} if budget_ms is None else {"budget_ms": budget_ms}
+    return [
+        anytime_row(task, made.coarse, **limit),
+        asc_row(task, made.fine, **limit),
+        anytime_row(task, made.coarse, 0.9, **limit),
+        asc_row(task, made.fine, _ASC_MU[paper_depth(k)][0], **limit),
+    ]
+
+
+def zero_shot_rows(task: Task, plan: Plan, k: int) -> list[MethodRow]:
+    """Return the methods of Table 6, all on one index."""
+    return [maxscore_row(task, plan), anytime_row(task, plan, 0.9), asc_row(task, plan, _ASC_MU[paper_depth(k)][-1])]
+
+
+def measure_rows(task: Task, collection: Collection, rows: Mapping[int, Sequence[MethodRow]]) -> Measured:
+    """Measure rows, given by depth; every index is built once per seed for all rows on it."""
+    by_plan: dict[Plan, dict[int, dict[str, SearchParams]]] = {}
+    for k, several in rows.items():
+        for row in several:
+            by_plan.setdefault(row.plan, {}).setdefault(k, {})[row.key] = row.params
+    found: dict[int, dict[str, Row]] = {k: {} for k in rows}
+    records: list[Row] = []
+    for plan, methods in by_plan.items():
+        measured = measure(task, collection, plan, methods)
+        records += measured.records
+        for k, named in measured.rows.items():
+            found[k].update(named)
+    return Measured(found, records, {})
+
+
+# --- as tables and plots ----------------------------------------------------------------------------------------------
+
+
+def table(
+    rows: Iterable[MethodRow], found: Mapping[str, Row], keys: Sequence[str], values: Mapping[str, tuple[Cell, ...]]
+) -> tuple[tuple[Cell, ...], ...]:
+    """Return a line per row: its label, its figures, and the paper's values, as many as the first of them has."""
+    width = len(next(iter(values.values()), ()))
+    return tuple((row.label, *_cells(row, found[row.key], keys), *values.get(row.key, (None,) * width)) for row in rows)
+
+
+def _cells(row: MethodRow, figures: Row, keys: Sequence[str]) -> Iterable[Cell]:
+    """Return figures; what segmax does by itself may leave clusters aside, so their share would tell nothing."""
+    return (None if row.kind == OURS and key == VISITED else figure(figures, key) for key in keys)
+
+
+def points(rows: Iterable[MethodRow], found: Mapping[str, Row], key: str) -> tuple[Series, ...]:
+    """Return every row as a point of its own: mean time against a figure."""
+    return tuple(Series(label=row.label, x=(found[row.key]["mean_ms"],), y=(found[row.key][key],)) for row in rows)

@@ -1,0 +1,219 @@
+"""Table 3: random segments beside segments of similar documents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+import numpy as np
+
+from segmax.config import Segmentation
+from segmax.experiments import paper
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.collections import Collection
+from segmax.experiments.experiment import Experiment
+from segmax.experiments.measuring import (
+    VISITED,
+    Plan,
+    Row,
+    about_as_good,
+    cells,
+    heading,
+    headings,
+    kept,
+    measure,
+    quality_keys,
+    quality_note,
+    recall_key,
+    sentences,
+    similar_note,
+    visited,
+)
+from segmax.experiments.rows import clusters_note, plans
+from segmax.experiments.task import Task
+from segmax.index import Index
+from segmax.report import inspect_index
+
+_KINDS = {"kmeans": "k-means", "random": "random"}
+#: Below this μ the paper sees segments differ.
+_SMALL_MU = 0.5
+#: Queries whose bounds are looked at.
+_MOST_QUERIES = 500
+
+
+def run(task: Task) -> Outcome:
+    """Measure both halves of Table 3."""
+    collection, k = task.collection, max(task.ks)
+    made = plans(task, collection)
+    methods = {f"{mu:g}": task.asc(mu) for mu in paper.TABLE_3}
+    found: dict[str, dict[float, Row]] = {}
+    ratios: dict[str, Row] = {}
+    records: list[Row] = []
+    look = partial(bound_ratios, queries=collection.questions.vectors)
+    kinds: tuple[Segmentation, ...] = ("kmeans", "random")
+    for kind in kinds:
+        plan = Plan(num_clusters=made.fine.num_clusters, num_segments=paper.NUM_SEGMENTS, segmentation=kind)
+        measured = measure(task, collection, plan, {k: methods}, look)
+        records += measured.records
+        found[kind] = {mu: measured.rows[k][f"{mu:g}"] for mu in paper.TABLE_3}
+        ratios[kind] = measured.figures
+    note = sentences(clusters_note(made), quality_note(collection))
+    recall = recall_key(collection, k)
+    return Outcome(
+        sheets=(_relevance(collection, k, found, made.fine.shape, note), _ratios(ratios)),
+        plots=(_plot(found, recall),),
+        findings=findings(found, ratios, recall),
+        records=records,
+    )
+
+
+def bound_ratios(index: Index, queries: object) -> dict[str, float]:
+    """Return how tight segment bounds are, and how far the largest of a cluster lies from their mean.
+
+    Returns
+    -------
+    dict
+        "tightness" is the mean of Actual/MaxSBound, "gap" that of (MaxSBound − AvgSBound)/Actual over queries and
+        clusters with a score, "gap of means" 1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound).
+    """
+    found = inspect_index(index, queries, sample=_MOST_QUERIES).tightness
+    if found is None:  # no query reaches a document: all bounds are met
+        return {"tightness": 1.0, "gap": 0.0, "gap of means": 0.0}
+    gaps = 1 / found.max_bound.values - 1 / found.avg_bound.values
+    return {
+        "tightness": found.max_bound.mean,
+        "gap": float(np.mean(gaps)),
+        "gap of means": 1 / found.max_bound.mean - 1 / found.avg_bound.mean,
+    }
+
+
+def _relevance(
+    collection: Collection, k: int, found: Mapping[str, Mapping[float, Row]], shape: str, note: str
+) -> Sheet:
+    keys = (VISITED, *quality_keys(collection, k), "mean_ms")
+    known = ("paper MRR@10", "paper Recall@1000", "paper MRT ms")
+    columns = [f"{name} {column}" for name in _KINDS.values() for column in (*headings(keys), *known)]
+    rows: list[tuple[Cell, ...]] = []
+    for mu, values in paper.TABLE_3.items():
+        row: list[Cell] = [f"{mu:g}, 1"]
+        for kind in _KINDS:
+            row += [*cells(found[kind][mu], keys), *getattr(values, kind)]
+        rows.append(tuple(row))
+    return Sheet(
+        title=f"Table 3: ASC-{shape} with k-means and with random segments, k = {k}",
+        columns=("μ, η", *columns),
+        rows=tuple(rows),
+        note=note,
+    )
+
+
+def _ratios(ratios: Mapping[str, Row]) -> Sheet:
+    return Sheet(
+        title="Table 3, lower half: average ratios",
+        columns=(
+            "segments",
+            "Actual/MaxSBound",
+            "paper Actual/MaxSBound",
+            "(MaxSBound−AvgSBound)/Actual",
+            "of means",
+            "paper (MaxSBound−AvgSBound)/Actual",
+        ),
+        rows=tuple(
+            (
+                name,
+                ratios[kind]["tightness"],
+                paper.TABLE_3_RATIOS[kind].tightness,
+                ratios[kind]["gap"],
+                ratios[kind]["gap of means"],
+                paper.TABLE_3_RATIOS[kind].gap,
+            )
+            for kind, name in reversed(_KINDS.items())
+        ),
+        note=f"Over at most {_MOST_QUERIES} queries and the clusters with a score. The paper's source works its second "
+        "ratio out as 1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound): the column 'of means'.",
+    )
+
+
+def _plot(found: Mapping[str, Mapping[float, Row]], recall: str) -> Plot:
+    return Plot(
+        title="ASC by kind of segments",
+        x_label="mean time, ms",
+        y_label=heading(recall),
+        series=tuple(
+            Series(
+                label=f"{name} segments",
+                x=tuple(found[kind][mu]["mean_ms"] for mu in sorted(found[kind])),
+                y=tuple(found[kind][mu][recall] for mu in sorted(found[kind])),
+                marks=tuple(f"μ = {mu:g}" for mu in sorted(found[kind])),
+            )
+            for kind, name in _KINDS.items()
+        ),
+    )
+
+
+def findings(found: Mapping[str, Mapping[float, Row]], ratios: Mapping[str, Row], recall: str) -> tuple[Finding, ...]:
+    """Tell what of the paper's findings on Table 3 holds.
+
+    Parameters
+    ----------
+    found
+        Figures by kind of segments, "kmeans" and "random", and μ.
+    ratios
+        What `bound_ratios` returned, by kind.
+    recall
+        The figure that stands for recall.
+    """
+    random, kmeans = found["random"], found["kmeans"]
+    small = [mu for mu in random if mu <= _SMALL_MU]
+    least = min(random)
+    recalls = "; ".join(f"μ = {mu:g}: {random[mu][recall]:.4f} and {kmeans[mu][recall]:.4f}" for mu in small)
+    share = kept(random[least][recall], random[1.0][recall])
+    lossless = all(rows[mu][recall] == rows[1.0][recall] for rows in found.values() for mu in small)
+    shares = {kind: visited(rows[least]) for kind, rows in found.items()}
+    return (
+        Finding(
+            claim="At small μ random segments keep more recall than k-means segments.",
+            holds=None if lossless else all(random[mu][recall] > kmeans[mu][recall] for mu in small),
+            evidence=f"{heading(recall)} with random and with k-means segments, {recalls}.",
+        ),
+        Finding(
+            claim="With random segments and η = 1, recall hardly falls even at the smallest μ (by 0.9 % at 0.3).",
+            holds=about_as_good(share, 1.0, recall),
+            evidence=f"At μ = {least:g} there is {share:.2%} of the recall at μ = 1; {similar_note(recall)}.",
+        ),
+        Finding(
+            claim="At small μ random segments prune fewer clusters than k-means segments.",
+            holds=random[least]["clusters_visited"] > kmeans[least]["clusters_visited"],
+            evidence=f"At μ = {least:g} {shares['random']:.1f} % of clusters are visited with random segments, "
+            f"{shares['kmeans']:.1f} % with k-means segments.",
+        ),
+        Finding(
+            claim="The bounds of random segments are slightly tighter.",
+            holds=ratios["random"]["tightness"] > ratios["kmeans"]["tightness"],
+            evidence=f"Actual/MaxSBound is {ratios['random']['tightness']:.3f}, and "
+            f"{ratios['kmeans']['tightness']:.3f} with k-means segments.",
+        ),
+        Finding(
+            claim="Between MaxSBound and AvgSBound random segments have a much smaller gap.",
+            holds=ratios["random"]["gap"] < ratios["kmeans"]["gap"],
+            evidence=f"(MaxSBound−AvgSBound)/Actual is {ratios['random']['gap']:.3f}, and "
+            f"{ratios['kmeans']['gap']:.3f} with k-means segments.",
+        ),
+    )
+
+
+EXPERIMENT = Experiment(
+    name="segmentation",
+    place="Table 3",
+    title="random segments beside segments of similar documents",
+    description="""\
+Builds the same clusters with two kinds of segments, at random and by k-means,
+and searches both with ASC, η = 1 and μ = 0.3 to 1. Below that it compares how
+tight segment bounds are (Actual/MaxSBound, Actual being the best score that a
+cluster really has) and how far the largest bound of a cluster lies from their
+mean: that gap decides what small μ may prune. The depth is the largest k, in
+the paper 1000; --clusters chooses the clusters.
+
+Needs a collection; without judgements recall is that of exact results.""",
+    run=run,
+)

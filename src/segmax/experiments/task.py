@@ -1,0 +1,189 @@
+"""What an experiment gets: collections, options, a store of steps, and ways to build, search and measure."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+import segmax
+from segmax.build import build
+from segmax.cluster import Representation
+from segmax.config import BuildConfig, DocumentOrder, Segmentation
+from segmax.errors import ConfigError
+from segmax.evaluation import evaluate
+from segmax.experiments.base import Json
+from segmax.experiments.collections import Collection
+from segmax.experiments.steps import Steps
+from segmax.index import Index
+from segmax.params import ASC, Anytime, DocumentMethod, MaxScore, SearchParams
+from segmax.pruning import Step
+
+#: The paper's MS MARCO: 8.8 million passages in 4,096 clusters, beside coarse ones of 512.
+_DOCS_PER_CLUSTER = 2158
+_MOST_CLUSTERS = 4096
+_FINE_PER_COARSE = 8
+#: Small collections still get clusters to prune: this many, if that leaves so many documents in each.
+_SMALL_CLUSTERS = 512
+_SMALL_CLUSTER_DOCS = 32
+_NO_LIMIT = 2**31
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Task:
+    """What an experiment gets.
+
+    Parameters
+    ----------
+    collections
+        What to measure on; one, unless the experiment takes several.
+    steps
+        Where results of steps are kept; by default in memory only.
+    quick
+        Measure less, in seconds: a look at what comes out rather than a result.
+    seeds
+        Of clusters and segments, where an experiment repeats itself.
+    documents
+        How documents inside a visited cluster are found: "maxscore" is the paper's way, "blocks" ours.
+    ks
+        Retrieval depths.
+    passes
+        How often every query is timed; the fastest pass counts.
+    num_clusters
+        What the user chose; None: see `clusters`.
+    min_rel
+        The lowest grade that counts as relevant for MRR and Recall.
+    """
+
+    collections: tuple[Collection, ...] = ()
+    steps: Steps = dataclasses.field(default_factory=Steps)
+    quick: bool = False
+    seeds: tuple[int, ...] = (0,)
+    documents: DocumentMethod = "maxscore"
+    ks: tuple[int, ...] = (10, 1000)
+    passes: int = 3
+    num_clusters: int | None = None
+    min_rel: int = 1
+
+    @property
+    def collection(self) -> Collection:
+        """The only collection, or the first."""
+        if not self.collections:
+            msg = "expected a collection, got none; give one with --data"
+            raise ConfigError(msg)
+        return self.collections[0]
+
+    def clusters(self, collection: Collection) -> tuple[int, int]:
+        """Return how many coarse and how many fine clusters to make: the paper's 512 and 4,096, scaled down.
+
+        Fine ones hold 2,158 documents, as the paper's do, unless that makes few clusters: then 512 or, in collections
+        too small for these, one per 32 documents.
+        """
+        num_docs = collection.num_docs
+        dense = round(num_docs / _DOCS_PER_CLUSTER)
+        least = min(_SMALL_CLUSTERS, num_docs // _SMALL_CLUSTER_DOCS)
+        fine = self.num_clusters or min(_MOST_CLUSTERS, max(dense, least, 1))
+        fine = min(fine, num_docs)
+        return max(1, fine // _FINE_PER_COARSE), fine
+
+    def step(self, key: Mapping[str, Json], compute: Callable[[], Json]) -> Json:
+        """Return what was computed before for the same key and options, or compute and keep it.
+
+        Parameters
+        ----------
+        key
+            What the step depends on besides options of the task and its first collection; JSON values. A step on
+            another collection has the fingerprint of that as "collection".
+        compute
+            Returns JSON values: what comes back later is what JSON makes of them, so no tuples or numbers as keys.
+        """
+        return self.steps.get({**self._options, **key}, compute)
+
+    @cached_property
+    def _options(self) -> dict[str, Json]:
+        return {
+            "version": segmax.__version__,
+            "collection": self.collections[0].fingerprint if self.collections else None,
+            "quick": self.quick,
+            "documents": self.documents,
+            "passes": self.passes,
+            "min_rel": self.min_rel,
+        }
+
+    def build(
+        self,
+        collection: Collection,
+        *,
+        num_clusters: int,
+        num_segments: int = 8,
+        seed: int = 0,
+        clusters: Representation | None = None,
+        segmentation: Segmentation = "random",
+        pruning: tuple[Step, ...] = (),
+        order: DocumentOrder = "similarity",
+    ) -> Index:
+        """Build an index of a collection in memory, not calibrated; see `BuildConfig` for the options."""
+        config = BuildConfig(
+            num_clusters=min(num_clusters, collection.num_docs),
+            num_segments=num_segments,
+            segmentation=segmentation,
+            order=order,
+            pruning=pruning,
+            calibrate=False,
+            seed=seed,
+        )
+        return build(
+            collection.documents,
+            ids=collection.ids,
+            terms=collection.terms,
+            clusters=clusters,
+            config=config,
+            progress=False,
+        )
+
+    def measured(
+        self, index: Index, collection: Collection, methods: Mapping[str, SearchParams], k: int
+    ) -> list[dict[str, Any]]:
+        """Evaluate methods by name on a collection's queries; one `MethodResult.to_dict()` each, in that order.
+
+        Under "per_query" stand the values of every query that t-tests need: measures of relevance, or the recall of
+        exhaustive search where nothing is judged.
+        """
+        evaluation = evaluate(
+            index,
+            collection.questions,
+            collection.qrels,
+            methods=methods,
+            k=k,
+            min_rel=self.min_rel,
+            drop_self=collection.drop_self,
+            passes=self.passes,
+            progress=False,
+        )
+        tested = evaluation.measures or ("recall_of_exact",)
+        return [
+            {**result.to_dict(), "per_query": {name: result.per_query[name].tolist() for name in tested}}
+            for result in evaluation.methods
+        ]
+
+    # --- the paper's methods ------------------------------------------------------------------------------------------
+
+    def anytime(self, mu: float = 1.0, **more: Any) -> Anytime:
+        """Return Anytime Ranking as the paper has it; with mu < 1 Anytime*."""
+        return Anytime(mu=mu, **{**self._plain, **more})
+
+    def asc(self, mu: float = 1.0, eta: float = 1.0, **more: Any) -> ASC:
+        """Return ASC as the paper has it."""
+        return ASC(mu=mu, eta=eta, **{**self._plain, **more})
+
+    def maxscore(self) -> MaxScore:
+        """Return MaxScore as the paper has it, without a threshold known beforehand."""
+        return MaxScore(seed=False)
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        plain: dict[str, Any] = {"documents": self.documents, "seed": False, "sweep": False}
+        if self.documents == "blocks":
+            plain["max_clusters"] = _NO_LIMIT  # exact search would leave the order of clusters for that of blocks
+        return plain

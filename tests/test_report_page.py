@@ -1,0 +1,124 @@
+"""The page that gathers experiments."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from segmax.cli_report import report, report_parser
+from segmax.errors import ConfigError, InputError
+from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task
+from segmax.experiments.output import run_experiment
+
+pytest.importorskip("matplotlib")
+
+_EVIL = "<script>alert('&')</script>"
+
+
+def gathered(*arguments: object) -> None:
+    """Run `segmax report`."""
+    report(report_parser().parse_args([str(argument) for argument in arguments]))
+
+
+def named(name: str) -> Experiment:
+    """An experiment of that name, whose texts would break a careless page."""
+    series = tuple(Series(label=f"{_EVIL}{number}", x=(1.0, 2.0), y=(1.0, 2.0)) for number in range(7))
+    outcome = Outcome(
+        sheets=(Sheet(title=_EVIL, columns=(_EVIL, "n"), rows=((_EVIL, 0.12345),), note=_EVIL),),
+        plots=(Plot(title=_EVIL, x_label=_EVIL, y_label="y", series=series),) * 2,
+        findings=tuple(Finding(claim=_EVIL, holds=holds, evidence=_EVIL) for holds in (True, False, None)),
+    )
+    return Experiment(
+        name=name, place="Table 9", title=f"about {name}", description="", run=lambda _: outcome, needs_data=False
+    )
+
+
+class _Page(HTMLParser):
+    """What a page consists of: ids, links, what it loads, and whether its tags are balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.ids += [told["id"] or ""] if "id" in told else []
+        for name in ("href", "xlink:href", "src"):
+            value = told.get(name)
+            if value is not None:
+                (self.links if value.startswith("#") else self.loads).append(value.removeprefix("#"))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("meta", "br"):
+            assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
+    """Balanced tags, ids that are unique, links that lead somewhere, nothing to load, and texts escaped."""
+    for name in ("one", "two"):
+        run_experiment(named(name), Task(), tmp_path, f"segmax experiment {name} {_EVIL}")
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    page = _Page(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {"one", "two"} <= set(page.ids)
+    assert set(page.links) <= set(page.ids)
+    assert page.loads == []
+    assert "<script" not in text
+    assert text.count("<figure") == 4
+    for sign in "✓✗?":
+        assert text.count(f">{sign}</span>") == 2
+    assert "0.1235" in text or "0.1234" in text
+
+
+def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
+    """Known experiments as the paper has them, others behind; the command and the machine are told."""
+    for name in ("aaa", "space", "example", "properties"):
+        chosen = named(name) if name != "example" else EXPERIMENTS["example"]
+        run_experiment(chosen, Task(), tmp_path, f"segmax experiment {name}")
+    (tmp_path / "collection.json").write_text('{"documents": "not an outcome"}')
+    gathered(tmp_path, "--output", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    places = [text.index(f'<section id="{name}"') for name in ("properties", "example", "space", "aaa")]
+    assert places == sorted(places)
+    assert "segmax experiment example" in text
+    assert "Machine and versions" in text
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_without_outcomes_is_told(tmp_path: Path) -> None:
+    """No folder, an empty one, and one with a damaged outcome."""
+    with pytest.raises(InputError, match="there is no folder"):
+        gathered(tmp_path / "absent")
+    with pytest.raises(InputError, match="holds no outcome of an experiment; run some first"):
+        gathered(tmp_path)
+    for content in (
+        "{",
+        '{"format": "segmax-experiment"}',
+        '{"format": "segmax-experiment", "about": {}, "sheets": 1}',
+    ):
+        (tmp_path / "bounds.json").write_text(content)
+        with pytest.raises(InputError, match=r"bounds.json': expected the outcome of an experiment"):
+            gathered(tmp_path)
+
+
+def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told what to install, and nothing is written."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match="pip install"):
+        gathered(tmp_path)
+    assert not (tmp_path / "report.html").exists()
