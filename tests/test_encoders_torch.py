@@ -272,6 +272,14 @@ def test_unicoil_is_the_plain_computation(tmp_path: Path, prefix: str, file: str
     assert type(load_encoder(f"unicoil:{tmp_path}", batch_size=2)) is UniCOIL
 
 
+def test_texts_end_where_positions_do(tmp_path: Path) -> None:
+    """A text longer than the model has positions is cut there, whatever length was asked for."""
+    write_unicoil(tmp_path)
+    encoder = UniCOIL(tmp_path, max_length=512)
+    assert encoder.max_length == 64
+    assert encoder.encode_queries(["big dog runs " * 100]).nnz > 0
+
+
 def test_unicoil_reads_titles(tmp_path: Path) -> None:
     """A title stands before the text, with a space."""
     write_unicoil(tmp_path)

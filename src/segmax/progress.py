@@ -15,8 +15,8 @@ from segmax.errors import ConfigError
 class BuildProgress:
     """How far a stage of a build is; given to the callback passed as `progress`."""
 
-    #: what is being done: "read", "prune", "code", "cluster", "assign", "balance", "group", "segment", "order",
-    #: "write", "calibrate"
+    #: what is being done: "count", "read", "prune", "code", "cluster", "assign", "balance", "group", "segment",
+    #: "order", "texts", "write", "calibrate"; outside of builds "convert", "encode", "evaluate", "measure"
     stage: str
     done: int  #: how much of it is done
     total: int | None  #: how much there is in all; None where that is not known yet

@@ -14,7 +14,7 @@ namespace segmax {
 
 namespace {
 
-constexpr std::string_view kIdNames[] = {"id", "_id", "docid", "doc_id", "docno", "qid", "query_id"};
+constexpr std::string_view kIdNames[] = {"id", "_id", "docid", "doc_id", "docno", "pid", "qid", "query_id"};
 constexpr std::string_view kVectorNames[] = {"vector", "toks", "query_toks"};
 
 /// What may stand behind a backslash, but for u, and what it means.

@@ -26,7 +26,8 @@ class LexMAE(TransformerEncoder):
     title
         Read documents as "title[SEP]text", where they have a title; False: the text alone. As the model was trained.
     max_length, query_length
-        Cut documents and queries after so many word pieces; the authors' are 144 and 32.
+        Cut documents and queries after so many word pieces, and at the latest where the positions of the model end; the
+        authors' are 144 and 32.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
     """
@@ -69,6 +70,8 @@ class LexMAE(TransformerEncoder):
                 f"{', '.join(missing[:3])}"
             )
             raise InputError(msg)
+        self.max_length = min(self.max_length, model.config.max_position_embeddings)
+        self.query_length = min(self.query_length, model.config.max_position_embeddings)
         self._model = model.to(device=self.device, dtype=getattr(self._torch, self.dtype)).eval()
         self._keeps_special = bool(getattr(model.config, "keep_special_tokens", False))
         self._columns = column_names(self._tokenizer.get_vocab(), model.config.vocab_size)

@@ -28,11 +28,11 @@ from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import write_dense
 from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, WriteError
-from segmax.io import WRITTEN_FORMATS, Scale, write_vectors
+from segmax.io import Scale, write_vectors
 from segmax.io.base import Document, TextReader, VectorBatch
 from segmax.io.scale import parse_scale
-from segmax.io.streams import base_name, check_free
-from segmax.io.vectors import _ENDINGS
+from segmax.io.streams import check_free
+from segmax.io.vectors import written_format
 from segmax.progress import ProgressOption, Stage, reporter
 from segmax.sparse import Csr
 from segmax.tables import Arrays, TextTable, text_arrays
@@ -110,7 +110,7 @@ def encode_texts(
     target = Path(path)
     work = _Documents(encoder, queries)
     scaled = parse_scale(scale)
-    _check_weights(_written_format(target, format), scaled, work)
+    _check_weights(written_format(target, format), scaled, work)
     journal = _Journal(target.with_name(f"{target.name}.encoding"), {**work.describe(), "title": title})
     overwrite = overwrite or journal.is_written
     _check_outputs(target, work, overwrite)
@@ -169,16 +169,6 @@ def _count(texts: Iterable[Document]) -> int | None:
 
 
 # --- what is written -------------------------------------------------------------------------------------------------
-
-
-def _written_format(target: Path, format: str | None) -> str:
-    """Return the format that the file will have; `write_vectors` would say the same, but after the work."""
-    kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
-    if kind is None or kind not in WRITTEN_FORMATS:
-        what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
-        msg = f"expected a format out of {', '.join(WRITTEN_FORMATS)}, got {what}; say which with format=..."
-        raise ConfigError(msg)
-    return kind
 
 
 def _check_weights(kind: str, scale: Scale, work: _Documents) -> None:

@@ -29,7 +29,7 @@ class UniCOIL(TransformerEncoder):
     name
         A folder, or a name on the hub such as "castorini/unicoil-noexp-msmarco-passage".
     max_length, query_length
-        Cut documents and queries after so many word pieces.
+        Cut documents and queries after so many word pieces, and at the latest where the positions of the model end.
     tokenizer
         Where the tokenizer is; None: with the model.
     device, dtype, batch_size, top_n, min_weight, pooling
@@ -68,6 +68,8 @@ class UniCOIL(TransformerEncoder):
             config = transformers.BertConfig.from_pretrained(self.name)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.tokenizer or self.name)
             state = _read_weights(self._torch, transformers, self.name)
+        self.max_length = min(self.max_length, config.max_position_embeddings)
+        self.query_length = min(self.query_length, config.max_position_embeddings)
         self._bert = transformers.BertModel(config, add_pooling_layer=False)
         self._projection = self._torch.nn.Linear(config.hidden_size, 1)
         self._load(state)

@@ -220,6 +220,16 @@ class _Joined:
 # --- out -------------------------------------------------------------------------------------------------------------
 
 
+def written_format(target: Path, format: str | None) -> str:
+    """Return the format that a file will be written in: the one that is asked for, or what its name says."""
+    kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
+    if kind is None or kind not in _WRITERS:
+        what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
+        msg = f"expected a format out of {', '.join(_WRITERS)}, got {what}; say which with format=..."
+        raise ConfigError(msg)
+    return kind
+
+
 def write_vectors(
     path: str | os.PathLike[str],
     vectors: VectorReader | Iterable[VectorBatch],
@@ -258,11 +268,7 @@ def write_vectors(
         If there is nothing to write, or weights that are negative or not finite.
     """
     target = Path(path)
-    kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
-    if kind is None or kind not in _WRITERS:
-        what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
-        msg = f"expected a format out of {', '.join(_WRITERS)}, got {what}; say which with format=..."
-        raise ConfigError(msg)
+    kind = written_format(target, format)
     check_free(target, overwrite=overwrite)
     reader = _Batches(vectors, terms) if isinstance(vectors, Iterable) else vectors
     if terms is not None and not isinstance(reader, _Batches):
