@@ -141,19 +141,23 @@ def test_recall_falls_slowly_where_that_of_anytime_falls_fast(collection: Callab
 
 @COLLECTIONS
 @pytest.mark.parametrize("k", [10, 1000])
-@pytest.mark.parametrize("share", [0.25, 0.5])
-def test_asc_keeps_more_under_a_budget(collection: Callable[[], Collection], k: int, share: float) -> None:
-    """With a fourth or half of the time that Anytime takes without a budget, ASC keeps more than Anytime does."""
+@pytest.mark.parametrize("share", [0.25, 0.5, None])
+def test_asc_keeps_more_under_a_budget(collection: Callable[[], Collection], k: int, share: float | None) -> None:
+    """With a fourth or half of the time that Anytime takes without a budget, ASC keeps more than Anytime does.
+
+    Under the paper's 10 and 20 ms, which hardly bind here, it keeps as much at least.
+    """
     kept_by: dict[str, list[float]] = {"asc": [], "anytime": []}
     for seed in SEEDS:
         coarse, fine = index(collection, seed, clusters=COARSE), index(collection, seed)
         plain = {"documents": "maxscore", "seed": False, "sweep": False}
         free = measured(collection, coarse, {"anytime": Anytime(**plain)}, k)["anytime"]
-        budget = share * free.mean_ms
+        budget = (10.0 if k == 10 else 20.0) if share is None else share * free.mean_ms
         for name, params, searched in (
             ("anytime", Anytime(budget_ms=budget, **plain), coarse),
             ("asc", ASC(budget_ms=budget, **plain), fine),
         ):
             found = measured(collection, searched, {name: params}, k)
             kept_by[name].append(kept(collection, found, name))
-    assert np.mean(kept_by["asc"]) > np.mean(kept_by["anytime"])
+    asc, anytime = np.mean(kept_by["asc"]), np.mean(kept_by["anytime"])
+    assert asc >= anytime - 0.001 if share is None else asc > anytime

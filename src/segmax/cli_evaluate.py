@@ -6,11 +6,13 @@ import argparse
 import json
 import re
 import sys
+from pathlib import Path
 
 from rich.table import Table
 
+from segmax.checks import checked_choice
 from segmax.cli_parser import Parser, read_number
-from segmax.errors import ConfigError
+from segmax.errors import ConfigError, WriteError
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.outcome import wide_console
 from segmax.evaluation.significance import CORRECTIONS
@@ -50,7 +52,7 @@ def evaluate_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("index", metavar="INDEX", help="the directory of an index")
     what = parser.add_argument_group("queries and judgements")
-    what.add_argument("--data", metavar="FOLDER", help="a BEIR folder with queries and judgements")
+    what.add_argument("--data", metavar="FOLDER", help="queries and judgements: a BEIR folder or an ir_datasets id")
     what.add_argument("--split", metavar="NAME", default="test", help="which judgements there (default: %(default)s)")
     what.add_argument("--queries", metavar="FILE", help="queries, as for segmax search")
     what.add_argument("--qrels", metavar="FILE", help="judgements, TREC's or BEIR's (default: none)")
@@ -100,6 +102,10 @@ def run_evaluate(args: argparse.Namespace) -> None:
         raise ConfigError(msg)
     if args.plot is not None:
         check_plot(args.plot)
+    checked_choice("--correction", args.correction, CORRECTIONS)
+    if args.csv is not None and not Path(args.csv).absolute().parent.is_dir():
+        msg = f"--csv: expected an existing directory, got '{Path(args.csv).parent}'; create it first"
+        raise WriteError(msg)
     found = evaluate(
         args.index,
         args.queries,
@@ -121,10 +127,10 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.json:
         sys.stdout.write(json.dumps(found.to_dict(args.correction), indent=1, ensure_ascii=False) + "\n")
         return
-    console = wide_console()
-    console.print(found)
+    wide_console(found).print(found)
     if found.num_queries > 1 and len(found) > 1:
-        console.print(_tests(found, args.correction))
+        tests = _tests(found, args.correction)
+        wide_console(tests).print(tests)
 
 
 def _methods(texts: list[str]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Container
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,16 @@ class Questions:
 
     ids: list[str]
     vectors: Any
+
+    def __post_init__(self) -> None:
+        count = self.vectors.shape[0] if is_matrix(self.vectors) else len(self.vectors)
+        if count != len(self.ids):
+            msg = f"expected an id per query, got {len(self.ids)} ids and {count} queries"
+            raise InputError(msg)
+        if len(set(self.ids)) < count:
+            again = next(name for name, times in Counter(self.ids).items() if times > 1)
+            msg = f"expected every query once, got the id {again!r} again"
+            raise InputError(msg)
 
     def __len__(self) -> int:
         return len(self.ids)

@@ -60,7 +60,7 @@ def demonstrate(console: Console, documents: list[Document], encoder: Encoder, q
     index = segmax.build_from_texts(documents, encoder=encoder, config=CONFIG)
     console.print(f"{encoder!r}\nindexed from text in {time.perf_counter() - start:.1f} s: {index}")
     found = segmax.evaluate(index, queries, FOLDER, methods=METHODS, k=k, passes=PASSES)
-    wide_console().print(found)
+    wide_console(found).print(found)
     text = "noise of microwave tubes"
     console.print(f"\nquery: {text}", style="bold")
     show(index.search(text, k=3), text, encoder)

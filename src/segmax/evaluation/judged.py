@@ -6,6 +6,8 @@ import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io import read_qrels
@@ -17,10 +19,14 @@ PathLike = str | os.PathLike[str]
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """Queries to ask, and the grades of documents by query; `qrels` is None where nothing is judged."""
+    """Queries to ask, and the grades of documents by query; `qrels` is None where nothing is judged.
+
+    `num_unasked` counts the judged queries that are not among the queries.
+    """
 
     questions: Questions
     qrels: Qrels | None
+    num_unasked: int = 0
 
 
 def read_judged(
@@ -55,11 +61,26 @@ def read_judged(
         questions = read_questions(source, index, only=grades)
     else:
         questions = questions_of(source, index)
-    return Judged(questions if grades is None else _judged_only(questions, grades), grades)
+    if grades is None:
+        return Judged(questions, None)
+    asked = _judged_only(questions, grades)
+    return Judged(asked, grades, len(grades) - len(asked))
 
 
 def _grades(qrels: PathLike | Qrels | None, split: str) -> Qrels | None:
-    return read_qrels(qrels, split) if isinstance(qrels, (str, os.PathLike)) else qrels
+    if qrels is None:
+        return None
+    if isinstance(qrels, (str, os.PathLike)):
+        return read_qrels(qrels, split)
+    return {str(query): {str(doc): _grade(grade, doc) for doc, grade in docs.items()} for query, docs in qrels.items()}
+
+
+def _grade(grade: object, doc: object) -> int:
+    """Return a grade as int; numpy's whole numbers, and floats that are whole, count as such."""
+    if isinstance(grade, (int, float, np.integer, np.floating)) and float(grade).is_integer():
+        return int(grade)
+    msg = f"expected whole numbers as grades, got {grade!r} for document {doc!r}"
+    raise InputError(msg)
 
 
 def _judged_only(questions: Questions, qrels: Qrels) -> Questions:

@@ -12,8 +12,15 @@ from segmax.errors import ConfigError
 
 
 def measure_names(k: int) -> tuple[str, ...]:
-    """Return the names of the measures for results of this depth, as the paper writes them."""
-    return ("MRR@10", "nDCG@10", f"Recall@{k}")
+    """Return the names of the measures for results of this depth, as the paper writes them.
+
+    Examples
+    --------
+    >>> measure_names(1000), measure_names(5)
+    (('MRR@10', 'nDCG@10', 'Recall@1000'), ('MRR@5', 'nDCG@5', 'Recall@5'))
+    """
+    depth = min(k, 10)  # of five results there is no MRR@10
+    return (f"MRR@{depth}", f"nDCG@{depth}", f"Recall@{k}")
 
 
 def relevance(
@@ -24,7 +31,7 @@ def relevance(
     k: int = 10,
     min_rel: int = 1,
 ) -> dict[str, NDArray[np.float64]]:
-    """Return MRR@10, nDCG@10 and Recall@k of every query, as ir_measures has them.
+    """Return MRR@10, nDCG@10 and Recall@k of every query, as ir_measures has them; for k < 10 MRR@k and nDCG@k.
 
     Equal scores are ranked as trec_eval ranks them, by document id, whatever the order of the run.
 
@@ -57,11 +64,17 @@ def relevance(
     return values
 
 
+def mean_in_order(values: NDArray[np.float64]) -> float:
+    """Return the mean, added up in the order of the queries, so that the last digit is that of ir_measures too."""
+    return float(sum(values.tolist()) / len(values))
+
+
 def _measures(k: int, min_rel: int) -> dict[Any, str]:
     """Return the measures of ir_measures by the names that we give them."""
     library = _library()
     graded = {"rel": min_rel} if min_rel != 1 else {}
-    made = (library.RR(**graded) @ 10, library.nDCG @ 10, library.R(**graded) @ k)
+    depth = min(k, 10)
+    made = (library.RR(**graded) @ depth, library.nDCG @ depth, library.R(**graded) @ k)
     return dict(zip(made, measure_names(k), strict=True))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import io
@@ -20,7 +21,7 @@ from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, corrected, paired_t_test
 from segmax.figures import check_plot
 from segmax.io.streams import write_whole
-from segmax.methods import method_name
+from segmax.methods import method_name, parse_method
 from segmax.params import SearchParams
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _LEVEL = 0.05
-_WIDTH = 132  # columns that a table needs, names of methods of some length included
+_MOST_COLUMNS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -51,6 +52,10 @@ class MethodResult:
     docs_scored: float  #: the number of documents that were scored
     docs_scored_share: float  #: the same as a share of all
     per_query: Mapping[str, NDArray[np.float64]]
+
+    def __repr__(self) -> str:
+        figures = {**self.relevance, "recall_of_exact": self.recall_of_exact, "mean_ms": self.mean_ms}
+        return f"MethodResult({self.name}: {', '.join(f'{name} {value:.4f}' for name, value in figures.items())})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the averages as plain values."""
@@ -83,13 +88,20 @@ class Evaluation:
     passes: int
     judged: bool  #: whether there are measures of relevance
     dropped_self: bool  #: whether the query's own document was left out
+    num_unasked: int = 0  #: judged queries that were not among the queries, and so count nowhere
 
     def __getitem__(self, name: str) -> MethodResult:
         for method in self.methods:
-            if method.name == name:
+            if name in (method.name, method_name(method.params)):
                 return method
+        with contextlib.suppress(ConfigError, StopIteration):  # the same method in another spelling
+            params = parse_method(name)
+            return next(method for method in self.methods if method.params == params)
         msg = f"expected one of the methods {', '.join(m.name for m in self.methods)}, got {name!r}"
         raise ConfigError(msg)
+
+    def __repr__(self) -> str:
+        return f"Evaluation({', '.join(method.name for method in self.methods)}; {self._heading()})"
 
     def __len__(self) -> int:
         return len(self.methods)
@@ -158,7 +170,7 @@ class Evaluation:
         return {
             **about,
             "methods": [method.to_dict() for method in self.methods],
-            "t_tests": [dataclasses.asdict(test) for test in tests],
+            "t_tests": [{**dataclasses.asdict(test), "t": _finite(test.t)} for test in tests],
         }
 
     def to_json(self, path: str | os.PathLike[str]) -> None:
@@ -199,11 +211,10 @@ class Evaluation:
         yield self._table()
 
     def __str__(self) -> str:
-        from rich.console import Console
-
-        console = Console(width=_WIDTH, file=io.StringIO(), highlight=False)
+        table = self._table()
+        console = wide_console(table, least=0)
         with console.capture() as captured:
-            console.print(self._table())
+            console.print(table)
         return captured.get()
 
     def _table(self) -> Table:
@@ -226,15 +237,17 @@ class Evaluation:
         return table
 
     def _heading(self) -> str:
-        return (
-            f"{self.num_queries:,} queries, {self.num_docs:,} documents, {self.num_clusters} clusters × "
-            f"{self.num_segments} segments, k = {self.k}, one thread"
-        )
+        counts = ((self.num_queries, "query", "queries"), (self.num_docs, "document", "documents"))
+        named = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts)
+        clusters = f"{self.num_clusters} cluster{'' if self.num_clusters == 1 else 's'} × {self.num_segments} segments"
+        return f"{named}, {clusters}, k = {self.k}, one thread"
 
     def _caption(self) -> str:
         parts = ["of exact: share of exhaustive search's results; clusters visited; documents scored"]
         if self.min_rel != 1:
             parts.append(f"grades from {self.min_rel} on are relevant for MRR and Recall")
+        if self.num_unasked:
+            parts.append(f"{self.num_unasked:,} judged queries were not among the queries, and count nowhere")
         if self.dropped_self:
             parts.append("the query's own document is left out")
         if self._significant():
@@ -249,12 +262,27 @@ class Evaluation:
         return {(test.method, test.measure): "†" for test in tests if test.is_significant(_LEVEL)}
 
 
-def wide_console() -> Console:
-    """Return the console of standard output, as wide as a table needs it: figures must not be cut."""
+def wide_console(*shown: RenderableType, least: int | None = None) -> Console:
+    """Return the console of standard output, as wide as these need it: figures must not be cut.
+
+    Parameters
+    ----------
+    shown
+        What will be printed.
+    least
+        Its width if they need less; None: that of the terminal.
+    """
     from rich.console import Console
+    from rich.measure import Measurement
 
     console = Console(highlight=False)
-    return console if console.width >= _WIDTH else Console(highlight=False, width=_WIDTH)
+    options = console.options.update(width=_MOST_COLUMNS)
+    needed = max((Measurement.get(console, options, each).maximum for each in shown), default=0)
+    return Console(highlight=False, width=max(needed, console.width if least is None else least))
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None  # JSON has no infinity
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.checks import checked_int
-from segmax.errors import ConfigError, InputError, UnknownIdError
+from segmax.errors import ConfigError, InputError, UnknownIdError, WriteError
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
-from segmax.evaluation.measures import relevance
+from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.index import Index, open_index
 from segmax.io.streams import write_whole
@@ -132,6 +132,7 @@ def evaluate(
             passes=passes,
             dropped_self=bool((own >= 0).any()),
             judged=judged.qrels is not None,
+            num_unasked=judged.num_unasked,
         )
 
 
@@ -163,8 +164,12 @@ def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDA
     if drop_self is False:
         return rows
     for number, name in enumerate(query_ids):
-        with contextlib.suppress(UnknownIdError, InputError):
-            rows[number] = index.row_of(name)
+        for doc_id in (name, int(name)) if name.isdecimal() else (name,):  # documents may be called by numbers
+            with contextlib.suppress(UnknownIdError, InputError):
+                rows[number] = index.row_of(doc_id)
+    if drop_self and not (rows >= 0).any():
+        msg = "drop_self: expected queries that have the id of a document, got none; leave it out"
+        raise InputError(msg)
     if drop_self is None and not asks_for_itself(query_ids, (rows >= 0).tolist()):
         rows[:] = -1
     return rows
@@ -293,7 +298,7 @@ class _Tally:
             name=name,
             params=params,
             per_query={**per_query, "recall_of_exact": columns["recall"], "milliseconds": milliseconds},
-            relevance={what: float(values.mean()) for what, values in per_query.items()},
+            relevance={what: mean_in_order(values) for what, values in per_query.items()},
             recall_of_exact=float(columns["recall"].mean()),
             score_ratio=float(columns["ratio"].mean()),
             mean_ms=float(milliseconds.mean()),
@@ -321,10 +326,23 @@ def _run_files(folder: PathLike | None, names: Iterable[str]) -> Iterator[dict[s
         yield {}
         return
     where = Path(os.fspath(folder))
-    where.mkdir(parents=True, exist_ok=True)
+    files: dict[str, str] = {}
+    for name in names:
+        other = files.setdefault(file_name(name), name)
+        if other != name:
+            msg = (
+                f"runs: expected names of methods that give names of files, got {other!r} and {name!r}, which give one"
+            )
+            raise ConfigError(msg)
+    try:
+        where.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        msg = f"could not make the folder '{where}' for runs ({error.strerror or error}); choose another"
+        raise WriteError(msg) from error
     with contextlib.ExitStack() as stack:
         yield {
-            name: stack.enter_context(write_whole(where / f"{file_name(name)}.run", overwrite=True)) for name in names
+            name: stack.enter_context(write_whole(where / f"{file}.run", overwrite=True))
+            for file, name in files.items()
         }
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from segmax.checks import checked_choice
 from segmax.errors import InputError
 
+_NO_SPREAD = 1e-12  # of differences, as a share of them: what rounding leaves where all are alike
 CORRECTIONS = ("holm", "bonferroni", "none")
 
 
@@ -49,7 +50,7 @@ def paired_t_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> tu
     difference = first - second
     if not difference.any():
         return 0.0, 1.0
-    if (difference == difference[0]).all():  # no spread at all: t has no bound
+    if np.ptp(difference) <= _NO_SPREAD * np.abs(difference).max():  # then t has no bound
         return float(np.copysign(np.inf, difference[0])), 0.0
     from scipy.stats import ttest_rel
 
