@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from segmax.cli_parser import Parser
-from segmax.errors import ConfigError, InputError, SegmaxError
+from segmax.cli_parser import Parser, in_words_of_the_shell
+from segmax.errors import ConfigError, InputError
 from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, write_vectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -97,7 +95,7 @@ def convert(args: argparse.Namespace) -> None:
         msg = f"expected OUT to be another file than IN, got '{output}' as both"
         raise InputError(msg)
     start = time.perf_counter()
-    with _in_words_of_the_shell():
+    with in_words_of_the_shell(_FLAGS):
         reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
         count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
     seconds = time.perf_counter() - start
@@ -105,20 +103,6 @@ def convert(args: argparse.Namespace) -> None:
     sys.stdout.write(
         f"wrote '{output}' in {seconds:,.1f} s: {count:,} vectors{terms}, {target.stat().st_size:,} bytes\n"
     )
-
-
-@contextlib.contextmanager
-def _in_words_of_the_shell() -> Iterator[None]:
-    """Let messages name flags instead of the arguments of functions."""
-    try:
-        yield
-    except SegmaxError as error:
-        told = str(error)
-        for python, flag in _FLAGS:
-            told = told.replace(python, flag)
-        if told == str(error):
-            raise
-        raise type(error)(told) from error
 
 
 def _check_format(flag: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from segmax.cli_parser import Parser, read_number
+from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
 from segmax.encoders import encode_texts, load_encoder
 from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
-from segmax.errors import ConfigError, InputError, SegmaxError
-from segmax.io import SCALES, VECTOR_FORMATS, Document, format_of, open_texts, read_queries
+from segmax.errors import ConfigError, InputError
+from segmax.io import SCALES, Document, open_texts, read_queries
+from segmax.questions import is_matrix_file
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -56,8 +55,6 @@ _MODELS: Mapping[str, tuple[type, str, str]] = {
     "top_n": (int, "N", "keep so many of a text's largest weights (default: all)"),
     "min_weight": (float, "X", "drop smaller weights (default: 0)"),
 }
-#: Formats of vectors that are no files of queries, either.
-_MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}
 # What arguments of functions are on the command line.
 _FLAGS = (
     ("say which with format=...", "say which with --format FORMAT"),
@@ -138,7 +135,7 @@ def encode(args: argparse.Namespace) -> None:
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
     try:
-        with _in_words_of_the_shell():
+        with in_words_of_the_shell(_FLAGS):
             done = encode_texts(
                 encoder,
                 texts,
@@ -168,26 +165,11 @@ def encode(args: argparse.Namespace) -> None:
 
 def _queries(path: str) -> Iterable[Document]:
     """Read the texts of queries."""
-    is_matrix = Path(path).is_file() and format_of(path) in _MATRICES
-    ids, texts, _ = ([], None, None) if is_matrix else read_queries(path)
+    ids, texts, _ = ([], None, None) if is_matrix_file(path) else read_queries(path)
     if texts is None:
         msg = f"'{path}': expected queries with texts to encode, got vectors; segmax search takes those as they are"
         raise InputError(msg)
     return [Document(name, "", text) for name, text in zip(ids, texts, strict=True)]
-
-
-@contextlib.contextmanager
-def _in_words_of_the_shell() -> Iterator[None]:
-    """Let messages name flags instead of the arguments of functions."""
-    try:
-        yield
-    except SegmaxError as error:
-        told = str(error)
-        for python, flag in _FLAGS:
-            told = told.replace(python, flag)
-        if told == str(error):
-            raise
-        raise type(error)(told) from error
 
 
 def encoder_options(args: argparse.Namespace) -> dict[str, Any]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import zipfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
 import scipy.sparse as sp
 
-from segmax.errors import ConfigError, InputError
+from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.inputs import NpzFile
 
 
@@ -43,3 +45,17 @@ def read_number(kind: type, flag: str, text: str) -> Any:
         expected = "a whole number" if kind is int else "a number"
         msg = f"{flag}: expected {expected}, got {text!r}"
         raise ConfigError(msg) from None
+
+
+@contextlib.contextmanager
+def in_words_of_the_shell(flags: Iterable[tuple[str, str]]) -> Iterator[None]:
+    """Let messages name flags instead of the arguments of functions: what stands first becomes what stands second."""
+    try:
+        yield
+    except SegmaxError as error:
+        told = str(error)
+        for python, flag in flags:
+            told = told.replace(python, flag)
+        if told == str(error):
+            raise
+        raise type(error)(told) from error

@@ -14,11 +14,11 @@ import scipy.sparse as sp
 
 from segmax.errors import InputError
 from segmax.index import Index
-from segmax.io import Queries, format_of, open_vectors, read_queries
+from segmax.io import VECTOR_FORMATS, Queries, format_of, open_vectors, read_queries
 from segmax.sparse import Csr, is_matrix, matrix_to_csr
 
 #: Formats of vectors that `read_queries` does not read.
-_MATRICES = frozenset({"npz", "csr", "seismic", "parquet", "ciff"})
+_MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,7 +60,7 @@ def read_questions(path: str | os.PathLike[str], index: Index, *, only: Containe
     only
         The ids that are wanted; None: all. Encoding texts takes its time.
     """
-    if Path(path).is_file() and format_of(path) in _MATRICES:
+    if is_matrix_file(path):
         return read_question_vectors(path, by_word=index.terms is not None)
     return questions_of(_wanted(read_queries(path), only), index)
 
@@ -77,6 +77,11 @@ def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
         return None if values is None else [values[row] for row in rows]
 
     return Queries([ids[row] for row in rows], some(texts), some(vectors))
+
+
+def is_matrix_file(path: str | os.PathLike[str]) -> bool:
+    """Whether a file holds vectors in a format that has no texts beside them."""
+    return Path(path).is_file() and format_of(path) in _MATRICES
 
 
 def questions_of(queries: object, index: Index) -> Questions:
