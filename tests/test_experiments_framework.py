@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import lzma
 import math
@@ -16,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rich.console import Console
 
 import segmax
 from conftest import random_docs
@@ -35,12 +38,14 @@ from segmax.experiments import (
     Task,
     open_collection,
 )
-from segmax.experiments.bounds import tightness
+from segmax.experiments.bounds import _Points, tightness
+from segmax.experiments.collections import _name as source_name
 from segmax.experiments.output import run_experiment
-from segmax.experiments.properties import check_bounds, check_decisions, score_ratios
-from segmax.experiments.render import cell_text, is_numeric, svg
+from segmax.experiments.properties import _fourth, _Kept, check_bounds, check_decisions, score_ratios
+from segmax.experiments.render import cell_text, drawn, is_numeric, show, svg
+from segmax.experiments.segmentation import bound_ratios
 from segmax.experiments.space import counted
-from segmax.experiments.steps import Steps
+from segmax.experiments.steps import Steps, digest_of
 from segmax.io import write_vectors
 from segmax.io.base import VectorBatch
 from segmax.questions import Questions
@@ -169,6 +174,43 @@ def test_properties_are_counted_and_hold(index: segmax.Index) -> None:
     assert ratios["asc"]["1"] == [1.0] * len(queries)
 
 
+def test_gap_and_tightness_are_means_of_one_kind(index: segmax.Index) -> None:
+    """Tightness, and the gap of means that is worked out of it, are means over queries of means over clusters."""
+    queries = tiny().single_queries()
+    found = bound_ratios(index, queries)
+    told = segmax.inspect_index(index, queries).tightness
+    assert found["tightness"] == pytest.approx(told.max_bound.mean)
+    assert found["gap of means"] == pytest.approx(1 / told.max_bound.mean - 1 / told.avg_bound.mean)
+    per_query = []
+    for query in queries:
+        bounds = index.cluster_bounds(query)
+        scored = bounds.best_score > 0
+        per_query.append(((bounds.max_bound - bounds.avg_bound)[scored] / bounds.best_score[scored]).mean())
+    assert found["gap"] == pytest.approx(np.mean(per_query))
+
+
+@pytest.mark.parametrize(("ratios", "expected"), [([1.0] * 50, True), ([1.0] * 49 + [0.999], False), ([], None)])
+def test_any_loss_refutes_proposition_4_as_printed(ratios: list[float], expected: bool | None) -> None:
+    """No ratio exceeds 1, so one query that loses is enough, though the interval of the mean reaches 1."""
+    found = {"checks": len(ratios), "violations": 0, "worst": {"0.5": 0.9}, "asc": {"0.5": ratios}}
+    assert _fourth([], _Kept([found], (0.5,)))[1].holds is expected
+
+
+@pytest.mark.parametrize(
+    ("y", "expected"), [(range(40), True), (range(40, 0, -1), False), ([1, 2, 0] * 13 + [1], None), ([1] * 40, None)]
+)
+def test_a_correlation_has_to_be_significant(y: list[int], expected: bool | None) -> None:
+    """A correlation that chance explains tells nothing; one that is turned round does."""
+    record = {
+        "num_clusters": 40,
+        "cluster_avg_over_max": list(range(40)),
+        "cluster_actual_over_max": list(y),
+        "query_correlation": None,
+        "pair_correlation": 0.5,
+    }
+    assert _Points([record]).finding().holds is expected
+
+
 def test_properties_find_a_violation(index: segmax.Index) -> None:
     """Ratios below the promise are counted: 0.5 is not kept where 1 is promised."""
     queries = tiny().single_queries()
@@ -245,7 +287,10 @@ def test_steps_are_kept_between_runs(tmp_path: Path) -> None:
     assert len(calls) == 3
 
 
-@pytest.mark.parametrize("damage", ['{"key": {"mu": 0.7}, "val', '{"key": 1}\n', "nonsense\n", "\n"])
+@pytest.mark.parametrize(
+    "damage",
+    ['{"key": {"mu": 0.7}, "val', '{"key": {"mu": 0.7}, "value": null}\n', '{"key": 1}\n', "nonsense\n", "\n"],
+)
 def test_a_damaged_line_costs_only_itself(damage: str, tmp_path: Path) -> None:
     """What a crash left behind is dropped, and what follows is whole."""
     path = tmp_path / "steps.jsonl"
@@ -258,6 +303,35 @@ def test_a_damaged_line_costs_only_itself(damage: str, tmp_path: Path) -> None:
         with Steps(path).opened(progress=False) as steps:
             steps.get({"mu": 0.9}, counting(calls))
             steps.get({"mu": 0.7}, counting(calls))
+    assert len(calls) == 2
+
+
+def test_only_steps_of_earlier_runs_are_resumed(tmp_path: Path) -> None:
+    """A step that one run takes twice is computed once and not counted as resumed; of an earlier run it counts once."""
+    calls: list[object] = []
+    for expected in ((0, 1), (1, 0)):
+        with Steps(tmp_path / "steps.jsonl").opened(progress=False) as steps:
+            for _ in range(2):
+                steps.get({"mu": 0.9}, counting(calls))
+        assert (steps.num_resumed, steps.num_computed) == expected
+
+
+def test_steps_of_other_code_are_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Changed Python files and an extension of another size make another digest, and another digest other steps."""
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.py").write_text("1")
+    (tmp_path / "core.so").write_bytes(b"1")
+    digests = [digest_of(tmp_path, tmp_path / "core.so")]
+    assert digest_of(tmp_path, tmp_path / "core.so") == digests[0]
+    for name, content in (("inner/a.py", "2"), ("b.py", "1"), ("core.so", "11")):
+        (tmp_path / name).write_text(content)
+        digests.append(digest_of(tmp_path, tmp_path / "core.so"))
+    assert len(set(digests)) == 4
+    calls: list[object] = []
+    steps = Steps()
+    for digest in digests[:2]:
+        monkeypatch.setattr("segmax.experiments.task.code_digest", lambda digest=digest: digest)
+        Task(collections=(tiny(),), steps=steps).step({"a": 1}, counting(calls))
     assert len(calls) == 2
 
 
@@ -428,6 +502,27 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
         open_collection(tmp_path / "empty", cache=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("source", "name"),
+    [
+        ("beir/nfcorpus/test", "nfcorpus"),
+        ("irds:msmarco-passage/trec-dl-2019/judged", "trec-dl-2019"),
+        ("msmarco-passage/dev/small", "msmarco-passage"),
+        ("vaswani", "vaswani"),
+        ("beir/quora/dev", "quora"),
+    ],
+)
+def test_sets_are_named_without_their_split(source: str, name: str) -> None:
+    """An id of ir_datasets is called by what holds the documents, not by "test"."""
+    assert source_name(source) == name
+
+
+def test_a_folder_keeps_its_name(tmp_path: Path) -> None:
+    """A folder that is called "test" is called so."""
+    (tmp_path / "dev" / "test").mkdir(parents=True)
+    assert source_name(str(tmp_path / "dev" / "test")) == "test"
+
+
 # --- rendering --------------------------------------------------------------------------------------------------------
 
 
@@ -452,6 +547,76 @@ def test_plots_are_drawn_alike(kind: str) -> None:
     assert svg(plot, "name") == svg(plot, "name")
     assert "μ = 1" in svg(plot, "name") or kind == "bar"
     assert "nothing to show" in svg(Plot(title="t", x_label="", y_label="", series=(), kind=kind), "name")
+
+
+LONG = ("MaxScore, similarity order, whole index", "ASC-128*8, μ=0.5, η=1, whole index")
+
+
+@pytest.mark.parametrize("names", [LONG * 2, LONG * 5, ("averylongnamewithoutaspace" * 2,) * 4, ("a", "b")])
+def test_names_of_bars_do_not_overlap(names: tuple[str, ...]) -> None:
+    """However long names are, none is written over another."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    series = Series(label="s", x=tuple(map(float, range(len(names)))), y=(1.0,) * len(names))
+    figure = drawn(Plot(title="t", x_label="x", y_label="y", series=(series,), kind="bar", categories=names))
+    FigureCanvasAgg(figure).draw()
+    labels = figure.axes[0].get_xticklabels()
+    boxes = [label.get_window_extent() for label in labels]
+    if labels[0].get_rotation():  # at a slant, lines are apart if their ends are
+        assert all(b.x1 - a.x1 > 10 for a, b in itertools.pairwise(boxes))
+    else:
+        assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
+
+
+def test_points_that_coincide_are_rings_of_different_sizes() -> None:
+    """Of three methods with the same figures all are seen; one elsewhere has the usual size."""
+    pytest.importorskip("matplotlib")
+    places = ((1.0, 1.0), (1.0, 1.0), (1.001, 1.0), (9.0, 0.5))
+    series = tuple(Series(label=str(number), x=(x,), y=(y,)) for number, (x, y) in enumerate(places))
+    lines = drawn(Plot(title="t", x_label="x", y_label="y", series=series, kind="scatter")).axes[0].get_lines()
+    sizes = [line.get_markersize() for line in lines]
+    assert sizes[0] < sizes[1] < sizes[2]
+    assert sizes[3] == sizes[0]
+    assert {line.get_markerfacecolor() for line in lines} == {"none"}
+
+
+@pytest.mark.parametrize("width", [20, 80, 400])
+def test_no_figure_is_cut(width: int) -> None:
+    """A table is printed as wide as its figures need it, however narrow the console; sentences are wrapped."""
+    columns = ("method", *(f"k-means paper Recall@{number}" for number in range(14)), "here")
+    figures = tuple(0.1234 + number for number in range(14))
+    row = ("ASC-4096*8, μ=0.5, η=1", *figures, "holds: Actual/bound 0.512 and 0.734, for all of the clusters")
+    out = io.StringIO()
+    console = Console(file=out, width=width, highlight=False)
+    show(Outcome(sheets=(Sheet(title="t", columns=columns, rows=(row,)),)), console)
+    text = out.getvalue()
+    words = text.split()
+    assert all(cell_text(figure) in words for figure in figures)
+    assert "…" not in text
+    assert all(word in words for cell in (row[0], row[-1], *columns) for word in cell.split())
+    assert max(map(len, text.splitlines())) < 400
+    assert console.width == width
+
+
+def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:
+    """Titles, notes, claims and evidence show their signs instead of being formatted by them."""
+    outcome = Outcome(
+        sheets=(Sheet(title="Anytime*-512*16", columns=("a",), rows=(("x",),), note="mean_ms <b> | p99_ms"),),
+        findings=(Finding(claim="a*b <= c", holds=True, evidence="d_e* | f"),),
+    )
+    chosen = Experiment(
+        name="signs", place="T*", title="x_y_z", description="", run=lambda _: outcome, needs_data=False
+    )
+    run_experiment(chosen, Task(), tmp_path, "command")
+    text = (tmp_path / "signs.md").read_text()
+    for expected in (
+        r"# T\*: x\_y\_z",
+        r"## Anytime\*-512\*16",
+        r"mean\_ms \<b> \| p99\_ms",
+        r"a\*b \<= c *d\_e\* \| f*",
+    ):
+        assert expected in text.splitlines() or expected in text, expected
 
 
 def test_outcomes_survive_json() -> None:
@@ -551,6 +716,7 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
         (("bounds", "--data", "x", "--data", "y"), "bounds takes one collection, got 2"),
         (("bounds", "--data", "x", "--encoder", "bm25", "--encoder", "y"), "bounds takes one collection, got 2"),
         (("zero-shot", "--data", "x", "--data", "x"), "expected every collection once"),
+        (("models", "--data", "x", "--encoder", "a", "--encoder", "a"), "expected every --encoder once, got a a"),
         (("example", "--seeds", "0"), "expected --seeds >= 1, got 0"),
         (("example", "--seeds", "few"), "--seeds: expected a whole number, got 'few'"),
         (("example", "-k", "0"), "expected -k >= 1, got 0"),
@@ -575,6 +741,7 @@ def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFi
     told = json.loads((tmp_path / "space.json").read_text())["about"]
     assert told["command"].startswith(f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --clusters 8")
     assert told["collections"][0]["num_queries"] == 3
+    assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
     assert told["resumed_steps"] == 0
     command(*arguments)
     assert "1 steps of an earlier run" in capsys.readouterr().err

@@ -27,9 +27,10 @@ from segmax.experiments import (
 from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.collections import Collection
 from segmax.experiments.curves import Curve, scaled_clusters, scaling_note
-from segmax.experiments.measuring import Plan, Row, measure, unique_names
+from segmax.experiments.measuring import Plan, Row, about_as_good, finds_more, is_faster, measure, unique_names
 from segmax.experiments.rows import budget_rows, plans
 from segmax.experiments.task import Task
+from segmax.experiments.tested import no_degradation, t_tests
 from segmax.questions import Questions
 
 MODULES = {
@@ -106,6 +107,17 @@ def test_runs_in_quick_form(name: str, judged: bool, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MODULES)
+def test_runs_at_a_depth_below_10(name: str, tmp_path: Path) -> None:
+    """Of five results there is MRR@5 and nDCG@5, and every experiment shows what it shows of ten."""
+    outcome = MODULES[name].EXPERIMENT.run(
+        dataclasses.replace(quick(collection(tmp_path, judged=True, name="nfcorpus")), ks=(5,))
+    )
+    columns = [column for sheet in outcome.sheets for column in sheet.columns]
+    assert not any(column.endswith(("MRR@10", "nDCG@10")) for column in columns if "paper" not in column)
+    assert outcome.findings
+
+
+@pytest.mark.parametrize("name", MODULES)
 def test_resumes(name: str, tmp_path: Path) -> None:
     """A second run with the same steps computes nothing, builds nothing, and says the same."""
     experiment = MODULES[name].EXPERIMENT
@@ -162,8 +174,27 @@ def test_tracks_have_their_own_columns(tmp_path: Path) -> None:
     """Beside a collection of the TREC tracks stand the paper's values for it, with nDCG@10."""
     sheet = baselines.run(quick(collection(tmp_path, judged=True, name="trec-dl-2019"))).sheets[0]
     shown = dict(zip(sheet.columns, sheet.rows[1], strict=True))
-    assert (shown["paper nDCG@10"], shown["paper Recall@10"], shown["paper MRT ms"]) == (0.7398, 0.1764, 26.3)
+    assert (shown["paper nDCG@10"], shown["paper Recall@10"], shown["paper MRT ms"]) == (0.7398, 0.1764, "26.3")
     assert shown["nDCG@10"] is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "track"),
+    [
+        ("msmarco-passage/trec-dl-2019/judged", "dl19"),
+        ("trec-dl-2020", "dl20"),
+        ("DL'19", "dl19"),
+        ("trecdl20", "dl20"),
+        ("dl_2019, SPLADE-v3", "dl19"),
+        ("webis-touche2020", "dev"),
+        ("handl2019", "dev"),
+        ("news-2019", "dev"),
+        ("dl200", "dev"),
+    ],
+)
+def test_tracks_are_told_by_their_names(name: str, track: str) -> None:
+    """Only a deep learning track has its columns, not everything of its year."""
+    assert baselines.track_of(name) == track
 
 
 def test_other_depths_have_no_values_of_the_paper(tmp_path: Path) -> None:
@@ -196,8 +227,25 @@ def test_numbers_of_clusters_are_scaled() -> None:
     small = scaled_clusters(Task(), _sized(4096), paper.FIGURE_3_CLUSTERS)
     assert small == {256: 16, 512: 32, 1024: 64, 2048: 128, 4096: 256}
     assert "16 for 256" in scaling_note(small)
-    assert max(scaled_clusters(Task(num_clusters=100), large, paper.FIGURE_3_CLUSTERS).values()) == 100
+    for chosen in (100, 8192):
+        assert max(scaled_clusters(Task(num_clusters=chosen), large, paper.FIGURE_3_CLUSTERS).values()) == chosen
+    assert max(scaled_clusters(Task(num_clusters=100_000), _sized(3633), paper.FIGURE_3_CLUSTERS).values()) == 3633
     assert scaled_clusters(Task(), _sized(1), paper.FIGURE_3_CLUSTERS) == {4096: 1}
+
+
+def test_no_table_tells_more_clusters_than_are_built(tmp_path: Path) -> None:
+    """Where more clusters are wanted than there are documents, Table 6 tells one per document."""
+    task = dataclasses.replace(quick(collection(tmp_path, judged=True)), num_clusters=100_000, ks=(10,))
+    assert zero_shot.run(task).sheets[0].rows[0][1] == NUM_DOCS
+
+
+def test_averages_of_the_paper_are_over_its_collections(tmp_path: Path) -> None:
+    """Beside averages of a few collections it is said that the paper's are of 13; a model's name hides none."""
+    (sheet,) = zero_shot.run(
+        dataclasses.replace(quick(collection(tmp_path, judged=True, name="NFCorpus, SPLADE-v3")), ks=(10,))
+    ).sheets
+    assert "averages are over its 13 collections" in sheet.note
+    assert dict(zip(sheet.columns, sheet.rows[0], strict=True))["paper ASC MRT ms"] == "0.17"
 
 
 def _sized(num_docs: int) -> Collection:
@@ -254,6 +302,23 @@ def test_tables_are_the_papers(tex: str) -> None:
     assert numbers(tex, "tab:ortho") == [flat(row) for rows in paper.TABLE_7.values() for row in rows.values()]
 
 
+def test_digits_are_the_papers(tex: str) -> None:
+    """Times, shares and ratios are shown as the paper prints them."""
+    rows = [flat(row) for row in paper.TABLE_2.values()]
+    shown = [paper.printed(ms) for row in rows for ms in row[::2]]
+    for rows_4 in paper.TABLE_4.values():
+        shown += [
+            paper.printed(v) for r in rows_4.values() for v in (r.visited, r.dev.ms, r.p99_ms, r.dl19.ms, r.dl20.ms)
+        ]
+    shown += [paper.printed(relevance.ms) for row in paper.TABLE_3.values() for relevance in row]
+    shown += [paper.printed(point.ms) for row in paper.TABLE_6.values() for point in row]
+    shown += [paper.printed(v) for t in paper.TABLE_7.values() for r in t.values() for v in (r.ms, r.p99_ms)]
+    shown += [paper.printed(v) for ratios in paper.TABLE_3_RATIOS.values() for v in ratios]
+    shown += [paper.printed_roughly(v.ms) for t in paper.TABLE_5.values() for r in t.values() for v in r]
+    printed = set(re.findall(r"[0-9.]+", tex))
+    assert {text for text in shown if text is not None} <= printed
+
+
 def test_names_are_the_papers(tex: str) -> None:
     """Representations, models and collections are called as the paper calls them."""
     for name in (*paper.TABLE_2, *paper.TABLE_5_MODELS, *paper.TABLE_6):
@@ -279,6 +344,34 @@ def test_values_in_sentences_are_the_papers(tex: str) -> None:
         "from 256 to 4096",
     ):
         assert phrase in text, phrase
+
+
+# --- verdicts ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_tie_is_no_difference() -> None:
+    """Times within 4 % of each other tell nothing, whichever is the longer."""
+    assert [is_faster(row(ms), row(100.0)) for ms in (90.0, 97.0, 100.0, 103.9, 105.0)] == [
+        *(False, None, None, None, True),
+    ]
+
+
+def test_nothing_is_not_as_good_as_nothing() -> None:
+    """Where the reference finds nothing, it cannot be told whether something is lost."""
+    assert about_as_good(0.0, 0.0, "MRR@10") is None
+    assert finds_more(0.0, 0.0) is None
+    blind = {mu: row(1.0, 0.0) for mu in paper.FIGURE_3_MU}
+    assert overestimation.findings([Curve("blind", Plan(num_clusters=2), blind)], "R")[0].holds is None
+    same = {kind: {mu: row(1.0, 0.0) for mu in paper.TABLE_3} for kind in ("kmeans", "random")}
+    ratios = {kind: {"tightness": 1.0, "gap of means": 0.0} for kind in same}
+    assert holds(segmentation.findings(same, ratios, "R"))[:2] == [None, None]
+
+
+def test_one_query_is_too_few_for_t_tests() -> None:
+    """With one query no finding about significance is told, but why."""
+    finding = no_degradation(10, t_tests({"asc": {"per_query": {"MRR@10": [1.0]}}}, ["asc"], ["maxscore"]))
+    assert finding.holds is None
+    assert "need at least 2 queries" in finding.evidence
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------
@@ -343,7 +436,7 @@ def test_findings_on_table_3() -> None:
         }
         for kind in ("kmeans", "random")
     }
-    ratios = {kind: {"tightness": v.tightness, "gap": v.gap} for kind, v in paper.TABLE_3_RATIOS.items()}
+    ratios = {kind: {"tightness": v.tightness, "gap of means": v.gap} for kind, v in paper.TABLE_3_RATIOS.items()}
     assert all(holds(segmentation.findings(found, ratios, "R")))
     turned = {"kmeans": found["random"], "random": found["kmeans"]}
     other = {"kmeans": ratios["random"], "random": ratios["kmeans"]}
@@ -373,7 +466,7 @@ def test_findings_on_figure_6() -> None:
     many = line("many", 4096, {0.4: (21, 0.972), 1.0: (67, 0.98)})
     anytime = line("anytime", 512, {0.4: (10, 0.6), 1.0: (50, 0.98)})
     assert holds(parameters.findings([few, many], anytime, "R")) == [True] * 4
-    slow = line("slow", 8192, {0.4: (45, 0.5), 1.0: (45, 0.98)})
+    slow = line("slow", 8192, {0.4: (45, 0.5), 1.0: (40, 0.98)})
     assert holds(parameters.findings([few, slow], anytime, "R")) == [False] * 4
     lossless = line("lossless", 512, {0.4: (40, 1.0), 1.0: (46, 1.0)})
     assert holds(parameters.findings([lossless], lossless, "R")) == [None] * 4
@@ -402,26 +495,34 @@ def test_averages_and_findings_on_table_6() -> None:
     anytime = zero_shot.average(found, quality, "anytime")
     assert anytime == pytest.approx((known.anytime_ndcg, known.anytime_speedup), abs=0.005)
     assert all(holds(zero_shot.findings(10, found, quality)))
-    slow = {name: {**methods, "asc": methods["maxscore"]} for name, methods in found.items()}
-    assert holds(zero_shot.findings(10, slow, quality)) == [False, False]
+    same = {name: {**methods, "asc": methods["maxscore"]} for name, methods in found.items()}
+    assert holds(zero_shot.findings(10, same, quality)) == [None, False]
     mixed = {**quality, "FEVER": "recall_of_exact"}
     assert zero_shot.average(found, mixed, "asc")[0] < 1  # measures of different kinds are not averaged
 
 
 @pytest.mark.parametrize("k", [10, 1000])
 def test_findings_on_table_7(k: int, tmp_path: Path) -> None:
-    """ASC has to keep more than Anytime where the budget binds, and searches to end in time."""
+    """ASC has to have more of each measure where the budget binds, and searches to end in time, sooner than without."""
     tiny = collection(tmp_path, judged=True)
     rows = budget_rows(quick(tiny), tiny, k, None)
     assert [one.key for one in rows] == list(paper.TABLE_7[k])
-    found = {key: row(v.ms, v.recall, p99_ms=v.p99_ms) for key, v in paper.TABLE_7[k].items()}
+    found = {key: row(v.ms, v.recall, p99_ms=v.p99_ms, MRR=v.mrr) for key, v in paper.TABLE_7[k].items()}
     unbounded = {key: row(100.0) for key in found}
     budget = budgets.Budget(paper.TABLE_7_BUDGET[k], "the paper's", rows, found)
-    assert holds(budgets.findings(k, [budget], unbounded, "R")) == [True, True, True]
-    late = {key: row(100.0, 1.0 if key.startswith("anytime") else 0.5) for key in found}
-    assert holds(budgets.findings(k, [budget._replace(found=late)], unbounded, "R")) == [False, False, False]
-    fast = {key: row(0.1) for key in found}
-    assert holds(budgets.findings(k, [budget._replace(found=fast)], fast, "R")) == [None, None, True]
+
+    def told(under: dict[str, Row], without: dict[str, Row]) -> list[bool | None]:
+        return holds(budgets.findings(k, [budget._replace(found=under)], without, ("MRR", "R")))
+
+    assert told(found, unbounded) == [True] * 5
+    one_measure = {key: {**value, "MRR": 0.1 if key.startswith("asc") else 0.2} for key, value in found.items()}
+    assert told(one_measure, unbounded) == [False, True, False, True, True]
+    late = {key: row(100.0, 1.0 if key.startswith("anytime") else 0.5, MRR=0.0) for key in found}
+    assert told(late, unbounded) == [None, False, None, False, False]
+    fast = {key: row(0.1, MRR=0.5) for key in found}
+    assert told(fast, fast) == [None] * 5
+    hardly = {key: row(1.0, p99_ms=1.02 * paper.TABLE_7_BUDGET[k]) for key in found}
+    assert told(found, hardly)[-1] is None
 
 
 def test_findings_on_section_4_4() -> None:
@@ -434,8 +535,40 @@ def test_findings_on_section_4_4() -> None:
         "pruned asc": row(known.asc_ms, known.asc_mrr),
     }
     assert all(holds(static_pruning.findings(found, "R")))
-    bad = {**found, "pruned asc": row(70.0, 0.2), "pruned maxscore": row(66.0, 0.3942)}
+    bad = {**found, "pruned asc": row(80.0, 0.2), "pruned maxscore": row(75.0, 0.3942)}
     assert holds(static_pruning.findings(bad, "R")) == [False] * 3
+    collapsed = {**found, "pruned asc": row(1.0, 0.01), "pruned maxscore": row(2.0, 0.01)}
+    told = static_pruning.findings(collapsed, "R")
+    assert holds(told) == [None, None, False]
+    assert "keeps only 2.5% of R" in told[0].evidence
+
+
+def test_queries_of_equal_weights_are_not_pruned(tmp_path: Path) -> None:
+    """Queries as BM25 has them, every word once, stay whole, and that is said; relevance does not collapse."""
+    tiny = collection(tmp_path, judged=True)
+    vectors = tiny.questions.vectors.copy()
+    vectors.data[:] = 1.0
+    equal = dataclasses.replace(tiny, questions=Questions(tiny.questions.ids, vectors), fingerprint="equal")
+    outcome = static_pruning.run(quick(equal))
+    assert "queries stay as they are" in outcome.sheets[0].note
+    shown = [dict(zip(outcome.sheets[0].columns, one, strict=True)) for one in outcome.sheets[0].rows]
+    assert shown[2]["MRR@10"] > 0.9 * shown[0]["MRR@10"] > 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "expected"),
+    [
+        ([1.0] * 10, 0.0),
+        ([1.0] * 9 + [2.0], 0.0),
+        ([0.5] + [1.0] * 9, 0.5),
+        ([0.1, 0.2] + [1.0] * 8, 0.2),
+        (list(range(1, 101)), 25.0),
+        ([], 0.0),
+    ],
+)
+def test_at_most_a_quarter_of_query_weights_goes(weights: list[float], expected: float) -> None:
+    """The threshold lies below a weight that many share, and is 0 where weights do not spread."""
+    assert static_pruning.query_threshold(np.array(weights)) == expected
 
 
 def test_static_pruning_prunes(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -109,10 +110,22 @@ def test_a_folder_without_outcomes_is_told(tmp_path: Path) -> None:
         "{",
         '{"format": "segmax-experiment"}',
         '{"format": "segmax-experiment", "about": {}, "sheets": 1}',
+        '{"format": "segmax-experiment", "about": 1, "sheets": 1}',
     ):
         (tmp_path / "bounds.json").write_text(content)
         with pytest.raises(InputError, match=r"bounds.json': expected the outcome of an experiment"):
             gathered(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["name", "command", "machine", "versions"])
+def test_an_outcome_without_what_a_page_shows_is_told(missing: str, tmp_path: Path) -> None:
+    """The message names the file and what it lacks."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    told = json.loads((tmp_path / "one.json").read_text())
+    del told["about"][missing]
+    (tmp_path / "one.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match=rf"one.json'.* lacks about.{missing}.*; run it again"):
+        gathered(tmp_path)
 
 
 def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

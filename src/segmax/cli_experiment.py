@@ -81,7 +81,7 @@ def experiment_parser(about: Experiment | None = None) -> argparse.ArgumentParse
     how = parser.add_argument_group("how")
     how.add_argument("--quick", action="store_true", help="a look within seconds: fewer queries and settings")
     how.add_argument("-k", metavar="N", nargs="+", action="extend", help="numbers of results (default: 10 1000)")
-    how.add_argument("--clusters", metavar="N", help="fine clusters (default: the paper's density, 512 at least)")
+    how.add_argument("--clusters", metavar="N", help="fine clusters (default: by the number of documents)")
     how.add_argument("--seeds", metavar="N", default="1", help="repeat with N seeds (default: %(default)s)")
     how.add_argument("--passes", metavar="N", help="times that queries are timed (default: 3, quick: 1)")
     how.add_argument(
@@ -147,7 +147,7 @@ def experiment(args: argparse.Namespace) -> None:
     if args.help:
         _help(chosen)
     sources = _sources(args)
-    _check_data(chosen, args.data, len(sources))
+    _check_data(chosen, args, len(sources))
     options = _options(args)
     folder = _folder(args.out)
     steps = Steps(folder / f"{chosen.name}.steps.jsonl", fresh=args.fresh)
@@ -173,12 +173,13 @@ def _sources(args: argparse.Namespace) -> list[tuple[str, str]]:
     return [(data, encoder) for data in args.data for encoder in (encoders[:1] if Path(data).is_file() else encoders)]
 
 
-def _check_data(chosen: Experiment, data: list[str], count: int) -> None:
+def _check_data(chosen: Experiment, args: argparse.Namespace, count: int) -> None:
     """Raise before anything is encoded."""
+    for what, given in (("collection", args.data), ("--encoder", args.encoder)):
+        if len(set(given)) < len(given):
+            msg = f"expected every {what} once, got {' '.join(given)}; leave out what comes again"
+            raise ConfigError(msg)
     check_number(chosen, count)
-    if len(set(data)) < len(data):
-        msg = f"expected every collection once, got {' '.join(data)}"
-        raise ConfigError(msg)
 
 
 def _options(args: argparse.Namespace) -> dict[str, Any]:

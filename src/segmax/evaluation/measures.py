@@ -52,7 +52,7 @@ def relevance(
     --------
     >>> found = relevance({"q": {"a": 1, "b": 2}}, {"q": {"b": 2.0, "c": 1.0}}, ["q"], k=2)
     >>> {name: round(float(values[0]), 4) for name, values in found.items()}
-    {'MRR@10': 1.0, 'nDCG@10': 0.7602, 'Recall@2': 0.5}
+    {'MRR@2': 1.0, 'nDCG@2': 0.7602, 'Recall@2': 0.5}
     """
     measures = _measures(k, min_rel)
     position = {query: number for number, query in enumerate(query_ids)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from segmax.evaluation import TTest
@@ -13,9 +14,14 @@ from segmax.experiments.measuring import (
     VISITED,
     Row,
     about_as_good,
+    every,
     faster,
+    finds_more,
     heading,
     headings,
+    is_faster,
+    mrr_key,
+    ndcg_key,
     quality_keys,
     quality_note,
     recall_key,
@@ -37,8 +43,8 @@ from segmax.experiments.rows import (
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tests_sheet
 
-#: Parts of names that tell the TREC deep learning tracks, whose columns Table 4 has beside those of MS MARCO Dev.
-_TRACKS = {"dl19": "dl19", "2019": "dl19", "dl20": "dl20", "2020": "dl20"}
+#: What tells the TREC deep learning tracks, whose columns Table 4 has beside those of MS MARCO Dev: "trec-dl-2019".
+_TRACK = re.compile(r"(?:^|[^a-z]|trec)dl[-_ ']*(?:20)?(19|20)(?!\d)")
 _SKIPPED = 10  # percent: the paper's ASC visits fewer than so many of its 4096 clusters
 
 
@@ -91,9 +97,9 @@ def _tests(rows: Sequence[MethodRow], found: Mapping[str, Row]) -> list[TTest]:
 
 
 def _sheet(collection: Collection, k: int, rows: Sequence[MethodRow], found: Mapping[str, Row], note: str) -> Sheet:
-    track = next((track for part, track in _TRACKS.items() if part in collection.name.lower()), "dev")
-    measure = "MRR@10" if track == "dev" else "nDCG@10"
-    quality = [measure if key == "MRR@10" else key for key in quality_keys(collection, k)]
+    track = track_of(collection.name)
+    measure = mrr_key(k) if track == "dev" else ndcg_key(k)
+    quality = [measure if key == mrr_key(k) else key for key in quality_keys(collection, k)]
     keys = (VISITED, *quality, "mean_ms", "p99_ms")
     known = ("paper C%", f"paper {measure}", f"paper Recall@{k}", "paper MRT ms", "paper P99 ms")
     values = {key: _values(row, track) for key, row in paper.TABLE_4.get(k, {}).items()}
@@ -105,9 +111,23 @@ def _sheet(collection: Collection, k: int, rows: Sequence[MethodRow], found: Map
     )
 
 
+def track_of(name: str) -> str:
+    """Return which columns of Table 4 belong to a collection, by its name: "dl19", "dl20" or "dev".
+
+    Examples
+    --------
+    >>> track_of("msmarco-passage/trec-dl-2019/judged"), track_of("DL20, SPLADE"), track_of("webis-touche2020")
+    ('dl19', 'dl20', 'dev')
+    """
+    found = _TRACK.search(name.lower())
+    return f"dl{found[1]}" if found else "dev"
+
+
 def _values(row: paper.Baseline, track: str) -> tuple[Cell, ...]:
     relevance: paper.Relevance = getattr(row, track)
-    return (row.visited, *relevance, row.p99_ms if track == "dev" else None)
+    p99 = row.p99_ms if track == "dev" else None
+    shown = paper.printed
+    return shown(row.visited), relevance.quality, relevance.recall, shown(relevance.ms), shown(p99)
 
 
 def findings(k: int, found: Mapping[str, Row], recall: str) -> tuple[Finding, ...]:
@@ -166,7 +186,7 @@ def _safe(k: int, found: Mapping[str, Row]) -> tuple[Finding, ...]:
         ),
         Finding(
             claim=f"With μ = η = 1, ASC is faster than Anytime Ranking ({saved}).",
-            holds=faster(anytime, asc) > 1,
+            holds=is_faster(anytime, asc),
             evidence=f"k = {k}: ASC takes {asc['mean_ms']:.3g} ms, Anytime Ranking {anytime['mean_ms']:.3g}.",
         ),
     )
@@ -175,10 +195,11 @@ def _safe(k: int, found: Mapping[str, Row]) -> tuple[Finding, ...]:
 def _pair(k: int, claim: str, methods: tuple[Row, Row], recall: str, *, more: bool) -> Finding:
     """Tell whether ASC is faster than Anytime* and finds more, or at least about as much."""
     anytime, asc = methods
-    enough = asc[recall] > anytime[recall] if more else about_as_good(asc[recall], anytime[recall], recall)
+    found = asc[recall], anytime[recall]
+    enough = finds_more(*found) if more else about_as_good(*found, recall)
     return Finding(
         claim=claim,
-        holds=enough if faster(anytime, asc) > 1 else False,
+        holds=every((is_faster(anytime, asc), enough)),
         evidence=f"k = {k}: ASC takes {asc['mean_ms']:.3g} ms and has {heading(recall)} {asc[recall]:.4f}, "
         f"Anytime* {anytime['mean_ms']:.3g} ms and {anytime[recall]:.4f}: {faster(anytime, asc):.2f} times as fast.",
     )
@@ -189,7 +210,7 @@ def _against_maxscore(k: int, found: Mapping[str, Row], ours: str, recall: str) 
     return (
         Finding(
             claim="ASC is faster than MaxScore, up to 3.0 times, for a small loss of relevance.",
-            holds=about_as_good(asc[recall], exact[recall], recall) if faster(exact, asc) > 1 else False,
+            holds=every((is_faster(exact, asc), about_as_good(asc[recall], exact[recall], recall))),
             evidence=f"k = {k}: {faster(exact, asc):.2f} times as fast, with {heading(recall)} "
             f"{asc[recall]:.4f} after {exact[recall]:.4f}; {similar_note(recall)}.",
         ),
@@ -200,7 +221,7 @@ def _against_maxscore(k: int, found: Mapping[str, Row], ours: str, recall: str) 
         ),
         Finding(
             claim="Similar documents as neighbours shorten MaxScore's time, by 10 to 15 %.",
-            holds=faster(plain, exact) > 1,
+            holds=is_faster(plain, exact),
             evidence=f"k = {k}: {exact['mean_ms']:.3g} ms in similarity order, {plain['mean_ms']:.3g} in input order.",
         ),
     )

@@ -222,9 +222,9 @@ class _Points:
             return Finding(claim=claim, holds=None, evidence="There are too few clusters that differ to tell.")
         return Finding(
             claim=claim,
-            holds=self._correlation > 0 and self._p_value < _LEVEL,
+            holds=self._correlation > 0 if self._p_value < _LEVEL else None,
             evidence=f"The correlation is {self._correlation:.3f} over {len(self._x):,} clusters "
-            f"(p = {self._p_value:.2g}), {self._others}.",
+            f"(p = {self._p_value:.2g}{'' if self._p_value < _LEVEL else ', not significant'}), {self._others}.",
         )
 
 

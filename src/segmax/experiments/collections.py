@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,9 @@ from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels,
 from segmax.io.irds import load_ir_dataset
 from segmax.io.streams import no_file
 from segmax.questions import Questions, read_question_vectors
+
+#: Parts of ir_datasets ids that name queries rather than documents.
+_SPLITS = ("test", "dev", "train", "eval", "judged")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -260,7 +264,16 @@ def _num_docs(path: Path) -> int:
 
 
 def _name(source: str) -> str:
+    """Return what to call a source: the name of a folder, or of a set of ir_datasets without its split.
+
+    Examples
+    --------
+    >>> _name("beir/nfcorpus/test"), _name("msmarco-passage/trec-dl-2019/judged"), _name("msmarco-passage/dev/small")
+    ('nfcorpus', 'trec-dl-2019', 'msmarco-passage')
+    """
     parts = [part for part in Path(source.removeprefix("irds:")).parts if part not in ("/", ".", "..")]
+    if not Path(source).is_dir():
+        parts = [*parts[:1], *takewhile(lambda part: part not in _SPLITS, parts[1:])]
     return parts[-1] if parts else "collection"
 
 

@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 from segmax.experiments.base import Plot, Series, Sheet
 from segmax.experiments.collections import Collection
-from segmax.experiments.measuring import VISITED, Plan, Row, cells, heading, headings, measure, quality_keys
+from segmax.experiments.measuring import (
+    VISITED,
+    Plan,
+    Row,
+    cells,
+    heading,
+    headings,
+    measure,
+    mrr_key,
+    quality_keys,
+)
 from segmax.experiments.task import Task
 from segmax.params import SearchParams
 
@@ -33,15 +43,15 @@ class Curve(NamedTuple):
 
 
 def scaled_clusters(task: Task, collection: Collection, wanted: Sequence[int]) -> dict[int, int]:
-    """Return our number of clusters for each of the paper's, all scaled down alike where the largest is too large.
+    """Return our number of clusters for each of the paper's, all scaled alike.
 
-    Too large is what leaves fewer than 16 documents per cluster, or exceeds the number that the user chose. Numbers
-    that become the same are kept once, as the largest of the paper's.
+    The largest is what the user chose, but at most one per document; or else the paper's, scaled down where that leaves
+    fewer than 16 documents per cluster. Numbers that become the same are kept once, as the largest of the paper's.
     """
-    largest = max(wanted)
-    most = task.num_clusters or max(1, collection.num_docs // _LEAST_DOCS)
-    factor = min(1.0, most / largest)
-    ours = {max(1, round(number * factor)): number for number in sorted(wanted)}
+    paper_most = max(wanted)
+    chosen = task.num_clusters or min(paper_most, collection.num_docs // _LEAST_DOCS)
+    most = max(1, min(chosen, collection.num_docs))
+    ours = {max(1, round(number * most / paper_most)): number for number in sorted(wanted)}
     return {number: scaled for scaled, number in ours.items()}
 
 
@@ -50,9 +60,7 @@ def scaling_note(clusters: Mapping[int, int]) -> str:
     if all(number == scaled for number, scaled in clusters.items()):
         return ""
     pairs = ", ".join(f"{scaled} for {number}" for number, scaled in clusters.items())
-    return (
-        f"The paper's numbers of clusters are scaled down, so that clusters of this collection keep documents: {pairs}."
-    )
+    return f"The paper's numbers of clusters are scaled to this collection, or to what --clusters says: {pairs}."
 
 
 def measure_curves(
@@ -97,5 +105,5 @@ def curves_plots(curves: Sequence[Curve], collection: Collection, k: int, title:
             ),
         )
         for key in quality_keys(collection, k)
-        if key != "MRR@10"
+        if key != mrr_key(k)
     )

@@ -11,6 +11,7 @@ import numpy as np
 
 from segmax.cluster import Representation
 from segmax.config import DocumentOrder, Segmentation
+from segmax.evaluation.measures import measure_names
 from segmax.experiments.base import Cell, Json
 from segmax.experiments.collections import Collection
 from segmax.experiments.task import Task
@@ -27,6 +28,8 @@ PER_QUERY = "per_query"
 
 #: A value that is at most this share below another counts as similar to it.
 SIMILAR = 0.01
+#: Times that differ by no more than this share are a tie; the least that the paper calls faster is 4.7 % (Table 5).
+TIE = 0.04
 #: What is found of the exact results of an index, and of those of the index before static pruning.
 _OF_EXACT = ("recall_of_exact", "recall_of_whole")
 
@@ -162,8 +165,19 @@ def _mean(rows: Sequence[Row]) -> Row:
 
 def quality_keys(collection: Collection, k: int) -> tuple[str, ...]:
     """Return the figures that tell how good results are: measures where there are judgements, and recall of exact."""
-    measures = () if collection.qrels is None else ("MRR@10", f"Recall@{k}")
+    mrr, _, recall = measure_names(k)
+    measures = () if collection.qrels is None else (mrr, recall)
     return (*measures, "recall_of_exact")
+
+
+def mrr_key(k: int) -> str:
+    """Return the name of MRR at a depth: MRR@10, or of fewer results MRR@k."""
+    return measure_names(k)[0]
+
+
+def ndcg_key(k: int) -> str:
+    """Return the name of nDCG at a depth: nDCG@10, or of fewer results nDCG@k."""
+    return measure_names(k)[1]
 
 
 def recall_key(collection: Collection, k: int) -> str:
@@ -231,6 +245,47 @@ def faster(slow: Row, fast: Row) -> float:
     return float(slow["mean_ms"] / fast["mean_ms"])
 
 
+def clearly_more(value: float, reference: float) -> bool | None:
+    """Whether a time, or a ratio of times, is larger than another; None where they are within `TIE` of each other.
+
+    Examples
+    --------
+    >>> clearly_more(1.2, 1.0), clearly_more(1.0, 1.2), clearly_more(1.03, 1.0)
+    (True, False, None)
+    """
+    if max(value, reference) <= min(value, reference) * (1 + TIE):
+        return None
+    return value > reference
+
+
+def is_faster(slow: Row, fast: Row) -> bool | None:
+    """Whether the second method is faster, by mean time; None where that is a tie.
+
+    Examples
+    --------
+    >>> is_faster({"mean_ms": 3.0}, {"mean_ms": 2.0}), is_faster({"mean_ms": 2.0}, {"mean_ms": 1.99})
+    (True, None)
+    """
+    return clearly_more(slow["mean_ms"], fast["mean_ms"])
+
+
+def every(verdicts: Iterable[bool | None]) -> bool | None:
+    """Return False if one is, or else None if one is, or else True.
+
+    Examples
+    --------
+    >>> every([True, None]), every([None, False]), every([True, True])
+    (None, False, True)
+    """
+    known = list(verdicts)
+    return False if False in known else None if None in known else True
+
+
+def finds_more(value: float, reference: float) -> bool | None:
+    """Whether a figure of relevance is larger than another; None where both found nothing."""
+    return value > reference if value or reference else None
+
+
 def similar(value: float, reference: float) -> bool:
     """Whether a value is at most `SIMILAR` below another, as a share of it.
 
@@ -245,13 +300,18 @@ def similar(value: float, reference: float) -> bool:
 def about_as_good(value: float, reference: float, key: str) -> bool | None:
     """Whether a figure is similar to another; None where it is not, but counts exact results rather than relevant ones.
 
-    Exact results are far more than relevant ones, and those that a search misses are seldom relevant.
+    Exact results are far more than relevant ones, and those that a search misses are seldom relevant. Where there is
+    nothing to lose, nothing can be told either.
 
     Examples
     --------
     >>> about_as_good(0.95, 1.0, "Recall@1000"), about_as_good(0.95, 1.0, "recall_of_exact")
     (False, None)
+    >>> about_as_good(0.0, 0.0, "MRR@10") is None
+    True
     """
+    if not reference:
+        return None
     if similar(value, reference):
         return True
     return None if key in _OF_EXACT else False

@@ -11,8 +11,11 @@ from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
     Row,
     about_as_good,
+    every,
     faster,
     heading,
+    is_faster,
+    mrr_key,
     quality_note,
     recall_key,
     sentences,
@@ -60,7 +63,7 @@ def _sheet(
             figures = found[name][row.key]
             line += [_quality(collection, k, figures), figures["mean_ms"]]
         for value in values.get(row.key, ()):
-            line += [f"{value.quality:.3f} ({value.recall:.3f})", value.ms]
+            line += [f"{value.quality:.3f} ({value.recall:.3f})", paper.printed_roughly(value.ms)]
         lines.append(tuple(line))
     notes = [
         f"{name}: {note}"
@@ -88,7 +91,7 @@ def _heading(collection: Collection) -> str:
 
 def _quality(collection: Collection, k: int, row: Row) -> str:
     recall = f"{row[recall_key(collection, k)]:.4f}"
-    return recall if collection.qrels is None else f"{row['MRR@10']:.4f} ({recall})"
+    return recall if collection.qrels is None else f"{row[mrr_key(k)]:.4f} ({recall})"
 
 
 def _plot(k: int, rows: Sequence[MethodRow], found: Mapping[str, Mapping[str, Row]]) -> Plot:
@@ -130,18 +133,18 @@ def findings(name: str, k: int, found: Mapping[str, Row], recall: str) -> tuple[
     return (
         Finding(
             claim="Also with other models safe ASC is faster than Anytime Ranking.",
-            holds=faster(found["anytime"], found["asc"]) > 1,
+            holds=is_faster(found["anytime"], found["asc"]),
             evidence=f"{where}: {found['asc']['mean_ms']:.3g} ms and {found['anytime']['mean_ms']:.3g} ms.",
         ),
         Finding(
             claim="Also with other models approximate ASC is faster than Anytime*, with as much recall or more.",
-            holds=about_as_good(asc[recall], anytime[recall], recall) if faster(anytime, asc) > 1 else False,
+            holds=every((is_faster(anytime, asc), about_as_good(asc[recall], anytime[recall], recall))),
             evidence=f"{where}: ASC takes {asc['mean_ms']:.3g} ms and has {heading(recall)} {asc[recall]:.4f}, "
             f"Anytime* {anytime['mean_ms']:.3g} ms and {anytime[recall]:.4f}; {similar_note(recall)}.",
         ),
         Finding(
             claim="Also with other models approximate ASC is faster than MaxScore.",
-            holds=faster(exact, asc) > 1,
+            holds=is_faster(exact, asc),
             evidence=f"{where}: {faster(exact, asc):.2f} times, {asc['mean_ms']:.3g} ms after {exact['mean_ms']:.3g}.",
         ),
     )

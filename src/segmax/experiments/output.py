@@ -18,6 +18,11 @@ from segmax.io.streams import write_whole
 
 FORMAT = "segmax-experiment"
 _VERSION = 1
+#: What a report shows about a run.
+_ABOUT = (
+    *("name", "place", "title", "command", "date", "seconds", "resumed_steps", "quick", "collections", "commit"),
+    *("versions", "machine.cpu", "machine.cores", "machine.memory_bytes", "machine.simd", "machine.system"),
+)
 
 
 class Ran(NamedTuple):
@@ -98,10 +103,20 @@ def read_outcome(path: Path) -> tuple[dict[str, Any], Outcome] | None:
         content = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             return None
-        return dict(content["about"]), Outcome.from_dict(content)
+        return _checked_about(content["about"]), Outcome.from_dict(content)
     except (OSError, ValueError, KeyError, TypeError) as error:
         msg = f"'{path}': expected the outcome of an experiment, got what cannot be read ({error}); run it again"
         raise InputError(msg) from error
+
+
+def _checked_about(told: dict[str, Any]) -> dict[str, Any]:
+    """Return what is told about a run; ValueError where something is missing that a report shows."""
+    found = {**told, **{f"machine.{key}": value for key, value in dict(told.get("machine", {})).items()}}
+    missing = [key for key in _ABOUT if key not in found]
+    if missing:
+        msg = f"it lacks about.{missing[0]}"
+        raise ValueError(msg)
+    return dict(told)
 
 
 def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:

@@ -11,11 +11,34 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 #: MS MARCO passages, the clusters that ASC and that Anytime Ranking use, and the segments of a cluster.
-NUM_DOCS = 8_800_000
+NUM_DOCS = 8_841_823
 FINE_CLUSTERS = 4096
+DOCS_PER_CLUSTER = NUM_DOCS // FINE_CLUSTERS
 COARSE_CLUSTERS = 512
 NUM_SEGMENTS = 8
 COARSE_SEGMENTS = 16
+
+
+def printed(value: float | None) -> str | None:
+    """Return a time or a share with the digits that the paper prints, three or so; see `printed_roughly` for Table 5.
+
+    Examples
+    --------
+    >>> printed(116), printed(29.0), printed(8.1), printed(0.17)
+    ('116', '29.0', '8.10', '0.17')
+    """
+    return None if value is None else f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
+
+
+def printed_roughly(value: float) -> str:
+    """Return a time of Table 5 with its two digits.
+
+    Examples
+    --------
+    >>> printed_roughly(6.0), printed_roughly(47)
+    ('6.0', '47')
+    """
+    return f"{value:.{1 if value < 10 else 0}f}"
 
 
 class Clustering(NamedTuple):

@@ -8,7 +8,7 @@ from segmax.experiments import paper
 from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.measuring import Plan, Row, kept, quality_note, recall_key, sentences
+from segmax.experiments.measuring import Plan, Row, clearly_more, kept, quality_note, recall_key, sentences
 from segmax.experiments.task import Task
 from segmax.params import SearchParams
 
@@ -72,18 +72,18 @@ def findings(curves: Sequence[Curve], anytime: Curve, recall: str) -> tuple[Find
     return (
         Finding(
             claim="Curves of more clusters have a longer span: their latency depends more on μ.",
-            holds=spans[many.label] > spans[few.label] if told else None,
+            holds=clearly_more(spans[many.label], spans[few.label]) if told else None,
             evidence=f"From μ = 1 to μ = {least:g} {many.label} becomes {spans[many.label]:.2f} times as fast, "
             f"{few.label} {spans[few.label]:.2f} times.",
         ),
         Finding(
             claim="For safe pruning (μ = 1) fewer clusters, 512 in the paper, are the better choice.",
-            holds=few.times[-1] < many.times[-1] if told else None,
+            holds=clearly_more(many.times[-1], few.times[-1]) if told else None,
             evidence=f"At μ = 1 {few.label} takes {few.times[-1]:.3g} ms, {many.label} {many.times[-1]:.3g} ms.",
         ),
         Finding(
             claim="At small μ many clusters, 4096 in the paper, give the better latency.",
-            holds=many.times[0] < few.times[0] if told else None,
+            holds=clearly_more(few.times[0], many.times[0]) if told else None,
             evidence=f"At μ = {least:g} {many.label} takes {many.times[0]:.3g} ms, {few.label} {few.times[0]:.3g} ms.",
         ),
         Finding(
@@ -104,8 +104,9 @@ Draws a curve of recall against mean time for several numbers of clusters and
 segments, "512*16" being 512 clusters of 16 segments, with a point for each
 μ = 0.4, 0.5, 0.6, 0.7 and 1; η is 1. A curve of Anytime* on the fewest clusters
 shows what the same μ does without the average bound. Where 4096 clusters would
-leave fewer than 16 documents in each, all numbers are scaled down alike, and
---clusters sets the largest. The depth is the largest k, in the paper 1000.
+leave fewer than 16 documents in each, all numbers are scaled down alike;
+--clusters sets the largest, at most one per document, and the others follow.
+The depth is the largest k, in the paper 1000.
 
 Needs a collection; without judgements recall is that of exact results. Builds
 six indexes, with --quick two.""",

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import math
+import re
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
@@ -11,7 +14,9 @@ from segmax.figures import FAINT, INK, check_matplotlib, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.console import Console
+    from rich.table import Table
 
 _MARKS = {True: "✓", False: "✗", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -53,19 +58,17 @@ def _starts_as_number(text: str) -> bool:
 # --- on a terminal ----------------------------------------------------------------------------------------------------
 
 
+_NARROW = 12  # headings wider than this are wrapped where a table is too wide, unless their cells are as wide
+_SENTENCE = 40  # so are cells of words
+
+
 def show(outcome: Outcome, console: Console) -> None:
-    """Print tables and findings."""
-    from rich.table import Table
+    """Print tables and findings; a table is as wide as its figures need it, also where the console is narrower."""
     from rich.text import Text
 
     for sheet in outcome.sheets:
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-        for number, column in enumerate(sheet.columns):
-            table.add_column(Text(column), justify="right" if is_numeric(sheet, number) else "left", header_style="dim")
-        for row in sheet.rows:
-            table.add_row(*(Text(cell_text(value)) for value in row))
         console.print(Text(f"\n{sheet.title}", style="bold"))
-        console.print(table)
+        _print_table(sheet, console)
         if sheet.note:
             console.print(Text(sheet.note, style="dim"))
     if outcome.findings:
@@ -73,6 +76,51 @@ def show(outcome: Outcome, console: Console) -> None:
     for finding in outcome.findings:
         line = Text.assemble((mark(finding), _STYLES[finding.holds]), f" {finding.claim} ", (finding.evidence, "dim"))
         console.print(line)
+
+
+def _print_table(sheet: Sheet, console: Console) -> None:
+    """Print a table; where it is too wide, headings and sentences are wrapped at words, and no figure ever is cut."""
+    width = console.width
+    table = _rich_table(sheet, wrapped=False)
+    if _width(table, console) > width:
+        table = _rich_table(sheet, wrapped=True)
+    console.width = max(width, _width(table, console))
+    try:
+        console.print(table)
+    finally:
+        console.width = width
+
+
+def _width(table: Table, console: Console) -> int:
+    """Return how wide a table is that nobody narrows."""
+    from rich.measure import Measurement
+
+    return Measurement.get(console, console.options.update(max_width=100_000), table).maximum
+
+
+def _rich_table(sheet: Sheet, *, wrapped: bool) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    columns = []
+    for number, name in enumerate(sheet.columns):
+        numeric = is_numeric(sheet, number)
+        texts = [cell_text(row[number]) for row in sheet.rows]
+        if wrapped:
+            texts = texts if numeric else [_folded(text, _SENTENCE) for text in texts]
+            widest = max((len(line) for text in texts for line in text.splitlines()), default=0)
+            name = _folded(name, max(_NARROW, widest))
+        table.add_column(Text(name), justify="right" if numeric else "left", header_style="dim", no_wrap=True)
+        columns.append(texts)
+    for row in zip(*columns, strict=True):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _folded(text: str, width: int) -> str:
+    """Return a text as lines of about that width; no word is broken."""
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 # --- Markdown ---------------------------------------------------------------------------------------------------------
@@ -90,16 +138,20 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
     pictures
         The file names of the plots, in their order; fewer where they could not be drawn.
     """
-    lines = [f"# {about['place']}: {about['title']}", "", f"`{about['command']}`", "", about_line(about), ""]
+    title = _escaped(f"{about['place']}: {about['title']}")
+    lines = [f"# {title}", "", f"`{about['command']}`", "", _escaped(about_line(about)), ""]
     for sheet in outcome.sheets:
-        lines += [f"## {sheet.title}", "", *_markdown_table(sheet), ""]
+        lines += [f"## {_escaped(sheet.title)}", "", *_markdown_table(sheet), ""]
         if sheet.note:
-            lines += [sheet.note, ""]
+            lines += [_escaped(sheet.note), ""]
     for plot, picture in zip(outcome.plots, pictures, strict=False):
         lines += [f"![{_escaped(plot.title)}]({picture})", ""]
     if outcome.findings:
         lines += ["## What the paper finds, and what is found here", ""]
-        lines += [f"- {mark(finding)} {finding.claim} *{finding.evidence}*" for finding in outcome.findings]
+        lines += [
+            f"- {mark(finding)} {_escaped(finding.claim)} *{_escaped(finding.evidence)}*"
+            for finding in outcome.findings
+        ]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -134,7 +186,14 @@ def _line(fields: list[str]) -> str:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace("|", "\\|").replace("*", "\\*").replace("\n", " ")
+    r"""Return a text on one line in which nothing is a sign of Markdown.
+
+    Examples
+    --------
+    >>> print(_escaped("Anytime*: k' <= k_max | 512*16"))
+    Anytime\*: k' \<= k\_max \| 512\*16
+    """
+    return re.sub(r"([\\`*_<|\[\]])", r"\\\1", text).replace("\n", " ")
 
 
 # --- SVG --------------------------------------------------------------------------------------------------------------
@@ -161,31 +220,42 @@ def svg(plot: Plot, name: str) -> str:
     check_matplotlib()
     import matplotlib as mpl
     from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
 
     with mpl.rc_context({"svg.hashsalt": name, "svg.fonttype": "none", "font.family": "sans-serif"}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
+        figure = drawn(plot)
         FigureCanvasSVG(figure)
-        axes = figure.subplots()
-        (_bars if plot.kind == "bar" else _points)(axes, plot)
-        _finish(axes, plot)
         out = io.BytesIO()
         figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
     return out.getvalue().decode("utf-8")
 
 
+def drawn(plot: Plot) -> Figure:
+    """Return a plot as a figure of matplotlib that no canvas has yet."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7.2, 4.4), layout="constrained", facecolor="white")
+    axes = figure.subplots()
+    (_bars if plot.kind == "bar" else _points)(axes, plot)
+    _finish(axes, plot)
+    return figure
+
+
 def _points(axes: Axes, plot: Plot) -> None:
     dense = any(len(series.x) > 100 for series in plot.series)
+    hidden = _hidden(plot.series) if plot.kind == "scatter" else [0] * len(plot.series)
     for number, series in enumerate(plot.series):
         color, point = _COLORS[number % len(_COLORS)], _POINTS[number % len(_POINTS)]
         many = len(series.x) > 100
+        hollow = plot.kind == "scatter" and not many
         axes.plot(
             series.x,
             series.y,
             color=color,
             marker=point,
-            markersize=3 if many else 6 if plot.kind == "line" else 7,
-            markeredgecolor="none" if many else "white",
+            markersize=3 if many else 6 if plot.kind == "line" else 7 + 5 * hidden[number],
+            markerfacecolor="none" if hollow else color,
+            markeredgecolor="none" if many else color if hollow else "white",
+            markeredgewidth=1.6 if hollow else 1.0,
             alpha=0.45 if many else 1.0,
             linestyle="-" if plot.kind == "line" else "none",
             linewidth=1.6,
@@ -196,6 +266,30 @@ def _points(axes: Axes, plot: Plot) -> None:
     values = [x for series in plot.series for x in series.x if math.isfinite(x)]
     if plot.kind == "line" and values and min(values) > 0 and max(values) / min(values) > _LOG_RANGE:
         _log_scale(axes, sorted(set(values)))
+
+
+_NEAR = 0.03  # share of an axis: closer points would hide one another
+
+
+def _hidden(series: Sequence[Series]) -> list[int]:
+    """Return of every series how many before it have a point where it has one: so many rings lie inside its own."""
+    spans = []
+    for axis in ("x", "y"):
+        values = [value for one in series for value in getattr(one, axis) if math.isfinite(value)]
+        spans.append(_NEAR * (max(values) - min(values)) if values else 0.0)
+    few = [one if len(one.x) <= 100 else None for one in series]
+    return [
+        sum(before is not None and one is not None and _meet(before, one, spans) for before in few[:number])
+        for number, one in enumerate(few)
+    ]
+
+
+def _meet(one: Series, other: Series, spans: Sequence[float]) -> bool:
+    return any(
+        abs(x - u) <= spans[0] and abs(y - v) <= spans[1]
+        for x, y in zip(one.x, one.y, strict=True)
+        for u, v in zip(other.x, other.y, strict=True)
+    )
 
 
 def _log_scale(axes: Axes, values: list[float]) -> None:
@@ -222,10 +316,30 @@ def _bars(axes: Axes, plot: Plot) -> None:
         color = _COLORS[number % len(_COLORS)]
         places = [x + shift for x in series.x]
         axes.bar(places, series.y, width * 0.92, color=color, label=literal(series.label))
-    axes.set_xticks(range(len(plot.categories)), [literal(category) for category in plot.categories])
     axes.set_xlim(-0.6, max(len(plot.categories) - 0.4, 1.6))
-    if len(plot.categories) > 6:
-        axes.tick_params(axis="x", rotation=35)
+    _name_bars(axes, plot)
+
+
+_LABEL_LETTERS = 70  # that fit below a plot, side by side
+_BESIDE_LETTERS = 45  # where a legend stands beside it
+_LABEL_LINES = 4
+
+
+def _name_bars(axes: Axes, plot: Plot) -> None:
+    """Write names below bars: wrapped at words, or at a slant where they would meet all the same."""
+    letters = _LABEL_LETTERS if len(plot.series) <= _FEW_SERIES else _BESIDE_LETTERS
+    room = letters // max(1, len(plot.categories)) - 1
+    folded = [_folded(category, max(1, room)) for category in plot.categories]
+    fits = all(
+        len(text.splitlines()) <= _LABEL_LINES and max(map(len, text.splitlines()), default=0) <= room
+        for text in folded
+    )
+    places = range(len(plot.categories))
+    if fits:
+        axes.set_xticks(places, [literal(text) for text in folded])
+    else:
+        names = [literal(category) for category in plot.categories]
+        axes.set_xticks(places, names, rotation=35, ha="right", rotation_mode="anchor")
 
 
 def _finish(axes: Axes, plot: Plot) -> None:

@@ -136,7 +136,7 @@ def _findings(counts: dict[str, Any]) -> tuple[Finding, ...]:
             holds=segments <= _ACCEPTABLE * paper.SECTION_3_2.overhead_percent / 100,
             evidence=f"Cluster and segment maxima make it {100 * segments:.1f} % larger here, with "
             f"{counts['docs_per_cluster']:,.0f} documents per cluster (the paper: "
-            f"{paper.NUM_DOCS / paper.FINE_CLUSTERS:,.0f}); up to {_ACCEPTABLE} times the paper's share counts as "
+            f"{paper.DOCS_PER_CLUSTER:,}); up to {_ACCEPTABLE} times the paper's share counts as "
             "about as much.",
         ),
         Finding(

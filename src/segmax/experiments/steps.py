@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
 
+import segmax
+from segmax import _core
 from segmax.errors import ConfigError, WriteError
 from segmax.experiments.base import Json
 from segmax.progress import ProgressOption, Stage, reporter
@@ -43,6 +47,7 @@ class Steps:
         self.path = path
         self._fresh = fresh
         self._done: dict[str, Json] = {}
+        self._earlier: set[str] = set()
         self._file: BinaryIO | None = None
         self._stage: Stage | None = None
         self.num_computed = 0  #: steps that this run has computed
@@ -65,9 +70,10 @@ class Steps:
     def get(self, key: Mapping[str, Json], compute: Callable[[], Json]) -> Json:
         """Return what is kept for the key, or compute and keep it; always as JSON gives it back."""
         name = json.dumps(key, sort_keys=True, default=_plain)
-        if name in self._done:
+        if name in self._earlier:
+            self._earlier.remove(name)
             self.num_resumed += 1
-        else:
+        elif name not in self._done:
             self._done[name] = json.loads(json.dumps(compute(), default=_plain))
             self._write(name)
             self.num_computed += 1
@@ -87,7 +93,10 @@ class Steps:
             end += len(line)
             with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line is computed again
                 entry = json.loads(line)
-                self._done[json.dumps(entry["key"], sort_keys=True)] = entry["value"]
+                name = json.dumps(entry["key"], sort_keys=True)
+                if entry["value"] is not None:  # no step returns nothing
+                    self._done[name] = entry["value"]
+                    self._earlier.add(name)
         file.truncate(end)
         file.seek(end)
 
@@ -102,6 +111,24 @@ class Steps:
         except OSError as error:
             msg = f"could not write '{self.path}' ({error.strerror or error}); what it holds can be resumed"
             raise WriteError(msg) from error
+
+
+@cache
+def code_digest() -> str:
+    """Return what tells this code from other code of the same version: steps that other code has measured are not its.
+
+    It is made of the Python files of segmax and of the size of its extension, which has no text to compare.
+    """
+    return digest_of(Path(segmax.__file__).parent, Path(_core.__file__))
+
+
+def digest_of(folder: Path, extension: Path) -> str:
+    """Return a digest of the Python files in a folder, their names included, and of the size of an extension."""
+    digest = hashlib.sha256(str(extension.stat().st_size).encode())
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(f"\0{file.relative_to(folder).as_posix()}\0".encode())
+        digest.update(file.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 @contextlib.contextmanager

@@ -13,16 +13,17 @@ from segmax.cluster import Representation
 from segmax.config import BuildConfig, DocumentOrder, Segmentation
 from segmax.errors import ConfigError
 from segmax.evaluation import evaluate
+from segmax.experiments import paper
 from segmax.experiments.base import Json
 from segmax.experiments.collections import Collection
-from segmax.experiments.steps import Steps
+from segmax.experiments.steps import Steps, code_digest
 from segmax.index import Index
 from segmax.params import ASC, Anytime, DocumentMethod, MaxScore, SearchParams
 from segmax.pruning import Step
 
-#: The paper's MS MARCO: 8.8 million passages in 4,096 clusters, beside coarse ones of 512.
-_DOCS_PER_CLUSTER = 2158
-_MOST_CLUSTERS = 4096
+#: Fine clusters are as many, or as dense, as the paper's; coarse ones are fewer.
+_DOCS_PER_CLUSTER = paper.DOCS_PER_CLUSTER
+_MOST_CLUSTERS = paper.FINE_CLUSTERS
 _FINE_PER_COARSE = 8
 #: Small collections still get clusters to prune: this many, if that leaves so many documents in each.
 _SMALL_CLUSTERS = 512
@@ -104,6 +105,7 @@ class Task:
     def _options(self) -> dict[str, Json]:
         return {
             "version": segmax.__version__,
+            "code": code_digest(),
             "collection": self.collections[0].fingerprint if self.collections else None,
             "quick": self.quick,
             "documents": self.documents,

@@ -12,6 +12,7 @@ from segmax.experiments.base import Finding, Sheet
 from segmax.experiments.measuring import PER_QUERY, Row, heading
 
 _LEVEL = 0.05
+_NO_LOSS = "ASC is in no measure of relevance significantly worse than the baselines (95 %, paired t-tests)."
 
 
 def t_tests(found: Mapping[str, Row], methods: Sequence[str], baselines: Sequence[str]) -> list[TTest]:
@@ -73,11 +74,13 @@ def tests_sheet(title: str, tests: Sequence[TTest], labels: Mapping[str, str]) -
 def no_degradation(k: int, tests: Sequence[TTest]) -> Finding:
     """Tell whether no method is significantly worse than a baseline in relevance."""
     worse = [test for test in tests if test.difference < 0 and test.is_significant(_LEVEL)]
-    judged = bool(tests) and all(test.measure != "recall_of_exact" for test in tests)
+    judged = all(test.measure != "recall_of_exact" for test in tests)
+    if not tests:
+        return Finding(claim=_NO_LOSS, holds=None, evidence=f"k = {k}: paired t-tests need at least 2 queries.")
     told = ", ".join(f"{test.method} against {test.baseline} in {test.measure}" for test in worse[:4])
     more = f" and {len(worse) - 4} more" if len(worse) > 4 else ""
     return Finding(
-        claim="ASC is in no measure of relevance significantly worse than the baselines (95 %, paired t-tests).",
+        claim=_NO_LOSS,
         holds=not worse if judged else None,
         evidence=f"k = {k}: of {len(tests)} tests {len(worse)} show a significant loss"
         + (f" ({told}{more})." if worse else ".")
