@@ -2,7 +2,13 @@
 
 Writes OUT/wiki.json (281,250 passages, 3,490 questions, no judgements, given clusters), OUT/wiki-nq.json (the same
 passages and the gold ones of 2,655 Natural Questions, one of which answers each) and OUT/nfcorpus-splade-v3.json, with
-the vectors that they need.
+the vectors that they need; and OUT/nfcorpus-splade-mini.json and the like for texts that were encoded there before. For
+each of nfcorpus, arguana and vaswani:
+
+    segmax encode DATA/nfcorpus OUT/nfcorpus.npz --encoder MODEL --max-length 160 --min-weight 0.03 --dense max
+    segmax encode DATA/nfcorpus OUT/nfcorpus.queries.npz --queries --encoder MODEL --max-length 160
+
+and, for what documents can be clustered by, --dense mean --dense cls beside --dense max.
 """
 
 from __future__ import annotations
@@ -20,6 +26,7 @@ from benchmarks import wiki
 from segmax.io import read_qrels, write_qrels
 
 _COUNTS = (192, 768)
+_ENCODED = {"nfcorpus": "NFCorpus", "arguana": "ArguAna", "vaswani": "Vaswani"}
 #: How the clusters given there are called elsewhere.
 _POOLINGS = {"max": "mx", "mean": "mean", "cls": "cls"}
 
@@ -35,6 +42,9 @@ def main() -> None:
     describe_wiki(args.out, args.data / "wiki", docs, questions)
     describe_wiki_nq(args.out, args.data / "nq", docs)
     describe_nfcorpus(args.out, args.data / "nfcorpus")
+    for name, title in _ENCODED.items():
+        if (args.out / f"{name}.npz").exists():
+            describe_encoded(args.out, args.data / name, title)
 
 
 def describe_wiki(out: Path, folder: Path, docs: sp.csr_matrix, questions: sp.csr_matrix) -> None:
@@ -68,6 +78,15 @@ def describe_nfcorpus(out: Path, folder: Path) -> None:
     files = {"documents": "splade-v3/docs.jsonl.gz", "queries": "splade-v3/queries.tsv.gz", "qrels": "qrels/test.tsv"}
     described = {key: relative(folder / file, out) for key, file in files.items()}
     write(out / "nfcorpus-splade-v3.json", {"name": "NFCorpus, SPLADE-v3", **described})
+
+
+def describe_encoded(out: Path, folder: Path, title: str) -> None:
+    """Describe texts that were encoded, with the pooled vectors that came along."""
+    name = folder.name
+    dense = {pooling: f"{name}.{pooling}.npy" for pooling in _POOLINGS if (out / f"{name}.{pooling}.npy").exists()}
+    files = {"documents": f"{name}.npz", "queries": f"{name}.queries.npz"}
+    qrels = relative(folder / "qrels" / "test.tsv", out)
+    write(out / f"{name}-splade-mini.json", {"name": title, **files, "qrels": qrels, "dense": dense})
 
 
 def read_matrix(path: Path) -> sp.csr_matrix:
