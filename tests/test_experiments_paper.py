@@ -360,6 +360,7 @@ def test_nothing_is_not_as_good_as_nothing() -> None:
     """Where the reference finds nothing, it cannot be told whether something is lost."""
     assert about_as_good(0.0, 0.0, "MRR@10") is None
     assert finds_more(0.0, 0.0) is None
+    assert finds_more(0.7, 0.7) is None
     blind = {mu: row(1.0, 0.0) for mu in paper.FIGURE_3_MU}
     assert overestimation.findings([Curve("blind", Plan(num_clusters=2), blind)], "R")[0].holds is None
     same = {kind: {mu: row(1.0, 0.0) for mu in paper.TABLE_3} for kind in ("kmeans", "random")}

@@ -282,8 +282,8 @@ def every(verdicts: Iterable[bool | None]) -> bool | None:
 
 
 def finds_more(value: float, reference: float) -> bool | None:
-    """Whether a figure of relevance is larger than another; None where both found nothing."""
-    return value > reference if value or reference else None
+    """Whether a figure of relevance is larger than another; None where they are equal, by finding nothing or all."""
+    return None if value == reference else value > reference
 
 
 def similar(value: float, reference: float) -> bool:
