@@ -76,7 +76,7 @@ def _from_scipy(matrix: Any) -> sp.csr_matrix:
     # Only CSR keeps repeated entries apart; every other format sums them on the way there.
     if matrix.format != "csr":
         return sp.csr_matrix(_widened(matrix.tocoo()))
-    _check_structure(Csr(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1])), int(matrix.shape[0]))
+    check_structure(Csr(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1])), int(matrix.shape[0]))
     return sp.csr_matrix(matrix)
 
 
@@ -100,7 +100,7 @@ def matrix_to_csr(value: object) -> Csr:
     return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
 
 
-def _check_structure(csr: Csr, num_rows: int) -> None:
+def check_structure(csr: Csr, num_rows: int) -> None:
     """Refuse a matrix that points outside itself: scipy does not look at one put together by hand."""
     whole = len(csr.indptr) == num_rows + 1 and len(csr.indices) == len(csr.values)
     ends_right = whole and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices)

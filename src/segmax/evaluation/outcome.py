@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from segmax.errors import ConfigError
 from segmax.evaluation.plot import Point, plot_points
-from segmax.evaluation.significance import TTest, corrected, paired_t_test
+from segmax.evaluation.significance import TTest, t_tests
 from segmax.figures import check_plot
 from segmax.io.streams import write_whole
 from segmax.methods import method_name, parse_method
@@ -130,30 +130,20 @@ class Evaluation:
         correction
             For the tests of one measure: "holm", "bonferroni" or "none".
         """
+        pairs = self._pairs(baseline)
         found: list[TTest] = []
         for name in (measure,) if measure is not None else self.measures or ("recall_of_exact",):
-            pairs = self._pairs(baseline)
-            tests = [paired_t_test(self._values(a, name), self._values(b, name)) for a, b in pairs]
-            fair = corrected([p for _, p in tests], correction)
-            for (method, other), (t, p), corrected_p in zip(pairs, tests, fair, strict=True):
-                found.append(
-                    TTest(
-                        measure=name,
-                        method=method.name,
-                        baseline=other.name,
-                        difference=float((self._values(method, name) - self._values(other, name)).mean()),
-                        t=t,
-                        p_value=p,
-                        corrected_p=corrected_p,
-                    )
-                )
+            found += t_tests(
+                name, {method.name: self._values(method, name) for method in self.methods}, pairs, correction
+            )
         return found
 
-    def _pairs(self, baseline: str | None) -> list[tuple[MethodResult, MethodResult]]:
+    def _pairs(self, baseline: str | None) -> list[tuple[str, str]]:
+        """Return the names of methods to compare, each with that of its baseline."""
         if baseline is None:
-            return [(later, first) for first, later in itertools.combinations(self.methods, 2)]
-        base = self[baseline]
-        return [(method, base) for method in self.methods if method is not base]
+            return [(later.name, first.name) for first, later in itertools.combinations(self.methods, 2)]
+        base = self[baseline].name
+        return [(method.name, base) for method in self.methods if method.name != base]
 
     def _values(self, method: MethodResult, measure: str) -> NDArray[np.float64]:
         if measure not in method.per_query:
@@ -220,11 +210,11 @@ class Evaluation:
     def _table(self) -> Table:
         from rich.table import Table
 
-        table = Table(title=self._heading(), caption=self._caption())
+        marked = self._significant()
+        table = Table(title=self._heading(), caption=self._caption(significant=bool(marked)))
         table.add_column("method", no_wrap=True)
         for heading in (*self.measures, "of exact", "mean ms", "p50 ms", "p99 ms", "clusters", "documents"):
             table.add_column(heading, justify="right", no_wrap=True)  # a figure cut short would be another one
-        marked = self._significant()
         for method in self.methods:
             table.add_row(
                 method.name,
@@ -242,7 +232,7 @@ class Evaluation:
         clusters = f"{self.num_clusters} cluster{'' if self.num_clusters == 1 else 's'} × {self.num_segments} segments"
         return f"{named}, {clusters}, k = {self.k}, one thread"
 
-    def _caption(self) -> str:
+    def _caption(self, *, significant: bool) -> str:
         parts = ["of exact: share of exhaustive search's results; clusters visited; documents scored"]
         if self.min_rel != 1:
             parts.append(f"grades from {self.min_rel} on are relevant for MRR and Recall")
@@ -250,7 +240,7 @@ class Evaluation:
             parts.append(f"{self.num_unasked:,} judged queries were not among the queries, and count nowhere")
         if self.dropped_self:
             parts.append("the query's own document is left out")
-        if self._significant():
+        if significant:
             parts.append(f"† differs from {self.methods[0].name} (paired t-test, Holm, p < {_LEVEL})")
         return "; ".join(parts)
 

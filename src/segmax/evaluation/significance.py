@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,3 +85,44 @@ def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float
     result = np.empty(count)
     result[order] = np.minimum(steps, 1.0)
     return [float(value) for value in result]
+
+
+def t_tests(
+    measure: str,
+    values: Mapping[str, NDArray[np.float64]],
+    pairs: Sequence[tuple[str, str]],
+    correction: str = "holm",
+) -> list[TTest]:
+    """Test pairs of a method and its baseline on one measure, corrected for their number.
+
+    Parameters
+    ----------
+    measure
+        What the values are of.
+    values
+        By method, a value per query.
+    pairs
+        Which methods to compare, and with which.
+    correction
+        As for `corrected`.
+
+    Examples
+    --------
+    >>> scores = {"a": np.array([0.5, 0.7]), "b": np.array([0.5, 0.7])}
+    >>> [test.corrected_p for test in t_tests("nDCG@10", scores, [("a", "b")])]
+    [1.0]
+    """
+    results = [paired_t_test(values[method], values[baseline]) for method, baseline in pairs]
+    fair = corrected([p for _, p in results], correction)
+    return [
+        TTest(
+            measure=measure,
+            method=method,
+            baseline=baseline,
+            difference=float((values[method] - values[baseline]).mean()),
+            t=t,
+            p_value=p,
+            corrected_p=corrected_p,
+        )
+        for (method, baseline), (t, p), corrected_p in zip(pairs, results, fair, strict=True)
+    ]

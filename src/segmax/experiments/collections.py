@@ -175,18 +175,11 @@ def _is_bm25(encoder: str) -> bool:
 
 def _qrels(source: str, split: str) -> Qrels | None:
     folder = Path(source)
-    if not folder.is_dir():
-        dataset = load_ir_dataset(source.removeprefix("irds:"))
-        if not dataset.has_qrels():
-            return None
-        grades: dict[str, dict[str, int]] = {}
-        for entry in dataset.qrels_iter():
-            grades.setdefault(str(entry.query_id), {})[str(entry.doc_id)] = int(entry.relevance)
-        return grades
-    if (folder / "qrels").is_dir():
-        return read_qrels(folder, split)
-    alone = next(iter(sorted(folder.glob("qrels.tsv*"))), None)
-    return None if alone is None else read_qrels(alone)
+    if folder.is_dir():
+        judged = (folder / "qrels").is_dir() or any(folder.glob("qrels.tsv*"))
+    else:
+        judged = load_ir_dataset(source.removeprefix("irds:")).has_qrels()
+    return read_qrels(source, split) if judged else None
 
 
 def _source_stamp(source: str) -> Any:

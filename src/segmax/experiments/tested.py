@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 
-from segmax.evaluation import TTest, corrected, paired_t_test
+from segmax.evaluation import TTest, significance
 from segmax.experiments.base import Finding, Sheet
 from segmax.experiments.measuring import PER_QUERY, Row, heading
 
@@ -29,24 +29,10 @@ def t_tests(found: Mapping[str, Row], methods: Sequence[str], baselines: Sequenc
     measures = list(found[methods[0]][PER_QUERY]) if methods else []
     if not measures or len(found[methods[0]][PER_QUERY][measures[0]]) < 2:
         return []
+    pairs = list(product(methods, baselines))
     for measure in measures:
-        pairs = list(product(methods, baselines))
-        values = {key: np.asarray(found[key][PER_QUERY][measure]) for pair in pairs for key in pair}
-        results = [paired_t_test(values[method], values[baseline]) for method, baseline in pairs]
-        fair = corrected([p for _, p in results])
-        for (method, baseline), (t, p), corrected_p in zip(pairs, results, fair, strict=True):
-            difference = float((values[method] - values[baseline]).mean())
-            tests.append(
-                TTest(
-                    measure=measure,
-                    method=method,
-                    baseline=baseline,
-                    difference=difference,
-                    t=t,
-                    p_value=p,
-                    corrected_p=corrected_p,
-                )
-            )
+        values = {key: np.asarray(found[key][PER_QUERY][measure]) for key in {*methods, *baselines}}
+        tests += significance.t_tests(measure, values, pairs)
     return tests
 
 

@@ -24,7 +24,7 @@ from segmax.io.streams import base_name, check_free, is_compressed, no_file
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
 from segmax.progress import ProgressOption, reporter
-from segmax.sparse import Csr
+from segmax.sparse import Csr, check_structure
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _Writer = Callable[..., None]
@@ -312,15 +312,8 @@ class _Batches:
 def _fitting(batch: VectorBatch) -> Csr:
     """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
     ids, csr = batch
-    ends = csr.indptr
     if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
         msg = f"expected an id per row and a weight per index, got {len(ids)} ids for {csr.num_rows} rows"
         raise InputError(msg)
-    if ends[0] != 0 or ends[-1] != len(csr.indices) or (np.diff(ends) < 0).any():
-        msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
-        raise InputError(msg)
-    if len(csr.indices) and (csr.indices.min() < 0 or csr.indices.max() >= csr.num_columns):
-        worst = csr.indices.min() if csr.indices.min() < 0 else csr.indices.max()
-        msg = f"expected column numbers from 0 to {csr.num_columns - 1}, got {worst}"
-        raise InputError(msg)
+    check_structure(csr, csr.num_rows)
     return csr
