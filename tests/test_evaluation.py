@@ -21,6 +21,7 @@ from segmax.demo import FOLDER
 from segmax.evaluation import Questions, corrected, evaluate, paired_t_test, relevance
 from segmax.io import read_qrels, read_queries, read_run, untied
 from segmax.methods import METHODS, method_name, parse_method
+from segmax.params import SearchParams
 
 METHOD_TEXTS = ["exhaustive", "maxscore", "anytime", "asc", "asc:mu=0.7", "asc:mu=0.5,eta=0.9"]
 
@@ -52,7 +53,7 @@ def found(vaswani: segmax.Index, tmp_path_factory: pytest.TempPathFactory) -> tu
         segmax.BestFirst(max_blocks=7),
     ],
 )
-def test_methods_have_names_that_can_be_read(params: segmax.params.SearchParams) -> None:
+def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
     """The name of parameters names these parameters."""
     assert parse_method(method_name(params)) == params
 
@@ -75,14 +76,47 @@ def test_wrong_methods_are_told(text: str, complaint: str) -> None:
         parse_method(text)
 
 
-def test_methods_take_the_options_that_they_say() -> None:
-    """Every option that a method names is taken, and no other of the shared ones."""
-    for kind in METHODS.values():
-        for name in kind.options():
-            kind(**{name: next(f.default for f in kind.__dataclass_fields__.values() if f.name == name)})
-    assert "budget_ms" in ASC.options()
-    assert "budget_ms" not in segmax.BestFirst.options()
-    assert Exhaustive.options() == ()
+#: Per option a value that is not its default.
+OTHER_VALUES: dict[str, object] = {
+    "budget_ms": 2.5,
+    "risk": 2.0,
+    "max_clusters": 3,
+    "max_terms": 4,
+    "query_mass": 0.75,
+    "dropped": "bounded",
+    "mu": 0.5,
+    "eta": 0.75,
+    "order": "bound_sum",
+    "documents": "maxscore",
+    "lazy": False,
+    "seed": False,
+    "sweep": False,
+    "max_blocks": 5,
+}
+
+
+@pytest.mark.parametrize("kind", METHODS.values())
+@pytest.mark.parametrize(("name", "value"), OTHER_VALUES.items())
+def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: str, value: object) -> None:
+    """An option that a method lists reaches the core, by keyword and by name; any other option is refused."""
+    text = f"{kind.method}:{name}={str(value).lower()}"
+    if name not in kind.options():
+        with pytest.raises((ConfigError, TypeError)):
+            kind(**{name: value})
+        with pytest.raises(ConfigError):
+            parse_method(text)
+        return
+    smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
+    given = kind(**{name: value, **smaller_mu})
+    assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
+    core_name = {"dropped": "bound_dropped"}.get(name, name)
+    without = kind(**smaller_mu).to_core()
+    assert getattr(given.to_core(), core_name) != getattr(without, core_name)
+
+
+def test_the_options_of_methods_are_all_tried() -> None:
+    """A new option needs a value in OTHER_VALUES."""
+    assert {name for kind in METHODS.values() for name in kind.options()} == OTHER_VALUES.keys()
 
 
 # --- measures --------------------------------------------------------------------------------------------------------
