@@ -14,7 +14,7 @@ demo: $(VENV)/.installed $(if $(MODEL),$(VENV)/.encoders)
 	$(PY) -m segmax.demo $(if $(MODEL),--model $(MODEL))
 
 test: lint types cpp-test
-	$(PY) -m pytest -q
+	$(PY) -m pytest -q -n auto --dist worksteal
 
 test-slow: sanitize
 	$(PY) -m pytest -q -m slow

@@ -1198,6 +1198,7 @@ def test_default_number_of_clusters(num_docs: int, clusters: int) -> None:
         assert segmax.build(docs).num_clusters == clusters
 
 
+@pytest.mark.slow
 def test_more_blocks_than_16_bits_can_name() -> None:
     """Clusters of one document take a block each: 67,000 of them need a second zone."""
     rng = np.random.default_rng(11)

@@ -476,13 +476,12 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     """All options of BuildConfig and of segmax.build have a flag with a default."""
     with pytest.raises(SystemExit):
         main(["build", "--help"])
-    text = " ".join(capsys.readouterr().out.split())
+    helps = re.split(r"\n  (?=-)", capsys.readouterr().out)  # an option each
     elsewhere = {"vectors", "path", "config"}  # FILE, OUT and the options of BuildConfig themselves
-    names = {*BuildConfig().to_dict(), *inspect.signature(segmax.build).parameters} - elsewhere
-    options = re.split(r" (?=--[a-z])", text)  # each with its own help
-    for name in names:
+    for name in {*BuildConfig().to_dict(), *inspect.signature(segmax.build).parameters} - elsewhere:
         flag = f"--{name.replace('_', '-')}"
-        assert any(option.split()[0] == flag and "(default: " in option for option in options), name
+        own = next((text for text in helps if re.match(rf"{flag}\b(?!-)", text)), "")
+        assert "(default: " in " ".join(own.split()), name
 
 
 # --- inspect ---------------------------------------------------------------------------------------------------------

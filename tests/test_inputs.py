@@ -329,9 +329,9 @@ def test_a_sum_that_overflows() -> None:
         {0: 1.0},
         [None],
         ["a", 3],
-        object(),
+        range,
     ],
-    ids=repr,
+    ids=str,
 )
 def test_things_that_are_no_documents(vectors: Any) -> None:
     """Dense arrays, plain lists and the rest are told what is expected."""
