@@ -17,6 +17,6 @@ with tempfile.TemporaryDirectory() as folder:
     with segmax.open(path) as index:
         print(index)
         hits = index.search({3: 1.2, 17: 0.4, 250: 2.0}, k=3)
-        for doc_id, score in hits:
-            print(f"{doc_id}: {score:.3f}")
+        for hit in hits:
+            print(f"{hit.id}: {hit.score:.3f}")
         print(f"{hits.stats.docs_scored} documents scored")

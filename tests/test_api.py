@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import re
@@ -20,6 +21,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from reference import as_query, best
+from segmax.integrations.text_search import TextHit
 
 WEIGHTS = np.array([[1, 0, 2, 0], [0, 3, 1, 0], [4, 0, 0, 5]])
 
@@ -377,3 +379,16 @@ def test_arrays_of_any_layout() -> None:
         assert (hits.rows.tolist(), hits.scores.tolist()) == (expected.rows.tolist(), expected.scores.tolist())
     nothing = index.search(([], []))
     assert (nothing.rows.dtype, nothing.scores.dtype, len(nothing)) == (np.int64, np.float64, 0)
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_document_id_is_called_id_everywhere() -> None:
+    """No public field or parameter says doc_id: results, explanations and the methods of an index all say id."""
+    results = [segmax.Hits, segmax.BatchHits, segmax.Explanation, segmax.results.Hit, TextHit]
+    methods = [method for method in vars(segmax.Index).values() if inspect.isfunction(method)]
+    names = [name for kind in results for name in (*vars(kind), *getattr(kind, "__annotations__", ()))]
+    names += [name for function in methods for name in inspect.signature(function).parameters]
+    assert [name for name in names if "doc_id" in name or "docid" in name] == []
+    assert segmax.results.Hit._fields == ("id", "score")

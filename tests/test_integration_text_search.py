@@ -28,8 +28,8 @@ def test_search_by_text_is_counting_by_hand(query: str, k: int) -> None:
     """Hits are the documents, scores and texts that counting words gives, ties in the order of input."""
     index, encoder = made()
     hits = TextSearch(index, encoder, TEXTS).by_text(query, k)
-    assert [(hit.doc_id, hit.score) for hit in hits] == by_hand(query)[:k]
-    assert [hit.content for hit in hits] == [TEXTS[hit.doc_id] for hit in hits]
+    assert [(hit.id, hit.score) for hit in hits] == by_hand(query)[:k]
+    assert [hit.content for hit in hits] == [TEXTS[hit.id] for hit in hits]
 
 
 def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> No
     index, encoder = made()
     assert index.num_terms == len(encoder.vocabulary)
     hits = TextSearch(index, encoder, TEXTS).by_text("the cat größe", 10)
-    assert [(hit.doc_id, hit.score) for hit in hits] == by_hand("the cat größe")
+    assert [(hit.id, hit.score) for hit in hits] == by_hand("the cat größe")
 
 
 def test_texts_from_anywhere() -> None:
@@ -63,7 +63,7 @@ def test_an_index_that_knows_its_encoder_and_texts_needs_nothing_else(tmp_path: 
     documents = [Document(doc_id, doc_id.upper(), text) for doc_id, text in TEXTS.items()]
     index_documents(documents, BM25(), {"progress": False, "path": tmp_path / "whole.segmax"})
     [hit] = TextSearch(segmax.open(tmp_path / "whole.segmax"), None).by_text("mats", 5)
-    assert hit.doc_id == "cat"
+    assert hit.id == "cat"
     assert text_and_metadata(hit.content) == (TEXTS["cat"], {"title": "CAT"})
 
 
@@ -106,7 +106,7 @@ def test_params_and_target_recall_reach_the_search() -> None:
     """What the index would say about wrong options is said here, too."""
     index, encoder = made()
     limited = TextSearch(index, encoder, TEXTS, segmax.MaxScore())
-    assert [(hit.doc_id, hit.score) for hit in limited.by_text("the cat", 9)] == by_hand("the cat")
+    assert [(hit.id, hit.score) for hit in limited.by_text("the cat", 9)] == by_hand("the cat")
     both = TextSearch(index, encoder, TEXTS, segmax.MaxScore(), 0.9)
     with pytest.raises(ConfigError, match="expected params or target_recall, got both"):
         both.by_text("cat", 1)

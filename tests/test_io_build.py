@@ -157,7 +157,7 @@ def test_published_vectors_give_the_published_quality(shared: Path) -> None:
     index = segmax.build(folder / "splade-v3" / "docs.jsonl.gz")
     queries = read_queries(folder / "splade-v3" / "queries.tsv.gz")
     found = index.search_batch(queries.vectors, k=100)
-    run = {name: {hit.doc_id: hit.score for hit in hits} for name, hits in zip(queries.ids, found, strict=True)}
+    run = {name: {hit.id: hit.score for hit in hits} for name, hits in zip(queries.ids, found, strict=True)}
     from segmax.io import read_qrels
 
     measures = [ir_measures.nDCG @ 10, ir_measures.R @ 100]

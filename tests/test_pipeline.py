@@ -222,7 +222,7 @@ def test_index_and_search(corpus: Path, capsys: pytest.CaptureFixture[str]) -> N
         line[4] = float(str(line[4]))
     with segmax.open("out") as index:
         expected = [
-            [name, "Q0", str(hit.doc_id), str(rank), pytest.approx(hit.score, rel=1e-5), "mine"]
+            [name, "Q0", str(hit.id), str(rank), pytest.approx(hit.score, rel=1e-5), "mine"]
             for name, text in (("q1", "microwave noise"), ("q2", "copper"))
             for rank, hit in enumerate(index.search(text, k=2), start=1)
         ]

@@ -28,7 +28,7 @@ def as_run(hits: Hits, query_id: str, tag: str) -> str:
 
 def as_json(hits: Hits, query: str) -> str:
     """Return a line of JSON: the query, its results, with title and text where the index keeps them, and the time."""
-    found: list[dict[str, Any]] = [{"id": hit.doc_id, "score": hit.score} for hit in hits]
+    found: list[dict[str, Any]] = [{"id": hit.id, "score": hit.score} for hit in hits]
     if hits.has_texts:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
@@ -45,7 +45,7 @@ def show(hits: Hits, query: str, encoder: Encoder) -> None:
     words = {vocabulary[column] for column in row.indices.tolist()}
     for rank, hit in enumerate(hits, start=1):
         heading = Text(f"{rank:3}  ", style="dim")
-        heading.append(str(hit.doc_id), style="cyan")
+        heading.append(str(hit.id), style="cyan")
         heading.append(f"  {hit.score:.4g}", style="dim")
         if hits.has_texts:
             stored = hits.texts[rank - 1]

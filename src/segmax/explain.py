@@ -23,7 +23,7 @@ class Fate(NamedTuple):
 
 def explanation(
     *,
-    doc_id: DocId,
+    id: DocId,
     row: int,
     score: float,
     cluster: int,
@@ -49,7 +49,7 @@ def explanation(
         decision = "limited" if trace and trace[-1].decision == "limited" else "stopped"
     threshold = fate.threshold if fate.kind != _UNSEEN else (entry.threshold if entry is not None else final)
     told = Explanation(
-        doc_id=doc_id,
+        id=id,
         score=score,
         rank=ranks.get(row),
         cluster=label,
@@ -76,7 +76,7 @@ def _shortening(dropped_terms: int, params: SearchParams) -> str:
 
 
 def _reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
-    document = f"document {told.doc_id!r} (score {told.score:.6g}, cluster {told.cluster})"
+    document = f"document {told.id!r} (score {told.score:.6g}, cluster {told.cluster})"
     if told.rank is not None:
         return f"{document} is returned at rank {told.rank}"
     if told.score == 0:

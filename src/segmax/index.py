@@ -164,9 +164,9 @@ class Index:
         """The words of the columns by number; None where the index has no vocabulary."""
         return self._terms
 
-    def text(self, doc_id: DocId) -> StoredText:
+    def text(self, id: DocId) -> StoredText:
         """Return the title and text of a document; raise InputError if the index keeps none."""
-        return self._ids.text_of(self._ids.row_of(doc_id))
+        return self._ids.text_of(self._ids.row_of(id))
 
     @property
     def encoder(self) -> Encoder:
@@ -326,9 +326,9 @@ class Index:
             update_meta(self._path, int(self._meta["generation"]), {"calibration": self._calibration.to_list()})
         return self._calibration.expectation(k, target_recall)
 
-    def explain(self, query: object, doc_id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
+    def explain(self, query: object, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
-        row = self._ids.row_of(doc_id)
+        row = self._ids.row_of(id)
         terms, weights = self._query(query)
         k = checked_int("k", k, 1)
         used = params or _EXACT
@@ -341,7 +341,7 @@ class Index:
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
-            doc_id=doc_id,
+            id=id,
             row=row,
             score=float(score),
             cluster=cluster,
@@ -353,26 +353,26 @@ class Index:
             params=used,
         )
 
-    def row_of(self, doc_id: DocId) -> int:
+    def row_of(self, id: DocId) -> int:
         """Return the input row of a document; raise UnknownIdError if there is none of this id."""
-        return self._ids.row_of(doc_id)
+        return self._ids.row_of(id)
 
-    def score(self, query: object, doc_ids: Iterable[DocId]) -> NDArray[np.float64]:
+    def score(self, query: object, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""
         terms, weights = self._query(query)
-        return self._score(terms, weights, self._rows_of(doc_ids))
+        return self._score(terms, weights, self._rows_of(ids))
 
     def cluster_bounds(self, query: object) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
         return self._bounds(*self._query(query))
 
-    def vector(self, doc_id: DocId) -> sp.csr_matrix:
+    def vector(self, id: DocId) -> sp.csr_matrix:
         """Return a document as the index holds it: a CSR row of weights after coding."""
-        return self.vectors([doc_id])
+        return self.vectors([id])
 
-    def vectors(self, doc_ids: Iterable[DocId]) -> sp.csr_matrix:
+    def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
         """Return many documents as the index holds them, a CSR row each; cheaper than one by one."""
-        indptr, terms, codes = self._engine.vectors(self._rows_of(doc_ids))
+        indptr, terms, codes = self._engine.vectors(self._rows_of(ids))
         weights = codes * self._open_arrays["term_scale"][terms]
         return sp.csr_matrix((weights, terms, indptr), shape=(len(indptr) - 1, self.num_terms))
 
@@ -430,8 +430,8 @@ class Index:
         terms, weights = query_arrays(query, self._lookup, self._engine.num_terms)
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
-    def _rows_of(self, doc_ids: Iterable[DocId]) -> NDArray[np.int64]:
-        return np.array([self._ids.row_of(doc_id) for doc_id in doc_ids], dtype=np.int64)
+    def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
+        return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
 
     def _score(
         self, terms: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64]

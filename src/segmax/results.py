@@ -58,7 +58,7 @@ STATS_FIELDS: tuple[str, ...] = tuple(field.name for field in dataclasses.fields
 class Hit(NamedTuple):
     """One result."""
 
-    doc_id: DocId
+    id: DocId
     score: float
 
 
@@ -122,7 +122,7 @@ class Hits(Sequence[Hit]):
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
 
     def __repr__(self) -> str:
-        best = f", best {self[0].doc_id!r} at {self[0].score:.4g}" if len(self) else ""
+        best = f", best {self[0].id!r} at {self[0].score:.4g}" if len(self) else ""
         return f"Hits({len(self)}{best})"
 
 
@@ -217,7 +217,7 @@ class Explanation:
     `threshold` is θ when the decision about the document fell, `final_threshold` θ at the end.
     """
 
-    doc_id: DocId
+    id: DocId
     score: float
     rank: int | None
     cluster: int

@@ -199,7 +199,7 @@ def _document(hit: TextHit) -> Document:
     if isinstance(hit.content, Document):
         return dataclasses.replace(hit.content, score=hit.score)
     text, meta = text_and_metadata(hit.content)
-    return Document(id=str(hit.doc_id), content=text, meta=meta, score=hit.score)
+    return Document(id=str(hit.id), content=text, meta=meta, score=hit.score)
 
 
 def _made(encoder: Any) -> QueryEncoder | None:

@@ -109,6 +109,6 @@ class SegmaxRetriever(BaseRetriever):
 def _document(hit: TextHit) -> Document:
     if isinstance(hit.content, Document):
         metadata = {**hit.content.metadata, "score": hit.score}
-        return hit.content.model_copy(update={"id": str(hit.doc_id), "metadata": metadata})
+        return hit.content.model_copy(update={"id": str(hit.id), "metadata": metadata})
     text, metadata = text_and_metadata(hit.content)
-    return Document(id=str(hit.doc_id), page_content=text, metadata={**metadata, "score": hit.score})
+    return Document(id=str(hit.id), page_content=text, metadata={**metadata, "score": hit.score})

@@ -114,4 +114,4 @@ def _node(hit: TextHit) -> BaseNode:
     if isinstance(hit.content, BaseNode):
         return hit.content
     text, metadata = text_and_metadata(hit.content)
-    return TextNode(id_=str(hit.doc_id), text=text, metadata=metadata)
+    return TextNode(id_=str(hit.id), text=text, metadata=metadata)

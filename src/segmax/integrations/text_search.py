@@ -29,7 +29,7 @@ class QueryEncoder(Protocol):
 class TextHit(NamedTuple):
     """One result: `content` is what the lookup returned for the document."""
 
-    doc_id: DocId
+    id: DocId
     score: float
     content: Any
 
@@ -92,7 +92,7 @@ class TextSearch:
         """Return the k best documents for a query as `Index.search` takes it."""
         hits = self.index.search(query, checked_int("k", k, 1), self._params, target_recall=self._target_recall)
         found = hits.texts if self._texts is None else [self._content(doc_id) for doc_id in hits.ids]
-        return [TextHit(hit.doc_id, hit.score, content) for hit, content in zip(hits, found, strict=True)]
+        return [TextHit(hit.id, hit.score, content) for hit, content in zip(hits, found, strict=True)]
 
     def encoded(self, query: str) -> sp.csr_matrix:
         """Return the vector of a query."""
