@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
 
 _EXACT = ASC()
+_MOST_RESULTS = 2**32  # more than an index can hold
+_MOST_THREADS = 1024  # far more than help, and few enough for a system to start
 _DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
 
 
@@ -226,7 +228,7 @@ class Index:
         engine = self._engine
         terms, weights = self._query(query)
         if type(k) is not int or k < 1:
-            k = checked_int("k", k, 1)
+            k = _checked_k(k)
         if target_recall is not None:
             params = self._targeted(k, params, target_recall)
         core_params = _core_params(params)
@@ -249,6 +251,8 @@ class Index:
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
+        There are never more columns than documents, however large k is.
+
         Parameters
         ----------
         queries
@@ -259,7 +263,7 @@ class Index:
             How many queries run at the same time; None: one per core. The results do not depend on it.
         """
         batch = self._batch(queries)
-        k = checked_int("k", k, 1)
+        k = _checked_k(k)
         if target_recall is not None:
             params = self._targeted(k, params, target_recall)
         return self._searched(batch, k, params, num_threads(threads))
@@ -273,7 +277,7 @@ class Index:
 
     def expectation(self, k: int = 10, target_recall: float = 0.99) -> Expectation:
         """Tell what `target_recall` chooses, what it is expected to keep and to cost, and on what that rests."""
-        return self._calibration.expectation(checked_int("k", k, 1), target_recall)
+        return self._calibration.expectation(_checked_k(k), target_recall)
 
     def params_for(self, k: int = 10, target_recall: float = 0.99) -> BestFirst:
         """Return the parameters that `target_recall` chooses."""
@@ -307,7 +311,7 @@ class Index:
         WriteError
             If the result could not be written; searches of this process use it all the same.
         """
-        k = checked_int("k", k, 1)
+        k = _checked_k(k)
         self._calibration.expectation(k, target_recall)  # raises where there can be no such target
         batch = _sampled(self._batch(queries), MOST_QUERIES, checked_int("seed", seed, 0))
         count = num_threads(threads)
@@ -330,7 +334,7 @@ class Index:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
-        k = checked_int("k", k, 1)
+        k = _checked_k(k)
         used = params or _EXACT
         score = self._score(terms, weights, np.array([row]))[0]
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
@@ -449,7 +453,12 @@ class Index:
         core_params = _core_params(params)
         with _input_errors():
             rows, scores, counts, stats = self._engine.search_batch(
-                batch.indptr, batch.indices, batch.values, k, core_params, min(threads, max(1, batch.num_rows))
+                batch.indptr,
+                batch.indices,
+                batch.values,
+                min(k, self.num_docs),
+                core_params,
+                min(threads, max(1, batch.num_rows)),
             )
         return BatchHits(rows, scores, counts, BatchStats(stats), self._ids)
 
@@ -523,7 +532,17 @@ _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum"
 
 def num_threads(threads: int | None) -> int:
     """Return how many threads to use; None means one per core."""
-    return os.cpu_count() or 1 if threads is None else checked_int("threads", threads, 1)
+    cores = os.cpu_count() or 1
+    count = cores if threads is None else checked_int("threads", threads, 1)
+    if count > max(_MOST_THREADS, cores):
+        msg = f"expected at most {max(_MOST_THREADS, cores)} threads, got {count}; more than cores do not help"
+        raise ConfigError(msg)
+    return count
+
+
+def _checked_k(k: object) -> int:
+    """Return k; however large it is, a search finds no more than all documents."""
+    return checked_int("k", min(k, _MOST_RESULTS) if type(k) is int else k, 1)
 
 
 @contextlib.contextmanager
@@ -531,6 +550,9 @@ def _input_errors() -> Iterator[None]:
     """Turn what the core says about a query into InputError."""
     try:
         yield
+    except MemoryError as error:
+        msg = "the results do not fit into memory; ask for fewer of them (k), or for fewer queries at a time"
+        raise InputError(msg) from error
     except ValueError as error:
         raise _input_error(error) from error
 
