@@ -65,9 +65,10 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected k >= 1, got 0": lambda: segmax.build(DOCS).search({0: 1}, k=0),
     "expected k >= 1, got -5": lambda: segmax.build(DOCS).search_batch([{0: 1}], k=-5),
     "expected threads >= 1, got 0": lambda: segmax.build(DOCS).search_batch([{0: 1}], threads=0),
-    "expected threads between 1 and 1024, got 100000": lambda: segmax.build(DOCS).search_batch(
+    "expected at most 1024 threads, got 100000; more than cores do not help": lambda: segmax.build(DOCS).search_batch(
         [{0: 1}], threads=100000
     ),
+    "expected at most 1024 threads, got 1025; more than cores do not help": lambda: segmax.build(DOCS, threads=1025),
     "expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
     ),
