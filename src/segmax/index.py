@@ -32,7 +32,7 @@ from segmax.results import (
     TraceEntry,
 )
 from segmax.shortening import heaviest_terms
-from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
+from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch, query_list
 from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
@@ -206,8 +206,8 @@ class Index:
         ----------
         query
             Text, where the index has an encoder; a CSR row, a torch sparse tensor, a mapping of term (number, or word
-            where the index has a vocabulary) to weight, or (indices, values). Repeated terms are summed, unknown ones
-            ignored and counted.
+            where the index has a vocabulary) to weight, or (indices, values). Weights are real numbers. Repeated terms
+            are summed, and so are a word and the number of its column; unknown terms are ignored and counted.
         k
             How many results; documents that share no term with the query are never among them.
         params
@@ -256,7 +256,8 @@ class Index:
         Parameters
         ----------
         queries
-            A CSR matrix or torch sparse tensor with a query per row, a list of texts, or an iterable of single queries.
+            A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries: a list, a
+            generator, an array of texts, a column of a DataFrame. Either all of them are texts or none.
         k, params, target_recall
             As for `search`.
         threads
@@ -335,7 +336,7 @@ class Index:
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
         k = _checked_k(k)
-        used = params or _EXACT
+        used = _EXACT if params is None else params
         score = self._score(terms, weights, np.array([row]))[0]
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
         if used.drops_terms:  # bounds have to be those of the terms that are left
@@ -345,7 +346,7 @@ class Index:
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
-            id=id,
+            id=self._ids.id_of(row),
             row=row,
             score=float(score),
             cluster=cluster,
@@ -430,11 +431,14 @@ class Index:
     def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the terms and weights of a query, with what the index was built with applied to it."""
         if isinstance(query, str):
-            query = self.encoder.encode_queries([query])
+            query = self.encoder.encode_queries([str(query)])
         terms, weights = query_arrays(query, self._lookup, self._engine.num_terms)
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
     def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            msg = f"expected several ids, got {ids!r}; pass one as [{ids!r}]"
+            raise InputError(msg)
         return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
 
     def _score(
@@ -445,8 +449,10 @@ class Index:
 
     def _batch(self, queries: object) -> Csr:
         """Return queries with what the index was built with applied to them."""
-        if isinstance(queries, (list, tuple)) and queries and all(isinstance(query, str) for query in queries):
-            queries = self.encoder.encode_queries(list(queries))
+        if not is_matrix(queries):
+            queries = query_list(queries)
+            if queries and all(isinstance(query, str) for query in queries):
+                queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
