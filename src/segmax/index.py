@@ -58,15 +58,19 @@ class Index:
         self._arrays: dict[str, NDArray[Any]] | None = arrays
         self._path = path
         self._preload = False
-        try:
+        self._targets: dict[tuple[int, float], BestFirst] = {}
+        self._encoder: Encoder | None = None
+        with _format_errors(path):
             self._handle: _core.Index | None = _core.Index(
-                int(meta["num_docs"]),
-                int(meta["num_terms"]),
-                int(meta["num_segments"]),
-                int(meta["code_bytes"]),
-                int(meta["head_ratio"]),
+                _checked_count(meta, "num_docs"),
+                _checked_count(meta, "num_terms"),
+                _checked_count(meta, "num_segments"),
+                _checked_count(meta, "code_bytes"),
+                _checked_count(meta, "head_ratio"),
                 arrays,
             )
+            self._num_postings = _checked_count(meta, "num_postings", 2**63 - 1)
+            self._quantization_error = float(meta["quantization_error"])
             self._labels = arrays["cluster_label"]
             if len(self._labels) != self._handle.num_clusters:
                 msg = "the index is damaged: cluster_label has the wrong length; rebuild it or restore a copy"
@@ -80,12 +84,6 @@ class Index:
             self.config = BuildConfig.from_dict(meta["config"])
             self._calibration = Calibration.from_list(meta.get("calibration", ()))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
-            self._targets: dict[tuple[int, float], BestFirst] = {}
-            self._encoder: Encoder | None = None
-        except SegmaxError:
-            raise
-        except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(str(error)) from error
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -117,7 +115,7 @@ class Index:
     @property
     def num_postings(self) -> int:
         """The number of stored weights."""
-        return int(self._meta["num_postings"])
+        return self._num_postings
 
     @property
     def bits(self) -> int:
@@ -127,7 +125,7 @@ class Index:
     @property
     def quantization_error(self) -> float:
         """What coding the weights lost: the sum of absolute errors over the sum of weights."""
-        return float(self._meta["quantization_error"])
+        return self._quantization_error
 
     @property
     def num_bytes(self) -> int:
@@ -533,6 +531,32 @@ class Index:
         )
 
 
+def _checked_count(meta: Mapping[str, Any], name: str, most: int = 2**32 - 1) -> int:
+    """Return a count of meta.json, or raise FormatError."""
+    value = meta[name]
+    if type(value) is not int or not 0 <= value <= most:
+        found = f"meta.json has {name} = {value!r}, expected a number from 0 to {most}"
+        msg = f"the index is damaged: {found}; rebuild it or restore a copy"
+        raise FormatError(msg)
+    return value
+
+
+@contextlib.contextmanager
+def _format_errors(path: Path | None) -> Iterator[None]:
+    """Turn whatever damaged metadata and tables lead to into a FormatError that names the index."""
+    where = f"'{path}': " if path else ""
+    try:
+        yield
+    except KeyError as error:
+        msg = f"{where}the index is damaged: {error} is missing; rebuild it or restore a copy"
+        raise FormatError(msg) from error
+    except (_core.CoreFormatError, FormatError) as error:
+        raise FormatError(f"{where}{error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = f"{where}the index is damaged: meta.json cannot be read ({error}); rebuild it or restore a copy"
+        raise FormatError(msg) from error
+
+
 _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
 
 
@@ -614,11 +638,7 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     """
     where = Path(path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
-    try:
-        index = Index(meta, arrays, where)
-    except KeyError as error:
-        msg = f"the index is damaged: meta.json lacks {error}; rebuild it or restore a copy"
-        raise FormatError(msg) from error
+    index = Index(meta, arrays, where)
     index._preload = preload
     return index
 
