@@ -3,8 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "segmax/index/documents.hpp"
@@ -18,10 +21,18 @@ public:
 
     const Index& get() const { return index_; }
 
-    /// Positions by row; made on first use.
-    const std::vector<Position>& positions() const {
+    /// The position of a row, from a table that is made on first use. Throws std::out_of_range.
+    Position position_of(std::int64_t row) const {
+        if (row < 0 || row >= index_.num_docs()) throw std::out_of_range("a row is outside the collection");
         std::call_once(once_, [this] { positions_ = positions_of_rows(index_); });
-        return positions_;
+        return positions_[static_cast<std::size_t>(row)];
+    }
+
+    std::vector<Position> positions_of(std::span<const std::int64_t> rows) const {
+        std::vector<Position> positions;
+        positions.reserve(rows.size());
+        for (const std::int64_t row : rows) positions.push_back(position_of(row));
+        return positions;
     }
 
 private:

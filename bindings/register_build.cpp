@@ -1,7 +1,11 @@
 // Building: coded rows and labels in, the arrays of an index out, a range at a time.
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "arrays.hpp"
+#include "checks.hpp"
 #include "registers.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/builder.hpp"
@@ -32,6 +36,8 @@ std::span<T> mutable_view(MutableArray<T>& array) {
 template <class Code, class Term>
 CodedDocs<Code, Term> coded_docs(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
                                  std::uint32_t num_terms) {
+    require_one_length("terms", terms.size(), "codes", codes.size());
+    require_offsets("indptr", view(indptr), terms.size());
     return {view(indptr), view(terms), view(codes), num_terms};
 }
 
@@ -40,6 +46,10 @@ void gather(const Array<std::int64_t>& indptr, const Array<Term>& terms, const A
             const Array<std::uint32_t>& slots, std::uint32_t first_slot, const Array<std::int64_t>& out_indptr,
             MutableArray<Term> out_terms, MutableArray<Code> out_codes) {
     const auto part = coded_docs(indptr, terms, codes, 0);
+    require_one_length("rows", part.num_docs(), "slots", slots.size());
+    require_one_length("out_terms", out_terms.size(), "out_codes", out_codes.size());
+    require(out_indptr.size() > 0, "expected an offset in out_indptr, got none");
+    require_offsets("out_indptr", view(out_indptr), out_terms.size(), view(out_indptr).front());
     run_released([&] {
         gather_rows(part, view(slots), first_slot, view(out_indptr), mutable_view(out_terms), mutable_view(out_codes));
     });
@@ -47,6 +57,9 @@ void gather(const Array<std::int64_t>& indptr, const Array<Term>& terms, const A
 
 void order(const Array<float>& points, std::size_t num_dims, const Array<std::uint32_t>& cluster_first,
            MutableArray<std::uint32_t> order, const Stop& stop) {
+    require_one_length("points", points.size(), "order x num_dims", checked_product(order.size(), num_dims));
+    require_offsets("cluster_first", view(cluster_first), order.size());
+    require_below("order", std::span<const std::uint32_t>(mutable_view(order)), order.size());
     const DensePoints dense{view(points), num_dims};
     run_released([&] { order_by_similarity(dense, view(cluster_first), mutable_view(order), stop.flag); });
 }
@@ -57,6 +70,8 @@ using Returned = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
 using Counts = nb::typed<nb::tuple, Returned<std::uint64_t>, Returned<std::uint64_t>>;
 
 nb::object layout(const Array<std::uint32_t>& cluster_first) {
+    require(cluster_first.size() > 0, "expected an offset in cluster_first, got none");
+    require_offsets("cluster_first", view(cluster_first), view(cluster_first).back());
     return owned(lay_out_clusters(view(cluster_first)));
 }
 
@@ -65,6 +80,8 @@ Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const 
              std::uint32_t num_terms, const Array<std::uint32_t>& cluster_first, std::uint32_t first,
              std::uint32_t last, const Stop& stop) {
     const auto docs = coded_docs(indptr, terms, codes, num_terms);
+    require_offsets("cluster_first", view(cluster_first), docs.num_docs());
+    require(first <= last && last < cluster_first.size(), "expected a range of the clusters");
     std::vector<std::uint64_t> postings(num_terms, 0);
     std::vector<std::uint64_t> pairs(num_terms, 0);
     run_released(
@@ -75,9 +92,39 @@ Counts count(const Array<std::int64_t>& indptr, const Array<Term>& terms, const 
 Counts plan(const Array<std::uint64_t>& postings, const Array<std::uint64_t>& pairs, std::uint32_t num_clusters,
             std::uint32_t num_positions, std::uint32_t num_segments, std::uint32_t head_ratio,
             std::uint32_t code_bytes) {
+    require_one_length("postings", postings.size(), "pairs", pairs.size());
+    require_below("postings", view(postings), std::size_t{num_positions} + 1);
+    require_below("pairs", view(pairs), std::size_t{num_clusters} + 1);
     TermPlan made =
         plan_terms(view(postings), view(pairs), num_clusters, num_positions, num_segments, head_ratio, code_bytes);
     return nb::make_tuple(owned(std::move(made.term_first_pair)), owned(std::move(made.term_bytes)));
+}
+
+/// What can be checked without reading every posting; that counts are those of these documents is the caller's word.
+template <class Code, class Term>
+void check_job(const FillJob<Code, Term>& job, std::uint32_t first_term, std::uint32_t last_term) {
+    const std::uint32_t num_docs = job.docs.num_docs();
+    require_one_length("postings", job.postings.size(), "pairs", job.pairs.size());
+    require(first_term <= last_term && last_term <= job.postings.size(), "expected a range of the terms");
+    require_one_length("documents", num_docs, "order", job.order.size());
+    require_one_length("documents", num_docs, "segments", job.segments.size());
+    require_below("order", job.order, num_docs);
+    require_below("segments", job.segments, job.num_segments);
+    require_offsets("cluster_first", job.cluster_first, num_docs);
+    const auto positions = lay_out_clusters(job.cluster_first);
+    require(std::equal(positions.begin(), positions.end(), job.cluster_first_position.begin(),
+                       job.cluster_first_position.end()),
+            "expected cluster_first_position as lay_out_clusters makes it");
+    require_below("postings", job.postings, job.docs.terms.size() + 1);
+    require_below("pairs", job.pairs, job.cluster_first.size());
+    const auto sum = std::accumulate(job.postings.begin(), job.postings.end(), std::uint64_t{0});
+    require_one_length("the documents", job.docs.terms.size(), "all postings", sum);
+    std::uint64_t num_pairs = 0;
+    const auto num_clusters = static_cast<std::uint32_t>(positions.size() - 1);
+    for (std::uint32_t t = first_term; t < last_term; ++t) {
+        num_pairs += Index::wide(job.pairs[t], num_clusters) ? num_clusters : job.pairs[t];
+    }
+    checked_product(num_pairs, job.num_segments);
 }
 
 template <class Code, class Term>
@@ -98,6 +145,7 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
     job.cluster_first_position = view(cluster_first_position);
     job.postings = view(postings);
     job.pairs = view(pairs);
+    check_job(job, first_term, last_term);
     TermArrays<Code> built;
     run_released([&] { built = fill_terms(job, first_term, last_term, stop.flag); });
     nb::dict out;
@@ -126,8 +174,13 @@ nb::object project(const Array<std::int64_t>& indptr, const Array<Term>& terms, 
                    const Array<std::int32_t>& row_of_term, const Array<float>& matrix, std::size_t num_dims,
                    std::size_t num_rows) {
     const auto docs = coded_docs(indptr, terms, codes, static_cast<std::uint32_t>(row_of_term.size()));
+    const std::size_t num_points = back ? docs.num_docs() : matrix.size() / std::max<std::size_t>(num_dims, 1);
+    require_one_length("matrix", matrix.size(), "rows x num_dims", checked_product(num_points, num_dims));
+    require_one_length("documents", docs.num_docs(), "rows", back ? docs.num_docs() : num_rows);
+    require_below("terms", view(terms), row_of_term.size());
+    require_below("row_of_term", view(row_of_term), back ? num_rows : num_points);
     const TermRows rows{view(row_of_term), num_dims};
-    std::vector<float> out(num_rows * num_dims);
+    std::vector<float> out(checked_product(num_rows, num_dims));
     run_released([&] {
         if constexpr (back) {
             project_back(docs, rows, view(matrix), std::span(out));

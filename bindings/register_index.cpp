@@ -57,17 +57,8 @@ void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, 
     new (self) PyIndex(a, std::move(arrays));
 }
 
-std::vector<Position> positions_of(const PyIndex& index, const Array<std::int64_t>& rows) {
-    std::vector<Position> positions;
-    for (const std::int64_t row : view(rows)) {
-        if (row < 0 || row >= index.get().num_docs()) throw std::out_of_range("a row is outside the collection");
-        positions.push_back(index.positions()[static_cast<std::size_t>(row)]);
-    }
-    return positions;
-}
-
 nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
-    const std::vector<Position> positions = positions_of(self, rows);
+    const std::vector<Position> positions = self.positions_of(view(rows));
     DocumentVectors found;
     {
         const nb::gil_scoped_release release;
@@ -77,7 +68,7 @@ nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
 }
 
 std::uint32_t cluster_of(const PyIndex& self, std::uint32_t row) {
-    return self.get().cluster_of(self.positions().at(row));
+    return self.get().cluster_of(self.position_of(row));
 }
 
 nb::object cluster_sizes(const PyIndex& self) {

@@ -9,9 +9,11 @@
 #include <memory>
 #include <mutex>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
 
 #include "arrays.hpp"
+#include "checks.hpp"
 #include "interrupt.hpp"
 #include "py_index.hpp"
 #include "registers.hpp"
@@ -39,7 +41,11 @@ constexpr std::size_t kStatsFields = sizeof(SearchStats) / sizeof(std::uint64_t)
 /// Results as rectangular arrays, padded with row -1 and score 0.
 struct Output {
     Output(std::size_t queries, std::size_t k)
-        : k(k), rows(queries * k, -1), scores(queries * k, 0.0), counts(queries, 0), stats(queries * kStatsFields, 0) {}
+        : k(k),
+          rows(checked_product(queries, k), -1),
+          scores(queries * k, 0.0),
+          counts(queries, 0),
+          stats(queries * kStatsFields, 0) {}
 
     void store(std::size_t query, const SearchResult& result, double scale) {
         for (std::size_t i = 0; i < result.rows.size(); ++i) {
@@ -58,7 +64,7 @@ struct Output {
     std::vector<std::uint64_t> stats;
 };
 
-/// Runs all queries on `threads` threads, the caller's among them. The first error ends the batch.
+/// Runs all queries on up to `threads` threads, the caller's among them. The first error ends the batch.
 class BatchRunner {
 public:
     BatchRunner(const Index& index, const QueryBatch& batch, std::size_t k, const SearchParams& params, Output& out)
@@ -66,14 +72,7 @@ public:
 
     void run(unsigned threads) {
         std::vector<std::jthread> others;
-        active_ = threads - 1;
-        for (unsigned i = 1; i < threads; ++i) {
-            others.emplace_back([this] {
-                work([this] { return stopped_.load(std::memory_order_relaxed); });
-                const std::lock_guard lock(mutex_);
-                --active_;
-                done_.notify_one();
-            });
+        while (others.size() + 1 < threads && start(others)) {
         }
         SignalPoll poll;
         const auto check = [&] { return stopped_.load(std::memory_order_relaxed) || poll(); };
@@ -84,6 +83,27 @@ public:
     }
 
 private:
+    /// Starts one more thread; false where the system has none left, and those that run do all the work.
+    bool start(std::vector<std::jthread>& others) {
+        change_active(1);
+        try {
+            others.emplace_back([this] {
+                work([this] { return stopped_.load(std::memory_order_relaxed); });
+                change_active(-1);
+            });
+        } catch (const std::system_error&) {
+            change_active(-1);
+            return false;
+        }
+        return true;
+    }
+
+    void change_active(int by) {
+        const std::lock_guard lock(mutex_);
+        active_ += by;
+        done_.notify_one();
+    }
+
     void work(const std::function<bool()>& stop) {
         SearchParams params = params_;
         params.stop = stop;
@@ -126,25 +146,35 @@ private:
     std::atomic<bool> stopped_{false};
     std::mutex mutex_;
     std::condition_variable done_;
-    unsigned active_ = 0;
+    int active_ = 0;
     std::exception_ptr error_;
 };
 
 QueryBatch checked_batch(const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
                          const Array<double>& weights) {
     const QueryBatch batch{view(indptr), view(terms), view(weights)};
-    const bool whole = !batch.indptr.empty() && batch.indptr.front() == 0 &&
-                       std::is_sorted(batch.indptr.begin(), batch.indptr.end()) &&
-                       batch.indptr.back() == static_cast<std::int64_t>(batch.terms.size()) &&
-                       batch.terms.size() == batch.weights.size();
-    if (!whole)
-        throw std::invalid_argument("expected queries as a valid CSR triple: indptr, terms and weights disagree");
+    require_one_length("terms", batch.terms.size(), "weights", batch.weights.size());
+    require_offsets("indptr", batch.indptr, batch.terms.size());
     return batch;
+}
+
+/// The number of results to make room for: there are never more than documents.
+std::size_t checked_k(const PyIndex& self, std::size_t k) {
+    require(k >= 1, "expected k >= 1, got 0");
+    return std::min<std::size_t>(k, self.get().num_docs());
+}
+
+PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> terms, std::span<const double> weights,
+                            double mass = 1.0) {
+    require_one_length("terms", terms.size(), "weights", weights.size());
+    return prepare_query(self.get(), terms, weights, mass);
 }
 
 nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
                        const Array<double>& weights, std::size_t k, const SearchParams& params, unsigned threads) {
     const QueryBatch batch = checked_batch(indptr, terms, weights);
+    require(threads >= 1, "expected threads >= 1, got 0");
+    k = checked_k(self, k);
     Output out(batch.size(), k);
     run_interruptible([&] { BatchRunner(self.get(), batch, k, params, out).run(threads); });
     return nb::make_tuple(owned(std::move(out.rows), {batch.size(), k}),
@@ -155,8 +185,9 @@ nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, c
 /// One query: what search_batch would do, with less around it: (rows, scores, stats), as many as were found.
 nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, std::size_t k,
                      const SearchParams& params) {
-    const PreparedQuery query = prepare_query(self.get(), Buffer<std::int64_t>(terms).view(),
-                                              Buffer<double>(weights).view(), params.query_mass);
+    const PreparedQuery query =
+        checked_query(self, Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view(), params.query_mass);
+    k = checked_k(self, k);
     SearchParams interruptible = params;
     SearchResult result;
     run_interruptible([&] {
@@ -180,8 +211,9 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
                 const SearchParams& params, std::int64_t watch_row) {
     SearchParams traced = params;
     traced.trace = true;
-    if (watch_row >= 0) traced.watch = self.positions().at(static_cast<std::size_t>(watch_row));
-    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights), params.query_mass);
+    if (watch_row >= 0) traced.watch = self.position_of(watch_row);
+    const PreparedQuery query = checked_query(self, view(terms), view(weights), params.query_mass);
+    k = checked_k(self, k);
     SearchResult result;
     run_interruptible([&] {
         traced.stop = SignalPoll();
@@ -206,9 +238,8 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
 
 std::vector<double> score_rows(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
                                const Array<std::int64_t>& rows) {
-    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
-    std::vector<Position> positions;
-    for (const std::int64_t row : view(rows)) positions.push_back(self.positions().at(static_cast<std::size_t>(row)));
+    const PreparedQuery query = checked_query(self, view(terms), view(weights));
+    const std::vector<Position> positions = self.positions_of(view(rows));
     std::vector<double> scores;
     const nb::gil_scoped_release release;
     for (const std::uint64_t value : score_positions(self.get(), query, positions)) {
@@ -222,8 +253,17 @@ nb::object score(const PyIndex& self, const Array<std::int64_t>& terms, const Ar
     return owned(score_rows(self, terms, weights, rows));
 }
 
+/// What the score of one document is made of: (terms, query weights, codes) as integers, and their scale.
+nb::tuple matched(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
+                  std::int64_t row) {
+    const PreparedQuery query = checked_query(self, view(terms), view(weights));
+    MatchedTerms found = matched_terms(self.get(), query, self.position_of(row));
+    return nb::make_tuple(owned(std::move(found.terms)), owned(std::move(found.weights)), owned(std::move(found.codes)),
+                          query.scale);
+}
+
 nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
-    const PreparedQuery query = prepare_query(self.get(), view(terms), view(weights));
+    const PreparedQuery query = checked_query(self, view(terms), view(weights));
     AllBounds all;
     {
         const nb::gil_scoped_release release;
@@ -305,6 +345,14 @@ void register_search(nb::module_& module) {
                       "numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> "
                       "numpy.typing.NDArray[numpy.float64]"),
               "terms"_a, "weights"_a, "rows"_a, "The score of each row for one query.");
+    index.def(
+        "matched", &matched,
+        nb::sig("def matched(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                "numpy.typing.NDArray[numpy.float64], row: int) -> tuple[numpy.typing.NDArray[numpy.uint32], "
+                "numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float]"),
+        "terms"_a, "weights"_a, "row"_a,
+        "The terms that a query and a document share: (terms, query weights, codes) as integers, and the scale of "
+        "their products.");
     index.def("cluster_bounds", &bounds,
               nb::sig("def cluster_bounds(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
                       "numpy.typing.NDArray[numpy.float64]) -> "

@@ -13,6 +13,7 @@ import textwrap
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,7 +159,7 @@ def test_batch_forms(index: segmax.Index) -> None:
     expected = [["z", "x", "y"], ["y"], []]
     assert index.search_batch(matrix).ids == expected
     assert index.search_batch([{"red": 2, "blue": 1}, ([1], [1.0]), {}]).ids == expected
-    assert index.search_batch([]).rows.shape == (0, 10)
+    assert index.search_batch([]).rows.shape == (0, 3)  # no more than documents
     batch = index.search_batch(matrix, k=2)
     assert batch.rows.tolist() == [[2, 0], [1, -1], [-1, -1]]
     assert batch.scores.tolist() == [[8, 4], [3, 0], [0, 0]]
@@ -167,6 +168,56 @@ def test_batch_forms(index: segmax.Index) -> None:
     assert len(batch[0:2]) == 2
     assert batch.stats[1].clusters_visited == batch.stats.clusters_visited[1]
     assert repr(batch) == "BatchHits(3 queries, k=2)"
+
+
+@pytest.fixture
+def words() -> segmax.Index:
+    """Three short texts."""
+    return segmax.build_from_texts(["red sea", "blue sea", "red house"])
+
+
+TEXTS = ["red", "blue", "nothing of that"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        TEXTS,
+        tuple(TEXTS),
+        np.array(TEXTS),
+        np.array(TEXTS, dtype=object),
+        dict.fromkeys(TEXTS).keys,
+        lambda: iter(TEXTS),
+        lambda: (text for text in TEXTS),
+        lambda: map(str, TEXTS),
+    ],
+)
+def test_texts_come_in_any_sequence_or_iterator(words: segmax.Index, given: Any) -> None:
+    """Lists, tuples, generators and arrays of texts are the same queries."""
+    expected = [words.search(text).ids for text in TEXTS]
+    assert expected[0]
+    assert words.search_batch(given() if callable(given) else given).ids == expected
+
+
+def test_texts_of_a_data_frame(words: segmax.Index) -> None:
+    """A column is a sequence of texts; a whole table is refused: its iterator yields the names of the columns."""
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame({"red": TEXTS, "blue": range(3)})
+    expected = words.search_batch(TEXTS).ids
+    assert words.search_batch(table["red"]).ids == expected
+    assert words.search_batch(table["red"][::-1]).ids == expected[::-1]
+    with pytest.raises(segmax.InputError, match="got DataFrame; pass one of its columns"):
+        words.search_batch(table)
+    with pytest.raises(segmax.InputError, match=r"got (float|NoneType|str)"):
+        words.search_batch(pandas.Series(["red", None]))
+
+
+def test_a_word_and_its_number_are_one_term(index: segmax.Index) -> None:
+    """Their weights are summed, as those of repeated terms are."""
+    expected = list(index.search({"red": 3}))
+    assert list(index.search({"red": 1, 0: 2})) == list(index.search({np.int64(0): 2, "red": 1})) == expected
+    assert list(index.search(([0, 0], [1, 2]))) == expected
+    assert index.search_batch([{"red": 1, 0: 2}])[0].scores.tolist() == [score for _, score in expected]
 
 
 def test_a_k_far_beyond_the_collection(index: segmax.Index) -> None:

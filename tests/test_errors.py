@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.params import SearchParams
 
 CLIP = "clip negative weights to 0 first if the model produces them"
 BATCHES = (
@@ -65,6 +70,12 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected k >= 1, got 0": lambda: segmax.build(DOCS).search({0: 1}, k=0),
     "expected k >= 1, got -5": lambda: segmax.build(DOCS).search_batch([{0: 1}], k=-5),
     "expected threads >= 1, got 0": lambda: segmax.build(DOCS).search_batch([{0: 1}], threads=0),
+    "expected at most 1024 threads, got 100000; more than cores do not help": lambda: segmax.build(DOCS).search_batch(
+        [{0: 1}], threads=100000
+    ),
+    "expected at most 1024 threads, got 1025; more than cores do not help": lambda: segmax.build(DOCS, threads=1025),
+    "expected mu to be a number that fits a float, got one that does not": lambda: segmax.ASC(mu=10**400),
+    "SearchParams is no method; use ASC, BestFirst, Anytime, MaxScore or Exhaustive": lambda: SearchParams(),
     "expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
     ),
@@ -127,7 +138,91 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
         {0: 1}
     ),
     FORMS: lambda: segmax.build(DOCS).search(1.5),
+    "expected one query, got 2 texts; use search_batch for many": lambda: segmax.build(DOCS).search(["cat", "dog"]),
+    "expected queries as a sparse matrix or an iterable of queries, got set": lambda: segmax.build(DOCS).search_batch(
+        {1, 2}
+    ),
+    "expected queries as a sparse matrix or an iterable of queries, got ndarray": lambda: segmax.build(
+        DOCS
+    ).search_batch(np.array("cat")),
+    "expected several ids, got 'abc'; pass one as ['abc']": lambda: segmax.build(DOCS, ids=["a", "abc"]).vectors("abc"),
+    "expected several ids, got 1; pass one as [1]": lambda: segmax.build(DOCS).score({0: 1}, 1),
 }
+
+#: What numpy would cast to a float, and is no number.
+NO_NUMBERS: dict[str, Any] = {
+    "text": ["3"],
+    "array of texts": np.array(["3"]),
+    "bytes": [b"3"],
+    "datetime64": np.array(["2020-01-01"], "datetime64[D]"),
+    "timedelta64": np.array([3], "timedelta64[s]"),
+    "datetime": [datetime.datetime(2020, 1, 1)],
+    "complex": np.array([1 + 2j]),
+    "truth values": np.array([True]),
+    "objects": np.array([1.5], dtype=object),
+    "None": [None],
+    "lists": [[1.0]],
+    "records": np.zeros(1, [("a", "f8")]),
+    "too large for a float": [10**400],
+}
+
+
+@pytest.mark.parametrize("name", NO_NUMBERS)
+def test_weights_of_queries_are_numbers(name: str) -> None:
+    """Not what numpy can cast to one: as (indices, values), as a mapping, alone and in a batch."""
+    index = segmax.build(DOCS)
+    values = NO_NUMBERS[name]
+    queries = [([0], values)] if name == "objects" else [([0], values), {0: values[0]}]
+    for query in queries:
+        for ask in (index.search, lambda query: index.search_batch([query]), index.cluster_bounds):
+            with pytest.raises(segmax.InputError, match="expected numbers as query weights, got"):
+                ask(query)
+
+
+def test_numbers_that_numpy_has_no_dtype_for() -> None:
+    """Fractions, decimals and large whole numbers are numbers."""
+    index = segmax.build(DOCS)
+    for weight in (Fraction(3, 2), Decimal("1.5"), 2**70, np.float16(1.5), np.longdouble(1.5)):
+        assert index.search({0: weight}).scores[0] == pytest.approx(float(weight))
+
+
+MATRICES: dict[str, tuple[str, dict[str, Any], str]] = {
+    "float columns": ("csr", {"indices": np.array([0.7, 1.2])}, "column numbers of an integer dtype, got float64"),
+    "truth values as columns": ("csr", {"indices": np.array([True, False])}, "an integer dtype, got bool"),
+    "float indptr": ("csr", {"indptr": np.array([0.0, 2.0])}, "an indptr of an integer dtype, got float64"),
+    "unsigned indptr that falls": (
+        "csr",
+        {"indptr": np.array([0, 2, 1, 2], np.uint64), "_shape": (3, 3)},
+        "an indptr that does not ascend",
+    ),
+    "two dimensions": ("csr", {"data": np.ones((2, 1))}, "expected a valid CSR matrix"),
+    "no array": ("csr", {"data": [1.0, 2.0]}, "expected a valid sparse matrix"),
+    "nothing": ("csr", {"indices": None}, "expected a valid sparse matrix"),
+    "texts": ("csr", {"data": np.array(["1", "2"])}, "expected a valid sparse matrix|float or integer dtype"),
+    "times": ("csr", {"data": np.array([1, 2], "datetime64[s]")}, "valid sparse matrix|float or integer dtype"),
+    "objects": ("csr", {"data": np.array([1, 2], object)}, "valid sparse matrix|float or integer dtype"),
+    "complex": ("csr", {"data": np.array([1j, 2])}, "expected weights of a float or integer dtype, got complex128"),
+    "longer than a double": ("csr", {"data": np.array([np.longdouble("1e400"), 1])}, "expected finite .*got inf"),
+    "csc, float rows": ("csc", {"indices": np.array([0.5, 0.5])}, "an integer dtype, got float64"),
+    "csc, outside": ("csc", {"indptr": np.array([0, 10**6, 1, 2])}, "an indptr that does not ascend"),
+    "bsr, outside": ("bsr", {"indptr": np.array([0, 10**6])}, "an indptr that does not ascend"),
+    "coo, outside": ("coo", {"coords": (np.array([0, 10**6]), np.array([0, 2]))}, "expected a valid sparse matrix"),
+    "coo, float": ("coo", {"coords": (np.array([0.0, 0.0]), np.array([0, 2]))}, "positions of an integer dtype"),
+    "dia, float": ("dia", {"offsets": np.array([0.0, 2.0])}, "positions of an integer dtype, got float64"),
+}
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_matrices_put_together_by_hand(name: str) -> None:
+    """What scipy takes for granted about a matrix is checked before it is used: in documents and in queries."""
+    form, attributes, message = MATRICES[name]
+    matrix = sp.csr_matrix(np.array([[1.0, 0, 2.0]])).asformat(form)
+    for attribute, value in attributes.items():
+        setattr(matrix, attribute, value)
+    index = segmax.build(DOCS)
+    for take in (index.search, index.search_batch, segmax.build):
+        with pytest.raises(segmax.InputError, match=message):
+            take(matrix)
 
 
 @pytest.mark.parametrize("message", CONFIG_ERRORS)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
+import functools
+import json
+import operator
 import os
 import resource
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -222,6 +227,11 @@ def try_to_search(path: Path) -> None:
         index = segmax.open(path)
     except segmax.FormatError:
         return
+    search_every_way(index)
+
+
+def search_every_way(index: segmax.Index) -> None:
+    """Ask a damaged index everything; it may answer wrongly, or say that it is damaged."""
     query = (np.arange(6), np.ones(6))
     for params in (
         segmax.Exhaustive(),
@@ -230,11 +240,73 @@ def try_to_search(path: Path) -> None:
         segmax.ASC(sweep=False),
         segmax.ASC(documents="maxscore"),
         segmax.ASC(max_clusters=100),
+        segmax.ASC(mu=0.5, eta=0.7, lazy=False),
+        segmax.BestFirst(eta=0.9, sweep=False),
     ):
         index.search(query, k=5, params=params)
-    index.vectors(["d0", "d19"])
+    index.search_batch([query, ([3], [0.5])], k=30, threads=1)
     index.cluster_bounds(query)
-    index.explain(query, "d3")
+    with contextlib.suppress(segmax.FormatError, segmax.UnknownIdError):
+        index.vectors(["d0", "d19"])
+        index.explain(query, "d3")
+
+
+def with_room(data: bytes, dtype: np.dtype) -> np.ndarray:
+    """An array with no more readable bytes behind it than the core may read."""
+    whole = np.zeros(len(data) + storage.FOOTER_BYTES, dtype=np.uint8)
+    whole[: len(data)] = np.frombuffer(data, np.uint8)
+    return whole[: len(data)].view(dtype)
+
+
+def damaged_contents(array: np.ndarray, step: int) -> Iterator[bytes]:
+    """Other contents for an array: bytes flipped, entries that are extreme or off by one, fewer and more of them."""
+    data, size = array.tobytes(), array.itemsize
+    for at in range(0, len(data), step):
+        yield data[:at] + bytes([data[at] ^ (1 << at // step % 8)]) + data[at + 1 :]
+    if array.dtype.kind in "iu":
+        most = (1 << 8 * size) - 1
+        for at in range(0, len(data), step * size):
+            entry = int.from_bytes(data[at : at + size], "little")
+            for other in {0, most, most >> 1, (entry + 1) & most, (entry - 1) & most} - {entry}:
+                yield data[:at] + other.to_bytes(size, "little") + data[at + size :]
+    for count in range(0, len(array), step):
+        yield data[: count * size]
+    yield data + data[-size:]
+    yield data + bytes(size)
+    yield data[::-1]
+
+
+def damaged_indexes(step: int = 1) -> Iterator[tuple[dict[str, object], dict[str, np.ndarray]]]:
+    """Metadata and arrays of one index, one of them damaged: as a file is whose checksum was made to fit."""
+    index = tiny()
+    arrays = {name: with_room(array.tobytes(), array.dtype) for name, array in index._open_arrays.items()}
+    for name, array in arrays.items():
+        for data in damaged_contents(array, step):
+            yield index._meta, {**arrays, name: with_room(data, array.dtype)}
+    for name in ("num_docs", "num_terms", "num_segments", "code_bytes", "head_ratio"):
+        for value in {0, 1, 2, index._meta[name] - 1, index._meta[name] + 1, 2**16, 2**31, 2**32 - 1}:
+            yield {**index._meta, name: value}, arrays
+
+
+def survive(damaged: Iterator[tuple[dict[str, object], dict[str, np.ndarray]]]) -> tuple[int, int]:
+    """Try damaged indexes; return how many were refused and how many answered."""
+    refused = answered = 0
+    for meta, arrays in damaged:
+        try:
+            index = segmax.Index(meta, arrays, None)
+        except segmax.FormatError:
+            refused += 1
+            continue
+        search_every_way(index)
+        answered += 1
+    return refused, answered
+
+
+def test_damage_with_checksums_that_fit() -> None:
+    """The core checks by itself whatever it follows: a damaged array is refused, or leads to wrong answers at worst."""
+    refused, answered = survive(damaged_indexes(step=5))
+    assert refused > 200
+    assert answered > 200
 
 
 def test_a_checked_but_impossible_table_is_refused(tmp_path: Path) -> None:
@@ -245,6 +317,46 @@ def test_a_checked_but_impossible_table_is_refused(tmp_path: Path) -> None:
     storage.save_index(tmp_path / "bad", arrays, index._meta, overwrite=False)
     with pytest.raises(segmax.FormatError, match="term_first_posting does not ascend from 0"):
         segmax.open(tmp_path / "bad")
+
+
+BAD_VALUES = (None, "x", [], {}, -1, 2**40, 2**70, 1e300, float("nan"), True, 1.5)
+
+
+def places(value: object, above: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
+    """Every place in nested dictionaries and lists."""
+    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    for key in keys:
+        yield (*above, key)
+        yield from places(value[key], (*above, key))  # type: ignore[index]
+
+
+def test_every_value_of_the_metadata_may_be_wrong(tmp_path: Path) -> None:
+    """Whatever stands in meta.json, opening raises a FormatError that names the index, or opens an index that works."""
+    docs = random_docs(np.random.default_rng(3), 60, 12, 4.0, 9)
+    index = segmax.build(docs, path=tmp_path / "index", config=segmax.BuildConfig(pruning=(segmax.TopTerms(count=9),)))
+    index.tune(docs[:20], k=3)
+    meta = json.loads((tmp_path / "index" / "meta.json").read_text())
+    messages = []
+    for place in places(meta):
+        for value in (*BAD_VALUES, "gone"):
+            spoiled = copy.deepcopy(meta)
+            inside = functools.reduce(operator.getitem, place[:-1], spoiled)  # type: ignore[arg-type]
+            inside[place[-1]] = value
+            if value == "gone":
+                del inside[place[-1]]
+            try:
+                opened = segmax.Index(spoiled, index._open_arrays, tmp_path / "index")
+            except segmax.FormatError as error:
+                messages.append(str(error))
+                continue
+            assert len(opened.search({0: 1}, k=3, target_recall=0.9)) > 0
+            assert repr(opened)
+            assert str(opened.calibration)
+    assert len(messages) > 200
+    for message in messages:
+        assert str(tmp_path / "index") in message
+        assert "incompatible function arguments" not in message
+        assert "\n" not in message
 
 
 # --- interrupted writing ---------------------------------------------------------------------------------------------

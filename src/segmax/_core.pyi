@@ -417,6 +417,18 @@ class Index:
     ) -> numpy.typing.NDArray[numpy.float64]:
         """The score of each row for one query."""
 
+    def matched(
+        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], row: int
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        float,
+    ]:
+        """
+        The terms that a query and a document share: (terms, query weights, codes) as integers, and the scale of their products.
+        """
+
     def cluster_bounds(
         self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
     ) -> tuple[

@@ -32,7 +32,7 @@ from segmax.results import (
     TraceEntry,
 )
 from segmax.shortening import heaviest_terms
-from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
+from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch, query_list
 from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
 
 _EXACT = ASC()
+_MOST_RESULTS = 2**32  # more than an index can hold
+_MOST_THREADS = 1024  # far more than help, and few enough for a system to start
 _DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
 
 
@@ -56,15 +58,19 @@ class Index:
         self._arrays: dict[str, NDArray[Any]] | None = arrays
         self._path = path
         self._preload = False
-        try:
+        self._targets: dict[tuple[int, float], BestFirst] = {}
+        self._encoder: Encoder | None = None
+        with _format_errors(path):
             self._handle: _core.Index | None = _core.Index(
-                int(meta["num_docs"]),
-                int(meta["num_terms"]),
-                int(meta["num_segments"]),
-                int(meta["code_bytes"]),
-                int(meta["head_ratio"]),
+                _checked_count(meta, "num_docs"),
+                _checked_count(meta, "num_terms"),
+                _checked_count(meta, "num_segments"),
+                _checked_count(meta, "code_bytes"),
+                _checked_count(meta, "head_ratio"),
                 arrays,
             )
+            self._num_postings = _checked_count(meta, "num_postings", 2**63 - 1)
+            self._quantization_error = float(meta["quantization_error"])
             self._labels = arrays["cluster_label"]
             if len(self._labels) != self._handle.num_clusters:
                 msg = "the index is damaged: cluster_label has the wrong length; rebuild it or restore a copy"
@@ -78,12 +84,6 @@ class Index:
             self.config = BuildConfig.from_dict(meta["config"])
             self._calibration = Calibration.from_list(meta.get("calibration", ()))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
-            self._targets: dict[tuple[int, float], BestFirst] = {}
-            self._encoder: Encoder | None = None
-        except SegmaxError:
-            raise
-        except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(str(error)) from error
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -115,7 +115,7 @@ class Index:
     @property
     def num_postings(self) -> int:
         """The number of stored weights."""
-        return int(self._meta["num_postings"])
+        return self._num_postings
 
     @property
     def bits(self) -> int:
@@ -125,7 +125,7 @@ class Index:
     @property
     def quantization_error(self) -> float:
         """What coding the weights lost: the sum of absolute errors over the sum of weights."""
-        return float(self._meta["quantization_error"])
+        return self._quantization_error
 
     @property
     def num_bytes(self) -> int:
@@ -204,8 +204,8 @@ class Index:
         ----------
         query
             Text, where the index has an encoder; a CSR row, a torch sparse tensor, a mapping of term (number, or word
-            where the index has a vocabulary) to weight, or (indices, values). Repeated terms are summed, unknown ones
-            ignored and counted.
+            where the index has a vocabulary) to weight, or (indices, values). Weights are real numbers. Repeated terms
+            are summed, and so are a word and the number of its column; unknown terms are ignored and counted.
         k
             How many results; documents that share no term with the query are never among them.
         params
@@ -226,7 +226,7 @@ class Index:
         engine = self._engine
         terms, weights = self._query(query)
         if type(k) is not int or k < 1:
-            k = checked_int("k", k, 1)
+            k = _checked_k(k)
         if target_recall is not None:
             params = self._targeted(k, params, target_recall)
         core_params = _core_params(params)
@@ -249,17 +249,20 @@ class Index:
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
+        There are never more columns than documents, however large k is.
+
         Parameters
         ----------
         queries
-            A CSR matrix or torch sparse tensor with a query per row, a list of texts, or an iterable of single queries.
+            A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries: a list, a
+            generator, an array of texts, a column of a DataFrame. Either all of them are texts or none.
         k, params, target_recall
             As for `search`.
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
         """
         batch = self._batch(queries)
-        k = checked_int("k", k, 1)
+        k = _checked_k(k)
         if target_recall is not None:
             params = self._targeted(k, params, target_recall)
         return self._searched(batch, k, params, num_threads(threads))
@@ -273,7 +276,7 @@ class Index:
 
     def expectation(self, k: int = 10, target_recall: float = 0.99) -> Expectation:
         """Tell what `target_recall` chooses, what it is expected to keep and to cost, and on what that rests."""
-        return self._calibration.expectation(checked_int("k", k, 1), target_recall)
+        return self._calibration.expectation(_checked_k(k), target_recall)
 
     def params_for(self, k: int = 10, target_recall: float = 0.99) -> BestFirst:
         """Return the parameters that `target_recall` chooses."""
@@ -307,7 +310,7 @@ class Index:
         WriteError
             If the result could not be written; searches of this process use it all the same.
         """
-        k = checked_int("k", k, 1)
+        k = _checked_k(k)
         self._calibration.expectation(k, target_recall)  # raises where there can be no such target
         batch = _sampled(self._batch(queries), MOST_QUERIES, checked_int("seed", seed, 0))
         count = num_threads(threads)
@@ -330,8 +333,8 @@ class Index:
         """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
-        k = checked_int("k", k, 1)
-        used = params or _EXACT
+        k = _checked_k(k)
+        used = _EXACT if params is None else params
         score = self._score(terms, weights, np.array([row]))[0]
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
         if used.drops_terms:  # bounds have to be those of the terms that are left
@@ -341,7 +344,7 @@ class Index:
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
-            id=id,
+            id=self._ids.id_of(row),
             row=row,
             score=float(score),
             cluster=cluster,
@@ -426,11 +429,14 @@ class Index:
     def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the terms and weights of a query, with what the index was built with applied to it."""
         if isinstance(query, str):
-            query = self.encoder.encode_queries([query])
+            query = self.encoder.encode_queries([str(query)])
         terms, weights = query_arrays(query, self._lookup, self._engine.num_terms)
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
     def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
+        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
+            msg = f"expected several ids, got {ids!r}; pass one as [{ids!r}]"
+            raise InputError(msg)
         return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
 
     def _score(
@@ -441,15 +447,22 @@ class Index:
 
     def _batch(self, queries: object) -> Csr:
         """Return queries with what the index was built with applied to them."""
-        if isinstance(queries, (list, tuple)) and queries and all(isinstance(query, str) for query in queries):
-            queries = self.encoder.encode_queries(list(queries))
+        if not is_matrix(queries):
+            queries = query_list(queries)
+            if queries and all(isinstance(query, str) for query in queries):
+                queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
         core_params = _core_params(params)
         with _input_errors():
             rows, scores, counts, stats = self._engine.search_batch(
-                batch.indptr, batch.indices, batch.values, k, core_params, min(threads, max(1, batch.num_rows))
+                batch.indptr,
+                batch.indices,
+                batch.values,
+                min(k, self.num_docs),
+                core_params,
+                min(threads, max(1, batch.num_rows)),
             )
         return BatchHits(rows, scores, counts, BatchStats(stats), self._ids)
 
@@ -518,12 +531,48 @@ class Index:
         )
 
 
+def _checked_count(meta: Mapping[str, Any], name: str, most: int = 2**32 - 1) -> int:
+    """Return a count of meta.json, or raise FormatError."""
+    value = meta[name]
+    if type(value) is not int or not 0 <= value <= most:
+        found = f"meta.json has {name} = {value!r}, expected a number from 0 to {most}"
+        msg = f"the index is damaged: {found}; rebuild it or restore a copy"
+        raise FormatError(msg)
+    return value
+
+
+@contextlib.contextmanager
+def _format_errors(path: Path | None) -> Iterator[None]:
+    """Turn whatever damaged metadata and tables lead to into a FormatError that names the index."""
+    where = f"'{path}': " if path else ""
+    try:
+        yield
+    except KeyError as error:
+        msg = f"{where}the index is damaged: {error} is missing; rebuild it or restore a copy"
+        raise FormatError(msg) from error
+    except (_core.CoreFormatError, FormatError) as error:
+        raise FormatError(f"{where}{error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        msg = f"{where}the index is damaged: meta.json cannot be read ({error}); rebuild it or restore a copy"
+        raise FormatError(msg) from error
+
+
 _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
 
 
 def num_threads(threads: int | None) -> int:
     """Return how many threads to use; None means one per core."""
-    return os.cpu_count() or 1 if threads is None else checked_int("threads", threads, 1)
+    cores = os.cpu_count() or 1
+    count = cores if threads is None else checked_int("threads", threads, 1)
+    if count > max(_MOST_THREADS, cores):
+        msg = f"expected at most {max(_MOST_THREADS, cores)} threads, got {count}; more than cores do not help"
+        raise ConfigError(msg)
+    return count
+
+
+def _checked_k(k: object) -> int:
+    """Return k; however large it is, a search finds no more than all documents."""
+    return checked_int("k", min(k, _MOST_RESULTS) if type(k) is int else k, 1)
 
 
 @contextlib.contextmanager
@@ -531,6 +580,9 @@ def _input_errors() -> Iterator[None]:
     """Turn what the core says about a query into InputError."""
     try:
         yield
+    except MemoryError as error:
+        msg = "the results do not fit into memory; ask for fewer of them (k), or for fewer queries at a time"
+        raise InputError(msg) from error
     except ValueError as error:
         raise _input_error(error) from error
 
@@ -586,11 +638,7 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     """
     where = Path(path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
-    try:
-        index = Index(meta, arrays, where)
-    except KeyError as error:
-        msg = f"the index is damaged: meta.json lacks {error}; rebuild it or restore a copy"
-        raise FormatError(msg) from error
+    index = Index(meta, arrays, where)
     index._preload = preload
     return index
 

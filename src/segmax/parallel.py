@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.errors import ConfigError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -53,7 +54,7 @@ class Workers:
         waiting: deque[Future[R]] = deque()
         try:
             for item in items:
-                waiting.append(self._pool.submit(function, item))
+                waiting.append(self._submit(function, item))
                 if len(waiting) > self.threads:
                     yield waiting.popleft().result()
             while waiting:
@@ -61,6 +62,13 @@ class Workers:
         finally:
             for future in waiting:
                 future.cancel()
+
+    def _submit(self, function: Callable[[T], R], item: T) -> Future[R]:
+        try:
+            return self._pool.submit(function, item)
+        except RuntimeError as error:  # the pool starts its threads one by one, as work comes
+            msg = f"the system could not start {self.threads} threads ({error}); pass a smaller number as threads"
+            raise ConfigError(msg) from error
 
     def __enter__(self) -> Self:
         return self

@@ -35,6 +35,9 @@ class SearchParams:
     _takes: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
+        if not hasattr(self, "method"):
+            msg = f"{type(self).__name__} is no method; use ASC, BestFirst, Anytime, MaxScore or Exhaustive"
+            raise ConfigError(msg)
         for name, default in {**_LIMITS, **_SHORTENING}.items():
             if name not in self._takes and getattr(self, name) != default:
                 kind = type(self).__name__

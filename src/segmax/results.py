@@ -164,7 +164,8 @@ class BatchStats:
 class BatchHits(Sequence[Hits]):
     """The results of many queries as arrays of shape (queries, k), padded with row -1 and score 0.
 
-    `counts` tells how many of each row are results. An item is one query's `Hits`.
+    `counts` holds the number of results in each row. An item is one query's `Hits`. Where k is larger than the
+    number of documents, the arrays have a column per document.
     """
 
     def __init__(

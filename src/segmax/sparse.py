@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,15 +71,36 @@ def _widened(matrix: Any) -> Any:
 
 
 def _from_scipy(matrix: Any) -> sp.csr_matrix:
+    try:
+        _check_parts(matrix)
+        return _as_csr(matrix)
+    except InputError:
+        raise
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
+        msg = f"expected a valid sparse matrix, got one that scipy cannot convert to CSR ({error})"
+        raise InputError(msg) from error
+
+
+def _as_csr(matrix: Any) -> sp.csr_matrix:
     if matrix.ndim == 1:
         matrix = matrix.reshape(1, -1)
     if not matrix.dtype.isnative:
         matrix = matrix.astype(matrix.dtype.newbyteorder("="))
     # Only CSR keeps repeated entries apart; every other format sums them on the way there.
-    if matrix.format != "csr":
-        return sp.csr_matrix(_widened(matrix.tocoo()))
-    check_structure(Csr(matrix.indptr, matrix.indices, matrix.data, int(matrix.shape[1])), int(matrix.shape[0]))
-    return sp.csr_matrix(matrix)
+    return sp.csr_matrix(matrix if matrix.format == "csr" else _widened(matrix.tocoo()))
+
+
+def _check_parts(matrix: Any) -> None:
+    """Refuse index arrays that do not fit: scipy does not look at a matrix put together by hand before it uses them."""
+    for positions in (*getattr(matrix, "coords", ()), getattr(matrix, "offsets", _NO_POSITIONS)):
+        _check_integers(positions, "positions")
+    if matrix.format not in ("csr", "csc", "bsr"):
+        return
+    height, width = getattr(matrix, "blocksize", (1, 1))
+    rows, columns = (1, *matrix.shape)[-2:]  # a CSR array may have one dimension
+    lists, length = (columns, rows) if matrix.format == "csc" else (rows // height, columns // width)
+    first_values = matrix.data[:, 0, 0] if matrix.format == "bsr" else matrix.data
+    check_structure(Csr(matrix.indptr, matrix.indices, first_values, int(length)), int(lists))
 
 
 def is_matrix(value: object) -> bool:
@@ -97,19 +120,39 @@ def matrix_to_csr(value: object) -> Csr:
     if matrix.dtype.kind not in "buif":
         msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
         raise InputError(msg)
-    return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices, _as_double(matrix.data), int(matrix.shape[1]))
+
+
+def _as_double(weights: NDArray[Any]) -> NDArray[Any]:
+    """Return floats that are wider than a double as doubles; what does not fit becomes infinite, and is refused."""
+    if weights.dtype.kind != "f" or weights.dtype.itemsize <= 8:
+        return weights
+    with np.errstate(over="ignore"):
+        return weights.astype(np.float64)
 
 
 def check_structure(csr: Csr, num_rows: int) -> None:
     """Refuse a matrix that points outside itself: scipy does not look at one put together by hand."""
-    whole = len(csr.indptr) == num_rows + 1 and len(csr.indices) == len(csr.values)
+    _check_integers(csr.indptr, "an indptr")
+    _check_integers(csr.indices, "column numbers")
+    whole = csr.indptr.shape == (num_rows + 1,) and csr.indices.shape == csr.values.shape == (len(csr.indices),)
     ends_right = whole and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices)
-    if not ends_right or (np.diff(csr.indptr) < 0).any():
+    # Compared, because differences of unsigned numbers are never negative.
+    if not ends_right or (csr.indptr[1:] < csr.indptr[:-1]).any():
         msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
         raise InputError(msg)
     if len(csr.indices) and (csr.indices.min() < 0 or csr.indices.max() >= csr.num_columns):
         worst = csr.indices.min() if csr.indices.min() < 0 else csr.indices.max()
         msg = f"expected column numbers from 0 to {csr.num_columns - 1}, got {worst}"
+        raise InputError(msg)
+
+
+_NO_POSITIONS = np.empty(0, dtype=np.int64)
+
+
+def _check_integers(numbers: NDArray[Any], what: str) -> None:
+    if numbers.dtype.kind not in "iu":
+        msg = f"expected {what} of an integer dtype, got {numbers.dtype}"
         raise InputError(msg)
 
 
@@ -149,20 +192,44 @@ def _check_weights(csr: Csr, first_row: int) -> None:
     raise InputError(msg)
 
 
-def _numbers(values: Any, what: str) -> NDArray[np.float64]:
+def _query_weights(values: Any) -> NDArray[np.float64]:
+    """Return the weights of a query; texts, times and truth values are not numbers, even where numpy casts them."""
     try:
-        return np.asarray(values, dtype=np.float64, order="C")
-    except (TypeError, ValueError) as error:
-        msg = f"expected numbers as {what}, got {values!r}"[:300]
-        raise InputError(msg) from error
+        array = np.asarray(values, order="C")
+        if array.dtype is _DOUBLE and array.ndim == 1:  # nearly always
+            return array
+        if array.dtype.kind == "O" and not isinstance(values, np.ndarray):
+            array = _real_numbers(values)
+        usable = array.ndim <= 1 and (array.size == 0 or array.dtype.kind in "iuf")
+    except (OverflowError, TypeError, ValueError):
+        usable = False
+    if not usable:
+        msg = f"expected numbers as query weights, got {values!r}"[:300]
+        raise InputError(msg)
+    return _as_double(array).astype(np.float64, copy=False)
+
+
+_DOUBLE = np.dtype(np.float64)
+
+
+def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
+    """Convert what numpy has no dtype for: fractions, decimals and whole numbers of more than 64 bits."""
+    numbers = list(values)
+    if not all(isinstance(number, (Real, Decimal)) and not isinstance(number, bool) for number in numbers):
+        msg = "not all of these are real numbers"
+        raise TypeError(msg)
+    return np.array([float(number) for number in numbers], dtype=np.float64)
 
 
 def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    if pair and isinstance(pair[0], str) and all(isinstance(item, str) for item in pair):
+        msg = f"expected one query, got {len(pair)} texts; use search_batch for many"
+        raise InputError(msg)
     if len(pair) != 2:
         msg = f"expected a query as (indices, values), got a sequence of {len(pair)} items"
         raise InputError(msg)
     indices = np.asarray(pair[0])
-    values = _numbers(pair[1], "query weights")
+    values = _query_weights(pair[1])
     if indices.size == 0:
         indices = indices.astype(np.int64)
     if indices.ndim != 1 or indices.shape != values.shape:
@@ -179,8 +246,11 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
 def _mapping_to_arrays(
     query: Mapping[Any, Any], lookup: TermLookup, num_terms: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Terms of a mapping; unknown words get numbers behind all others, so that the core counts them."""
-    weights = _numbers(list(query.values()), "query weights")
+    """Terms of a mapping; unknown words get numbers behind all others, so that the core counts them.
+
+    A word and the number of its column are the same term: their weights are summed, like those of repeated terms.
+    """
+    weights = _query_weights(list(query.values()))
     if set(map(type, query)) == {int}:
         with contextlib.suppress(OverflowError):
             return np.fromiter(query, np.int64, len(query)), weights
@@ -216,16 +286,20 @@ def _term_number(term: Any) -> int:
 
 def _is_plain_row(row: Any) -> bool:
     """Whether a CSR matrix is one row that nothing is wrong with; the long way finds out what is."""
-    shape, indptr, indices, data = row.shape, row.indptr, row.indices, row.data
-    if len(shape) != 2 or shape[0] != 1 or data.dtype.kind not in "buif":
-        return False
-    count = len(indices)
-    if indptr.tolist() != [0, count] or len(data) != count:
+    try:
+        shape, ends, indices, data = row.shape, row.indptr.tolist(), row.indices, row.data
+        if len(shape) != 2 or shape[0] != 1 or data.dtype.char not in _PLAIN_DTYPES:
+            return False
+        count = len(indices)
+        if ends != [0, count] or type(ends[1]) is not int or data.shape != (count,):
+            return False
+    except (AttributeError, TypeError):
         return False
     unsigned = _UNSIGNED.get(indices.dtype)  # in which a negative number is larger than any column
     return count == 0 or (unsigned is not None and bool(np.maximum.reduce(indices.view(unsigned)) < shape[1]))
 
 
+_PLAIN_DTYPES = "?bBhHiIlLqQefd"  # every number that becomes a double without a warning
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
 
@@ -253,15 +327,24 @@ def query_arrays(
     raise InputError(msg)
 
 
+def query_list(queries: object) -> list[Any]:
+    """Return single queries, whatever holds them: a sequence, a generator, an array of texts, a column of a table."""
+    is_table = hasattr(queries, "columns")  # iterating over one yields the names of its columns
+    is_scalar = getattr(queries, "ndim", 1) == 0  # numpy's arrays without a dimension claim to be iterable
+    if isinstance(queries, Iterable) and not (
+        is_table or is_scalar or isinstance(queries, (Mapping, set, frozenset, str, bytes))
+    ):
+        return list(queries)
+    msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
+    raise InputError(f"{msg}; pass one of its columns" if is_table else msg)
+
+
 def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) -> Csr:
     """Return many queries as one CSR triple with int64 terms and float64 weights."""
     if is_matrix(queries):
         csr = matrix_to_csr(queries)
         return Csr(csr.indptr, csr.indices.astype(np.int64), csr.values.astype(np.float64), csr.num_columns)
-    if isinstance(queries, (Mapping, str, bytes)) or not isinstance(queries, Iterable):
-        msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
-        raise InputError(msg)
-    parts = [query_arrays(query, lookup, num_terms) for query in queries]
+    parts = [query_arrays(query, lookup, num_terms) for query in query_list(queries)]
     indptr = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum([len(terms) for terms, _ in parts], out=indptr[1:])
     terms = np.concatenate([t for t, _ in parts]) if parts else np.empty(0, np.int64)

@@ -324,6 +324,10 @@ void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_
         const auto from = static_cast<std::size_t>(part.indptr[row]);
         const auto count = static_cast<std::size_t>(part.indptr[row + 1]) - from;
         const auto to = static_cast<std::size_t>(out_indptr[slot] - out_indptr[0]);
+        if (static_cast<std::size_t>(out_indptr[slot + 1] - out_indptr[slot]) != count) {
+            throw std::invalid_argument(
+                "expected slots with room for exactly their rows, got another number of entries");
+        }
         std::copy_n(part.terms.data() + from, count, out_terms.data() + to);
         std::copy_n(part.codes.data() + from, count, out_codes.data() + to);
     }
@@ -350,6 +354,7 @@ void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_
         const auto begin = static_cast<std::size_t>(docs.indptr[cluster_first[cluster]]);
         const auto end = static_cast<std::size_t>(docs.indptr[cluster_first[cluster + 1]]);
         for (const Term term : docs.terms.subspan(begin, end - begin)) {
+            if (term >= docs.num_terms) throw std::invalid_argument("a term is outside the vocabulary");
             ++postings[term];
             pairs[term] += last_cluster[term] != cluster ? 1 : 0;
             last_cluster[term] = cluster;

@@ -129,6 +129,22 @@ std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQue
     return scores;
 }
 
+MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Position position) {
+    MatchedTerms matched;
+    with_types(index, query, [&](auto code, auto) {
+        QueryView<decltype(code)> view;
+        view.open(index, query);
+        for (std::size_t i = 0; i < query.terms.size(); ++i) {
+            const std::uint32_t found = view.terms()[i].code_at(position);
+            if (found == 0) continue;
+            matched.terms.push_back(query.terms[i].term);
+            matched.weights.push_back(query.terms[i].weight);
+            matched.codes.push_back(found);
+        }
+    });
+    return matched;
+}
+
 AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
     AllBounds all;
     const std::size_t clusters = index.num_clusters();

@@ -65,11 +65,13 @@ struct Context {
         if (params.stop && params.stop()) throw Interrupted();
     }
 
-    /// Scores a document that has been evaluated in full.
-    void offer(Acc score, Position position) {
+    /// Takes in a document that has been scored in full, if it is among the k best so far; says whether it was.
+    bool offer(Acc score, Position position) {
         const Row row = index.row_at(position);
         if (position == params.watch) result.watched = {Fate::scored, score, top().threshold(), top().threshold()};
-        if (row != kNoRow && top().admits(score, row)) top().push(score, row);
+        if (row == kNoRow || !top().admits(score, row)) return false;
+        top().push(score, row);
+        return true;
     }
 };
 

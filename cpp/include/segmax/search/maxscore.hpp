@@ -18,8 +18,8 @@ struct MaxScoreCursor {
     void settle(const std::vector<std::uint16_t>& offsets) { next = at < end ? offsets[at] : kEnd; }
 };
 
-/// Scores the documents of a range of positions that can still enter. `factor` is 1 for θ itself, or the
-/// over-estimation η of the document level. Lists are unpacked piece by piece.
+/// Scores the documents of a range of positions whose bounds let them enter. `factor` is 1 for θ itself, or the
+/// over-estimation η of the document level; it judges bounds, never a score. Lists are unpacked piece by piece.
 template <class Code, class Acc>
 class MaxScoreRange {
 public:
@@ -104,9 +104,9 @@ private:
             }
         }
         ++context_.stats().docs_scored;
-        if (sum < gate_.least && position != context_.params.watch) return;
-        context_.offer(sum, position);
-        if (context_.top().threshold() != gate_.tied_at || context_.top().threshold_row() != gate_.tied_row) {
+        // The gate is for bounds. A score is compared with θ itself, whatever the factor, and whoever watches.
+        if (sum < context_.top().threshold() && position != context_.params.watch) return;
+        if (context_.offer(sum, position) && context_.top().full()) {
             update_gate();
             upcoming_ = next_essential();
         }

@@ -15,6 +15,12 @@ SearchResult search(const Index& index, const PreparedQuery& query, std::size_t 
 std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQuery& query,
                                            std::span<const Position> positions);
 
+/// The terms that a query and a document share. The sum of weight * code is the document's integer score.
+struct MatchedTerms {
+    std::vector<std::uint32_t> terms, weights, codes;
+};
+MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Position position);
+
 /// The bounds of every cluster for a query, whatever a search would read of them.
 struct AllBounds {
     std::vector<std::uint64_t> bound_sum, max_bound, segment_sum, best_score;
