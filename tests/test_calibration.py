@@ -317,7 +317,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr("segmax.storage.os.write", full)
+            patched.setattr("segmax.files.os.fsync", full)
             with pytest.raises(segmax.WriteError, match="No space left on device"):
                 index.tune(questions(), 5)
         assert (path / "meta.json").read_bytes() == before

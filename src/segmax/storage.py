@@ -25,12 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, SegmaxError, WriteError
+from segmax.files import create, replacing, sync_folder
 from segmax.memory import fast_bytes
 
 FORMAT_VERSION = 2
 OLDEST_READABLE_VERSION = 2
 
 META_NAME = "meta.json"
+_NEW_META_NAME = f"{META_NAME}.new"
 FOOTER_BYTES = 64  # also what SIMD loads may read past the end of an array
 _MAGIC = b"SEGMAX\x00\x01"
 _FOOTER = struct.Struct("<8sIIQ")
@@ -185,7 +187,7 @@ class IndexWriter:
         """Make the new generation, which is finished, the current one by renaming meta.json."""
         with self._write_errors():
             _replace_meta(self._path, {**meta, "generation": self._generation, "files": self._entries})
-            _sync_directory(self._path.parent)
+            sync_folder(self._path.parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -278,7 +280,7 @@ class _ComponentFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._descriptor: int | None = create(path)
         self._length = 0
         self._crc = 0
 
@@ -356,7 +358,7 @@ def _holds_an_index(path: Path) -> bool:
 
 def _is_own_file(name: str) -> bool:
     match = _COMPONENT.fullmatch(name)
-    return name == f"{META_NAME}.new" or (match is not None and match[1] in COMPONENTS)
+    return name == _NEW_META_NAME or (match is not None and match[1] in COMPONENTS)
 
 
 def _current_files(path: Path) -> set[str]:
@@ -375,25 +377,10 @@ def _remove_components(path: Path, keep: set[str]) -> None:
             entry.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _replace_meta(path: Path, meta: Mapping[str, Any]) -> None:
     """Write meta.json under another name, sync it, and rename it."""
-    temporary = path / f"{META_NAME}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        _write_all(descriptor, memoryview(_meta_bytes(meta)))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.replace(path / META_NAME)
-    _sync_directory(path)
+    with replacing(path / META_NAME, path / _NEW_META_NAME) as file:
+        file.write(_meta_bytes(meta))
 
 
 def _meta_bytes(meta: Mapping[str, Any]) -> bytes:
