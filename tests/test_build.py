@@ -328,8 +328,7 @@ def test_nothing_is_spilled_without_need(cases: Cases, monkeypatch: pytest.Monke
 def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.MonkeyPatch, limit: int | str) -> None:
     """The index does not depend on how much memory it may take, nor on how much is in use already."""
     case = "two levels of clusters"
-    if limit == memory.LEAST_LIMIT:
-        monkeypatch.setattr(memory, "anonymous_memory", lambda: memory.LEAST_LIMIT - (8 << 20))
+    monkeypatch.setattr(memory, "anonymous_memory", lambda: memory.LEAST_LIMIT - (8 << 20))
     assert differing(cases.build(case, cases.docs(case), memory_limit=limit), cases.expected(case)) == []
 
 

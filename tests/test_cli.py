@@ -97,7 +97,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "--ids ids.npy": lambda: {"ids": range(1000, 1000 + NUM_DOCS)},
     "--terms terms.txt": lambda: {"terms": [f"wörd\u2028{i}" for i in range(NUM_TERMS)]},
     "--threads 1": lambda: {"threads": 1},
-    "--memory-limit 1GiB --scratch scratch": lambda: {"memory_limit": "1GiB", "scratch": "scratch"},
+    "--memory-limit 64GiB --scratch scratch": lambda: {"memory_limit": "64GiB", "scratch": "scratch"},
     "--no-progress": lambda: {"progress": False},
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import reprlib
 from collections.abc import Collection
 
 import numpy as np
@@ -30,7 +31,11 @@ def checked_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"expected {name} to be a number, got {value!r}"
         raise ConfigError(msg)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError as error:  # a whole number beyond the range of floats
+        msg = f"expected {name} to be a number, got {reprlib.repr(value)}"
+        raise ConfigError(msg) from error
 
 
 def checked_choice(name: str, value: object, choices: Collection[str]) -> str:

@@ -12,6 +12,7 @@ import os
 import secrets
 import stat
 from collections.abc import Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
@@ -86,7 +87,7 @@ def open_for_update(path: Path) -> BinaryIO:
     return os.fdopen(_checked_regular(os.open(path, flags, _PERMISSIONS), path), "r+b")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a regular file, or a link to one, to be read; never wait for a pipe or read a device.
 
     Raises

@@ -17,7 +17,7 @@ from segmax import _core
 from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.checks import checked_int
 from segmax.config import BuildConfig
-from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
+from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.explain import Fate, explanation
 from segmax.params import ASC, BestFirst, SearchParams
 from segmax.points import sample_rows, selected_rows
@@ -33,7 +33,7 @@ from segmax.results import (
 )
 from segmax.shortening import heaviest_terms
 from segmax.sparse import Csr, TermLookup, query_arrays, query_batch
-from segmax.storage import load_index, save_index, update_meta
+from segmax.storage import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
 
@@ -56,7 +56,8 @@ class Index:
         self._arrays: dict[str, NDArray[Any]] | None = arrays
         self._path = path
         self._preload = False
-        try:
+        with index_errors(path):
+            check_counts(meta, arrays, path)
             self._handle: _core.Index | None = _core.Index(
                 int(meta["num_docs"]),
                 int(meta["num_terms"]),
@@ -67,11 +68,10 @@ class Index:
             )
             self._labels = arrays["cluster_label"]
             if len(self._labels) != self._handle.num_clusters:
-                msg = "the index is damaged: cluster_label has the wrong length; rebuild it or restore a copy"
-                raise FormatError(msg)
-            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs)
+                raise damaged("cluster_label has the wrong length", path)
+            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs, path)
             self._terms = (
-                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms)
+                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms, path)
                 if "term_text" in arrays
                 else None
             )
@@ -80,10 +80,6 @@ class Index:
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
             self._targets: dict[tuple[int, float], BestFirst] = {}
             self._encoder: Encoder | None = None
-        except SegmaxError:
-            raise
-        except (_core.CoreFormatError, KeyError, TypeError, ValueError) as error:
-            raise FormatError(str(error)) from error
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -323,7 +319,8 @@ class Index:
             raise InputError(msg)
         self._set_calibration(self._calibration.with_measured(measured))
         if self._path is not None:
-            update_meta(self._path, int(self._meta["generation"]), {"calibration": self._calibration.to_list()})
+            changes = {"calibration": self._calibration.to_list()}
+            update_meta(self._path, int(self._meta["generation"]), changes, check_opens)
         return self._calibration.expectation(k, target_recall)
 
     def explain(self, query: object, doc_id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
@@ -383,7 +380,7 @@ class Index:
 
         A failure or a crash leaves what was there before.
         """
-        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite)
+        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite, check=check_opens)
 
     def close(self) -> None:
         """Let go of the memory; searches that are under way finish first. Closing twice is fine."""
@@ -586,13 +583,14 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     """
     where = Path(path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
-    try:
-        index = Index(meta, arrays, where)
-    except KeyError as error:
-        msg = f"the index is damaged: meta.json lacks {error}; rebuild it or restore a copy"
-        raise FormatError(msg) from error
+    index = Index(meta, arrays, where)
     index._preload = preload
     return index
+
+
+def check_opens(meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise FormatError if no index can be made of these; what a writer asks before it commits."""
+    Index(meta, arrays, None).close()
 
 
 def verify(path: str | os.PathLike[str]) -> None:
