@@ -570,7 +570,8 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     path
         The directory that `build` or `save` wrote.
     preload
-        Read everything into memory now instead of mapping the files.
+        Read everything into memory now instead of mapping the files. A mapped file must not be truncated while the
+        index is open: the system then ends the process (SIGBUS). A preloaded index no longer needs its files.
     verify
         Check every byte; otherwise postings and bounds are checked for size only. `segmax.verify` does the same.
 
