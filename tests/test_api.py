@@ -86,7 +86,8 @@ def test_more_clusters_than_documents_and_one_document() -> None:
     assert one.search({1: 1}).ids == [0]
     few = segmax.build(sp.csr_matrix(np.eye(5)), config=segmax.BuildConfig(num_clusters=50))
     assert few.search({3: 1}).ids == [3]
-    nothing = segmax.build(sp.csr_matrix((4, 7)))
+    with pytest.warns(segmax.SegmaxWarning, match="all 4 documents are empty"):
+        nothing = segmax.build(sp.csr_matrix((4, 7)))
     assert nothing.search({3: 1}).ids == []
 
 

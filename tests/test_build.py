@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import errno
+import inspect
 import itertools
 import json
 import os
@@ -26,7 +28,9 @@ import segmax
 from conftest import clusters_of, random_docs, topic_docs
 from reference import SAFE_METHODS, as_query, best
 from segmax import _core, assemble, kmeans, memory, spool
+from segmax.build import BuildKeywords
 from segmax.calibration import BUILD_QUERIES
+from segmax.config import BuildOptions
 from segmax.pruning import prune_batches, prune_rows
 from segmax.sparse import Csr, matrix_to_csr
 
@@ -329,8 +333,7 @@ def test_nothing_is_spilled_without_need(cases: Cases, monkeypatch: pytest.Monke
 def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.MonkeyPatch, limit: int | str) -> None:
     """The index does not depend on how much memory it may take, nor on how much is in use already."""
     case = "two levels of clusters"
-    if limit == memory.LEAST_LIMIT:
-        monkeypatch.setattr(memory, "anonymous_memory", lambda: memory.LEAST_LIMIT - (8 << 20))
+    monkeypatch.setattr(memory, "anonymous_memory", lambda: memory.LEAST_LIMIT - (8 << 20))
     assert differing(cases.build(case, cases.docs(case), memory_limit=limit), cases.expected(case)) == []
 
 
@@ -1210,3 +1213,115 @@ def test_more_blocks_than_16_bits_can_name() -> None:
         for params in SAFE_METHODS.values():
             hits = index.search(query, 10, params)
             assert (hits.rows.tolist(), hits.scores.tolist()) == best(docs, query, 10)
+
+
+# --- options ---------------------------------------------------------------------------------------------------------
+
+
+def test_options_are_the_fields_of_the_config() -> None:
+    """What can be given directly is what a BuildConfig has, all of it typed."""
+    fields = {field.name for field in dataclasses.fields(segmax.BuildConfig)}
+    assert set(BuildOptions.__annotations__) == fields
+    assert fields < set(BuildKeywords.__annotations__)
+    own = {"vectors", "path", "terms", "texts", "encoder", "options"}
+    keywords = set(inspect.signature(segmax.build).parameters) - own
+    assert keywords == set(BuildKeywords.__annotations__) - fields
+
+
+OPTIONS: dict[str, Any] = {
+    "num_clusters": 3,
+    "num_segments": 5,
+    "segmentation": "kmeans",
+    "order": "row",
+    "pruning": [segmax.TopTerms(count=2)],
+    "bits": 16,
+    "compact": True,
+    "calibrate": False,
+    "seed": 4,
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_options_given_directly(name: str) -> None:
+    """Each option gives the index that a config with it gives, from vectors and from texts."""
+    assert set(OPTIONS) == set(BuildOptions.__annotations__)
+    docs = random_docs(np.random.default_rng(0), 40, 30)
+    given = {name: OPTIONS[name]}
+    config = segmax.BuildConfig(**given)
+    direct, configured = segmax.build(docs, **given), segmax.build(docs, config=config)
+    assert direct.config == config
+    for component, array in direct._open_arrays.items():
+        assert np.array_equal(array, configured._open_arrays[component]), component
+    assert segmax.build_from_texts(["one word", "two words"], **given).config == config
+
+
+def test_an_option_overrides_the_config() -> None:
+    """The other fields of the config count, and the config itself stays as it is."""
+    config = segmax.BuildConfig(num_clusters=2, seed=3)
+    docs = random_docs(np.random.default_rng(0), 20, 9)
+    assert segmax.build(docs, config=config, num_clusters=4).config == segmax.BuildConfig(num_clusters=4, seed=3)
+    assert segmax.build(docs, config=config, num_clusters=None).config == segmax.BuildConfig(seed=3)
+    texts = segmax.build_from_texts(["a cat", "a dog"], config=config, num_clusters=1)
+    assert texts.config == segmax.BuildConfig(num_clusters=1, seed=3)
+    assert config.num_clusters == 2
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "meant"),
+    [
+        (segmax.build, "num_cluster", "num_clusters"),
+        (segmax.build, "overwite", "overwrite"),
+        (segmax.build_from_texts, "n_segments", "num_segments"),
+        (segmax.build_from_texts, "keep_text", "keep_texts"),
+    ],
+)
+def test_an_option_that_is_misspelled(build: Callable[..., segmax.Index], name: str, meant: str) -> None:
+    """The error names the option that was probably meant, before anything is read."""
+    with pytest.raises(segmax.ConfigError) as error:
+        build(iter([]), **{name: 1})
+    assert str(error.value) == f"expected an option of segmax.{build.__name__}, got '{name}'; did you mean '{meant}'?"
+
+
+def test_an_option_that_nobody_knows() -> None:
+    """Where nothing is close, all options are named."""
+    with pytest.raises(segmax.ConfigError, match=r"expected options of segmax.build \(bits, .*threads\), got 'colour'"):
+        segmax.build(iter([]), colour=1)  # type: ignore[call-arg]
+    with pytest.raises(segmax.ConfigError, match="expected config to be a BuildConfig, got dict"):
+        segmax.build(iter([]), config={"seed": 1})  # type: ignore[arg-type]
+    with pytest.raises(segmax.ConfigError, match="expected num_clusters >= 1, got 0"):
+        segmax.build(iter([]), num_clusters=0)
+
+
+# --- empty documents -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("docs", "options", "told"),
+    [
+        (sp.csr_matrix((3, 5)), {}, "all 3 documents are empty: no term has a weight above 0, so no search will find"),
+        (sp.csr_matrix((1, 5)), {}, "the only document is empty: "),
+        (sp.csr_matrix(([0.0], ([0], [1])), shape=(2, 2)), {}, "all 2 documents are empty: "),
+        (
+            sp.csr_matrix(np.eye(4)),
+            {"pruning": segmax.DocThreshold(threshold=9)},
+            "all 4 documents are empty after pruning: ",
+        ),
+    ],
+)
+def test_all_documents_are_empty(docs: Any, options: dict[str, Any], told: str) -> None:
+    """The index is built, with a warning that leads to the caller."""
+    with pytest.warns(segmax.SegmaxWarning, match=told) as warned:
+        index = segmax.build(docs, **options)
+    assert [Path(warning.filename).name for warning in warned] == ["test_build.py"]
+    assert index.search({1: 1.0}).ids == []
+
+
+def test_texts_without_words() -> None:
+    """The same for texts of nothing but stop words."""
+    with pytest.warns(segmax.SegmaxWarning, match="all 3 documents are empty"):
+        segmax.build_from_texts(["", "the of", "  "])
+
+
+def test_some_documents_are_empty() -> None:
+    """That is common, and no warning; pytest makes one an error."""
+    segmax.build(sp.csr_matrix([[0, 0], [0, 1]]))

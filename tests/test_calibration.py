@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import topic_docs, wiki_reader
 from segmax.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
+from segmax.meta import meta_bytes
 from segmax.params import BestFirst, SearchParams
 from segmax.points import rarity
 from segmax.pseudo import pseudo_queries
@@ -317,7 +318,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
             raise OSError(28, "No space left on device")
 
         with monkeypatch.context() as patched:
-            patched.setattr("segmax.storage.os.write", full)
+            patched.setattr("segmax.files.os.fsync", full)
             with pytest.raises(segmax.WriteError, match="No space left on device"):
                 index.tune(questions(), 5)
         assert (path / "meta.json").read_bytes() == before
@@ -334,24 +335,43 @@ def test_queries_that_find_nothing() -> None:
         index.tune(sp.csr_matrix((0, 3)), 5)
 
 
+def stored_setting(**changes: object) -> dict[str, object]:
+    """A setting as meta.json has it."""
+    return {"eta": 0.9, "query_mass": 1.0, "recall": 0.99, "error": 0.01, "cost": 0.5, **changes}
+
+
+def stored_calibration(**changes: object) -> dict[str, object]:
+    """A measurement as meta.json has it."""
+    return {"k": 10, "source": "given queries", "num_queries": 1, "settings": [stored_setting()], **changes}
+
+
 @pytest.mark.parametrize(
-    "damage",
+    ("damage", "message"),
     [
-        "nonsense",
-        [{}],
-        [{"k": 10, "source": "nobody", "num_queries": 1, "settings": []}],
-        [{"k": 10, "source": "given queries", "num_queries": 1, "settings": [{"mu": 3.0}]}],
-        [{"k": 10, "source": "given queries", "num_queries": 1, "settings": None}],
+        ("nonsense", "expected calibration to be a list, got 'nonsense'"),
+        ([{}], "a calibration has no source"),
+        ([[]], "a calibration has no source"),
+        ([stored_calibration(source="nobody")], "a calibration has an impossible source: 'nobody'"),
+        ([stored_calibration(source=[])], r"a calibration has an impossible source: \[\]"),
+        ([stored_calibration(settings=[{"mu": 3.0}])], "a calibration has no recall"),
+        ([stored_calibration(settings=None)], "expected settings of a calibration to be a list, got NoneType"),
+        ([stored_calibration(k=1.5)], "expected k of a calibration >= 1, got 1.5"),
+        ([stored_calibration(num_queries="9")], "expected num_queries of a calibration >= 0, got '9'"),
+        ([stored_calibration(), stored_calibration()], "a calibration has values of k that do not ascend"),
+        ([stored_calibration(settings=[stored_setting(recall=1.5)])], "a calibration has an impossible recall: 1.5"),
+        ([stored_calibration(settings=[stored_setting(cost=-1)])], r"a calibration has an impossible cost: -1\.0"),
+        ([stored_calibration(settings=[stored_setting(eta="x")])], "expected eta to be a number, got 'x'"),
+        (
+            [stored_calibration(settings=[stored_setting(error=10**400)])],
+            r"expected error to be a number, got 10+\.\.\.0+",
+        ),
     ],
 )
-def test_a_damaged_calibration(tmp_path: Path, damage: object) -> None:
-    """It is a FormatError, not a strange search."""
-    from segmax.storage import _meta_bytes
-
+def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> None:
+    """It is a FormatError that says what is wrong and where, not a strange search."""
     path = tmp_path / "index"
     segmax.build(collection(300), path=path).close()
     meta = json.loads((path / "meta.json").read_text())
-    del meta["checksum"]
-    (path / "meta.json").write_bytes(_meta_bytes({**meta, "calibration": damage}))
-    with pytest.raises(segmax.FormatError):
+    (path / "meta.json").write_bytes(meta_bytes({**meta, "calibration": damage}))
+    with pytest.raises(segmax.FormatError, match=rf"the index '{path}' is damaged: meta.json: {message}; rebuild it"):
         segmax.open(path)

@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from segmax import BuildConfig
-from segmax.cli import COMMANDS, main
+from segmax.cli import COMMANDS, _plain_warnings, main
 from segmax.cluster import Dense, Labels, Sparse
 from segmax.io import untied
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
@@ -98,7 +99,7 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
     "--ids ids.npy": lambda: {"ids": range(1000, 1000 + NUM_DOCS)},
     "--terms terms.txt": lambda: {"terms": [f"wörd\u2028{i}" for i in range(NUM_TERMS)]},
     "--threads 1": lambda: {"threads": 1},
-    "--memory-limit 1GiB --scratch scratch": lambda: {"memory_limit": "1GiB", "scratch": "scratch"},
+    "--memory-limit 64GiB --scratch scratch": lambda: {"memory_limit": "64GiB", "scratch": "scratch"},
     "--no-progress": lambda: {"progress": False},
 }
 
@@ -666,3 +667,26 @@ def test_completion(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert all(name in text for name in COMMANDS)
         assert "target-recall" in text
     assert "expected 'bash' or 'fish' or 'zsh', got 'tcsh'" in failure(capsys, "completion", "tcsh")
+
+
+# --- warnings --------------------------------------------------------------------------------------------------------
+
+
+def test_a_warning_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All documents empty: the index is made, and standard error says so without a line of code."""
+    sp.save_npz("empty.npz", sp.csr_matrix((3, 5)))
+    assert main(["build", "empty.npz", "made", "--no-progress"]) == 0
+    told = (
+        "all 3 documents are empty: no term has a weight above 0, so no search will find anything; check what you index"
+    )
+    assert capsys.readouterr().err == f"segmax: warning: {told}\n"
+    assert main(["build", "docs.npz", "other", "--no-progress"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_other_warnings_stay_what_they_are() -> None:
+    """Only those of segmax are shown in a line, and only while a command runs."""
+    shown = warnings.showwarning
+    with pytest.warns(UserWarning, match="odd"), _plain_warnings():
+        warnings.warn("odd", UserWarning, stacklevel=1)
+    assert warnings.showwarning is shown

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 import segmax
 from conftest import random_docs
+from segmax import memory
 from segmax.inputs import open_source
 from segmax.memory import MemoryLimit
 from segmax.spool import PART_DOCS
@@ -399,6 +400,7 @@ def opened_both(docs: Any, tmp_path: Path, **config: Any) -> Iterator[segmax.Ind
     yield segmax.open(tmp_path / "index", verify=True)
 
 
+@pytest.mark.filterwarnings("ignore:all .* documents are empty:segmax.SegmaxWarning")
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 @pytest.mark.parametrize("columns", [0, 7])
 def test_only_documents_without_terms(tmp_path: Path, config: dict[str, Any], columns: int) -> None:
@@ -472,14 +474,64 @@ def test_a_document_with_very_many_terms(monkeypatch: pytest.MonkeyPatch) -> Non
     assert index.search({69_999: 1.0}).rows.tolist()[0] == 0
 
 
-def test_what_cannot_be_spilled_must_fit(tmp_path: Path) -> None:
+#: What a process holds in the tests of memory_limit, whatever else it has done before.
+HELD = 100 * 2**20
+
+
+@pytest.fixture
+def small_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that holds 100 MiB."""
+    monkeypatch.setattr(memory, "anonymous_memory", lambda: HELD)
+
+
+@pytest.mark.usefixtures("small_process")
+def test_what_must_stay_in_memory_has_to_fit(tmp_path: Path) -> None:
     """Tables of terms and of documents, and files that are read whole, need a limit that holds them."""
     limit = "256MiB"
-    with pytest.raises(segmax.ConfigError, match=r"at least \d+ MiB for tables of 16,777,216 terms, got 256 MiB"):
+    told = "got 256 MiB: this process holds 100 MiB already and needs"
+    with pytest.raises(segmax.ConfigError) as error:
         segmax.build(sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**24)), memory_limit=limit)
+    least = "expected a memory_limit of at least 1,732 MiB, "
+    assert str(error.value) == f"{least}{told} 1,600 MiB more for tables of 16,777,216 terms"
     tiny = (sp.csr_matrix((500_000, 3)) for _ in range(8))
-    with pytest.raises(segmax.ConfigError, match="for tables of 4,000,000 documents"):
+    with pytest.raises(segmax.ConfigError, match=f"{told} 275 MiB more for tables of 4,000,000 documents"):
         segmax.build(tiny, memory_limit=limit)
     sp.save_npz(tmp_path / "docs.npz", sp.csc_matrix(np.ones((2_000, 3_000))))
-    with pytest.raises(segmax.ConfigError, match="which is CSC and read whole"):
+    with pytest.raises(segmax.ConfigError, match=rf"{told} \d+ MiB more for '.*docs.npz', which is CSC and read whole"):
         segmax.build(tmp_path / "docs.npz", memory_limit=limit)
+
+
+@pytest.mark.usefixtures("small_process")
+def test_the_limit_that_a_message_names_is_enough() -> None:
+    """Who sets what the message asks for gets an index."""
+    docs = sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**21))
+    with pytest.raises(segmax.ConfigError, match="at least 332 MiB, got 256 MiB"):
+        segmax.build(docs, memory_limit="256MiB")
+    assert segmax.build(docs, memory_limit="332MiB").num_docs == 2
+
+
+def test_a_process_that_already_holds_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message blames the process, not the collection, and comes before anything is read."""
+    monkeypatch.setattr(memory, "anonymous_memory", lambda: 300 * 2**20)
+
+    def batches() -> Iterator[sp.csr_matrix]:
+        raise AssertionError("read")
+        yield
+
+    with pytest.raises(segmax.ConfigError) as error:
+        segmax.build(batches(), memory_limit="256MiB")
+    assert str(error.value) == (
+        "expected a memory_limit of at least 556 MiB, got 256 MiB: this process holds 300 MiB before the build starts"
+    )
+    assert segmax.build(sp.csr_matrix([[1, 2]]), memory_limit="556MiB").num_docs == 1
+    assert segmax.build(sp.csr_matrix([[1, 2]])).num_docs == 1  # the default leaves room beside what is held
+
+
+def test_what_the_process_holds_is_measured() -> None:
+    """The same with real memory: 300 MiB that the caller holds."""
+    ballast = np.ones(300 * 2**17)
+    with pytest.raises(
+        segmax.ConfigError, match=r"got 256 MiB: this process holds \d[\d,]+ MiB before the build starts"
+    ):
+        segmax.build(sp.csr_matrix([[1, 2, 3]]), memory_limit="256MiB")
+    assert ballast[-1] == 1.0

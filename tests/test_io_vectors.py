@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
+import os
 import struct
 import sys
 import zipfile
@@ -914,20 +914,10 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A WriteError that says why; nothing is left."""
     batches, terms = batches_of(plain())
 
-    class Full(io.BytesIO):
-        def write(self, data: Any) -> int:
-            raise OSError(28, "No space left on device")
+    def full(descriptor: int) -> None:
+        raise OSError(28, "No space left on device")
 
-    real = Path.open
-
-    def opened(self: Path, mode: str = "r", *arguments: Any, **options: Any) -> Any:
-        file = real(self, mode, *arguments, **options)
-        if mode != "wb":
-            return file
-        file.close()
-        return Full()
-
-    monkeypatch.setattr(Path, "open", opened)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(WriteError, match=r"could not write '.*docs\.jsonl' \(No space left on device\): nothing was"):
         write_vectors(tmp_path / "docs.jsonl", batches, terms=terms)
     assert list(tmp_path.iterdir()) == []

@@ -145,7 +145,8 @@ def test_no_tightness_without_queries(index: segmax.Index) -> None:
     assert inspect_index(index, sample=0).tightness is None
     assert inspect_index(index, []).tightness is None
     assert inspect_index(index, sp.csr_matrix((3, 80))).tightness is None
-    empty = inspect_index(segmax.build(sp.csr_matrix((3, 5))))
+    with pytest.warns(segmax.SegmaxWarning):
+        empty = inspect_index(segmax.build(sp.csr_matrix((3, 5))))
     assert empty.tightness is None
     assert empty.to_dict()["bytes_per_posting"] == 0
 

@@ -21,7 +21,8 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core", "highlighting"},
+    {"errors", "_core", "files", "highlighting"},
+    {"meta"},
     {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "textstore"},
     {"tables"},
     {"results"},

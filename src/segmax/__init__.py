@@ -12,6 +12,7 @@ from segmax.errors import (
     IndexNotFoundError,
     InputError,
     SegmaxError,
+    SegmaxWarning,
     UnknownIdError,
     WriteError,
 )
@@ -59,6 +60,7 @@ __all__ = [
     "QueryThreshold",
     "SearchStats",
     "SegmaxError",
+    "SegmaxWarning",
     "Sparse",
     "StoredText",
     "TopTerms",

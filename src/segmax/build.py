@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
+import json
 import os
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,11 +18,12 @@ from numpy.typing import ArrayLike, NDArray
 from segmax.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
 from segmax.calibration import BUILD_QUERIES, LEAST_DOCS, Calibration, measure
 from segmax.cluster import DIMENSIONS, ClusterJob, Labels, Representation, Sparse
-from segmax.config import BuildConfig
-from segmax.errors import ConfigError, InputError
-from segmax.index import Index, num_threads, open_index
+from segmax.config import BuildConfig, BuildOptions, check_names
+from segmax.errors import ConfigError, InputError, SegmaxWarning
+from segmax.index import Index, check_opens, num_threads, open_index
 from segmax.inputs import Source, open_source
 from segmax.memory import MemoryLimit
+from segmax.meta import FORMAT_VERSION
 from segmax.parallel import Workers
 from segmax.points import Projector, rarity, selected_rows, term_frequencies
 from segmax.progress import ProgressOption, Reporter, reporter
@@ -29,7 +33,7 @@ from segmax.quantize import Quantizer
 from segmax.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.sparse import Csr
 from segmax.spool import Spool, narrowest
-from segmax.storage import FORMAT_VERSION, IndexWriter, MemoryWriter, check_target
+from segmax.storage import IndexWriter, MemoryWriter, check_target, max_segments
 from segmax.tables import id_arrays, term_arrays
 from segmax.textstore import write_texts
 
@@ -48,6 +52,27 @@ class Prepared(Protocol):
         """Do that, and return how many documents there are, where it is known then."""
 
 
+class BuildKeywords(BuildOptions, total=False):
+    """Keywords that functions on top of `segmax.build` pass on to it."""
+
+    ids: Iterable[Any] | None
+    clusters: Representation | ArrayLike | None
+    segments: ArrayLike | None
+    config: BuildConfig | None
+    overwrite: bool
+    threads: int | None
+    memory_limit: int | str | None
+    scratch: str | os.PathLike[str] | None
+    progress: ProgressOption
+
+
+def check_keywords(given: Iterable[str], function: Callable[..., Index]) -> None:
+    """Raise ConfigError for a name that neither the function nor `segmax.build` knows."""
+    parameters = inspect.signature(function).parameters.values()
+    own = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    check_names(given, {*own, *BuildKeywords.__annotations__}, f"segmax.{function.__name__}")
+
+
 def build(
     vectors: object,
     *,
@@ -64,6 +89,7 @@ def build(
     memory_limit: int | str | None = None,
     scratch: str | os.PathLike[str] | None = None,
     progress: ProgressOption = None,
+    **options: Unpack[BuildOptions],
 ) -> Index:
     """Build an index.
 
@@ -90,7 +116,7 @@ def build(
     segments
         A segment label below `config.num_segments` per document; without them `config.segmentation` decides.
     config
-        See `BuildConfig`.
+        Options that decide what is in the index; see `BuildConfig`.
     overwrite
         Replace an index at `path`.
     threads
@@ -102,11 +128,27 @@ def build(
         The folder for that; by default the one that holds `path`, or that of temporary files.
     progress
         None shows progress bars on a terminal, True always, False never; a function is called with `BuildProgress`.
+    options
+        Fields of `BuildConfig`, given directly: `build(vectors, num_clusters=512)`. They override those of `config`.
 
     Returns
     -------
     Index
         In memory, or opened from `path`.
+
+    Raises
+    ------
+    InputError
+        If the vectors, or what comes with them, cannot be used.
+    ConfigError
+        If there is no such option, or it cannot have this value.
+    WriteError
+        If the index cannot be written, or what was built cannot be opened; an index at `path` is then unchanged.
+
+    Warns
+    -----
+    SegmaxWarning
+        If all documents are empty.
 
     Examples
     --------
@@ -115,14 +157,14 @@ def build(
     >>> index.search({2: 1.0}).ids
     ['a', 'b']
     """
-    config = config or BuildConfig()
-    if not isinstance(config, BuildConfig):
-        msg = f"expected config to be a BuildConfig, got {type(config).__name__}"
-        raise ConfigError(msg)
+    check_keywords(options, build)
+    config = _config(config, options)
+    described = None if encoder is None else _checked_encoder(encoder)
     target = Path(path) if path is not None else None
     if target is not None:
         check_target(target, overwrite=overwrite)
     limit = MemoryLimit(memory_limit)
+    limit.check_start()
     folder = scratch_folder(scratch, target)
     representation = _representation(clusters)
     source = open_source(vectors, limit, folder)
@@ -134,6 +176,7 @@ def build(
         if isinstance(vectors, Prepared):
             source = source._replace(num_docs=vectors.prepare(told))
         spool = builder.read(source)
+        _warn_if_empty(spool, config)
         representation.check(spool.num_rows)
         given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
         named = source.names  # by a reader, for what was not given
@@ -143,13 +186,14 @@ def build(
         }
         builder.code(spool)
         names, labels = np.unique(builder.cluster(spool, representation), return_inverse=True)
+        _check_segments(len(names), config, spool.num_rows)
         grouped = group_by_cluster(spool, labels, limit, folder, workers, told)
         spool.clear()
         by_slot = builder.segments(given, labels, grouped)
         meta: dict[str, Any] = {**builder.meta(grouped), "clusters": representation.to_dict()}
-        if encoder is not None:
-            meta["encoder"] = dict(encoder)
-        with MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite) as writer:
+        if described is not None:
+            meta["encoder"] = described
+        with _writer(target, overwrite=overwrite) as writer:
             builder.write(grouped, by_slot, writer)
             for name, array in {"cluster_label": names, **tables}.items():
                 writer.append(name, array)
@@ -160,6 +204,47 @@ def build(
                 meta["calibration"] = builder.calibration(Index(meta, arrays, None)).to_list()
             writer.commit(meta)
     return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(path or "")
+
+
+def _config(config: object, options: BuildOptions) -> BuildConfig:
+    """Return the configuration of a build: the given or default one, updated by the options given directly."""
+    if config is not None and not isinstance(config, BuildConfig):
+        msg = f"expected config to be a BuildConfig, got {type(config).__name__}"
+        raise ConfigError(msg)
+    return (config or BuildConfig()).updated(options)
+
+
+def _checked_encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the description of an encoder as JSON will give it back."""
+    try:
+        return dict(json.loads(json.dumps(dict(encoder), allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        msg = f"expected encoder to be a mapping that JSON can hold, as Encoder.to_dict returns it ({error})"
+        raise InputError(msg) from error
+
+
+def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:
+    if spool.num_postings > 0:
+        return
+    which = "the only document is" if spool.num_rows == 1 else f"all {spool.num_rows:,} documents are"
+    when = " after pruning" if config.pruning else ""
+    msg = f"{which} empty{when}: no term has a weight above 0, so no search will find anything; check what you index"
+    warnings.warn(msg, SegmaxWarning, stacklevel=3)
+
+
+def _check_segments(num_clusters: int, config: BuildConfig, num_docs: int) -> None:
+    """Raise ConfigError for more segments than an index may have."""
+    most = max_segments(num_docs)
+    if num_clusters * config.num_segments > most:
+        msg = (
+            f"expected at most {most:,} segments for {num_docs:,} documents, got {num_clusters:,} clusters of "
+            f"{config.num_segments:,}; choose fewer clusters or a smaller num_segments"
+        )
+        raise ConfigError(msg)
+
+
+def _writer(target: Path | None, *, overwrite: bool) -> MemoryWriter | IndexWriter:
+    return MemoryWriter() if target is None else IndexWriter(target, overwrite=overwrite, check=check_opens)
 
 
 def scratch_folder(scratch: str | os.PathLike[str] | None, path: str | os.PathLike[str] | None) -> Path:
@@ -248,6 +333,8 @@ class _Builder:
         # Only ratios count, and 32 bits hold them only if they are about 1.
         factor = np.sqrt(self.scale / self.scale.max(initial=1e-300)) * rarity(frequency, spool.num_rows)
         projector = Projector(spool, factor.astype(np.float32), self._config.seed)
+        if not isinstance(representation, Labels):
+            _check_segments(self._config.clusters_for(spool.num_rows), self._config, spool.num_rows)
         job = ClusterJob(
             num_docs=spool.num_rows,
             projector=projector,

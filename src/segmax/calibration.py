@@ -7,6 +7,8 @@ number of threads. docs/approximation.md tells how well predictions were met.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -14,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.checks import checked_number
+from segmax.checks import checked_int, checked_number
 from segmax.errors import ConfigError
 from segmax.params import BestFirst, SearchParams
 from segmax.results import BatchHits, BatchStats
@@ -104,8 +106,12 @@ class Setting:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Setting:
         """Read what `to_dict` returned."""
-        measured = {name: checked_number(name, values[name]) for name in ("recall", "error", "cost")}
-        return cls(params=BestFirst(**{name: values[name] for name in _KEPT}), **measured)
+        measured = {name: checked_number(name, _entry(values, name)) for name in ("recall", "error", "cost")}
+        worst = next((name for name, value in measured.items() if not 0.0 <= value < math.inf), None)
+        if worst is not None or measured["recall"] > 1.0:
+            msg = f"a calibration has an impossible {worst or 'recall'}: {measured[worst or 'recall']!r}"
+            raise ValueError(msg)
+        return cls(params=BestFirst(**{name: _entry(values, name) for name in _KEPT}), **measured)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -135,14 +141,18 @@ class Measured:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Measured:
         """Read what `to_dict` returned."""
-        if values["source"] not in ("pseudo-queries", "given queries"):
-            msg = f"an impossible source of a calibration: {values['source']!r}"
+        source, settings = _entry(values, "source"), _entry(values, "settings")
+        if source not in ("pseudo-queries", "given queries"):
+            msg = f"a calibration has an impossible source: {source!r}"
+            raise ValueError(msg)
+        if not isinstance(settings, list):
+            msg = f"expected settings of a calibration to be a list, got {type(settings).__name__}"
             raise ValueError(msg)
         return cls(
-            k=int(values["k"]),
-            source=values["source"],
-            num_queries=int(values["num_queries"]),
-            settings=tuple(Setting.from_dict(setting) for setting in values["settings"]),
+            k=checked_int("k of a calibration", _entry(values, "k"), 1),
+            source=source,
+            num_queries=checked_int("num_queries of a calibration", _entry(values, "num_queries"), 0),
+            settings=tuple(Setting.from_dict(setting) for setting in settings),
         )
 
 
@@ -243,13 +253,24 @@ class Calibration:
     @classmethod
     def from_list(cls, values: Iterable[Mapping[str, Any]]) -> Calibration:
         """Read what `to_list` returned."""
-        return cls(tuple(Measured.from_dict(value) for value in values))
+        measured = tuple(Measured.from_dict(value) for value in values)
+        if any(one.k >= two.k for one, two in itertools.pairwise(measured)):
+            raise ValueError("a calibration has values of k that do not ascend")
+        return cls(measured)
 
     def __str__(self) -> str:
         if not self.measured:
             return "not calibrated"
         lines = [str(self.expectation(m.k, target)) for m in self.measured for target in (0.95, 0.99)]
         return "\n".join(lines)
+
+
+def _entry(values: object, name: str) -> Any:
+    """Return an entry of a stored calibration, or raise ValueError that names it."""
+    if not isinstance(values, Mapping) or name not in values:
+        msg = f"a calibration has no {name}"
+        raise ValueError(msg)
+    return values[name]
 
 
 def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, BestFirst]]:

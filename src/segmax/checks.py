@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import operator
+import reprlib
 from collections.abc import Collection
 
 import numpy as np
@@ -32,8 +33,8 @@ def checked_number(name: str, value: object) -> float:
         raise ConfigError(msg)
     try:
         return float(value)
-    except OverflowError as error:
-        msg = f"expected {name} to be a number that fits a float, got one that does not"
+    except OverflowError as error:  # a whole number beyond the range of floats
+        msg = f"expected {name} to be a number, got {reprlib.repr(value)}"
         raise ConfigError(msg) from error
 
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TextIO
 
 import segmax
 from segmax.cli_build import build, build_parser
@@ -19,7 +22,7 @@ from segmax.cli_inspect import inspect, inspect_parser
 from segmax.cli_parser import Parser
 from segmax.cli_report import report, report_parser
 from segmax.cli_search import search, search_parser, tune, tune_parser
-from segmax.errors import SegmaxError
+from segmax.errors import SegmaxError, SegmaxWarning
 
 _ERROR_CODE = 2
 _INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells do
@@ -77,7 +80,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        _run(arguments)
+        with _plain_warnings():
+            _run(arguments)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever reads has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -90,6 +94,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"segmax: {told}\n")
         return _INTERRUPTED_CODE
     return 0
+
+
+@contextlib.contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Show warnings of segmax in one line on standard error, without the line of code they come from."""
+    with warnings.catch_warnings():
+        shown = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, SegmaxWarning):
+                sys.stderr.write(f"segmax: warning: {' '.join(str(message).splitlines())}\n")
+            else:
+                shown(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        warnings.simplefilter("always", SegmaxWarning)
+        yield
 
 
 def _spoken(error: Exception) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+import difflib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Literal, TypedDict
 
 from segmax.checks import checked_bool, checked_choice, checked_int
 from segmax.errors import ConfigError
+from segmax.meta import MAX_SEGMENTS
 from segmax.pruning import Step, step_from_dict
 
 Segmentation = Literal["random", "independent", "kmeans"]
@@ -61,7 +63,7 @@ class BuildConfig:
     def __post_init__(self) -> None:
         if self.num_clusters is not None:
             self._set("num_clusters", checked_int("num_clusters", self.num_clusters, 1))
-        self._set("num_segments", checked_int("num_segments", self.num_segments, 1, 65535))
+        self._set("num_segments", checked_int("num_segments", self.num_segments, 1, MAX_SEGMENTS))
         checked_choice("segmentation", self.segmentation, SEGMENTATIONS)
         checked_choice("order", self.order, DOCUMENT_ORDERS)
         self._set("pruning", _checked_steps(self.pruning))
@@ -86,6 +88,17 @@ class BuildConfig:
         """How many bytes per posting a row of block maxima may cost."""
         return _COMPACT_HEAD_RATIO if self.compact else _HEAD_RATIO
 
+    def updated(self, options: Mapping[str, Any]) -> BuildConfig:
+        """Return a configuration with some options replaced; unknown names are errors.
+
+        Examples
+        --------
+        >>> BuildConfig(seed=3).updated({"bits": 16}).seed
+        3
+        """
+        check_names(options, _names(), "BuildConfig")
+        return dataclasses.replace(self, **options)
+
     def to_dict(self) -> dict[str, Any]:
         """Return the options as plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
@@ -94,16 +107,43 @@ class BuildConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> BuildConfig:
         """Make a configuration from plain values; unknown names are errors."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        for name in values:
-            if name not in known:
-                msg = f"expected options of BuildConfig ({', '.join(sorted(known))}), got '{name}'"
-                raise ConfigError(msg)
+        check_names(values, _names(), "BuildConfig")
         steps = values.get("pruning", ())
         if not isinstance(steps, (list, tuple)):
             msg = f"expected pruning to be a list of steps, got {steps!r}"
             raise ConfigError(msg)
         return cls(**{**values, "pruning": tuple(step_from_dict(step) for step in steps)})
+
+
+class BuildOptions(TypedDict, total=False):
+    """The options of `BuildConfig` as keywords of `segmax.build` and `segmax.build_from_texts`."""
+
+    num_clusters: int | None
+    num_segments: int
+    segmentation: Segmentation
+    order: DocumentOrder
+    pruning: Step | Iterable[Step]
+    bits: int
+    compact: bool
+    calibrate: bool
+    seed: int
+
+
+def _names() -> list[str]:
+    return [field.name for field in dataclasses.fields(BuildConfig)]
+
+
+def check_names(given: Iterable[str], known: Collection[str], what: str) -> None:
+    """Raise ConfigError for a name that is not known, with the one that was probably meant."""
+    for name in given:
+        if name in known:
+            continue
+        meant = difflib.get_close_matches(name, known, n=1)
+        if meant:
+            msg = f"expected an option of {what}, got '{name}'; did you mean '{meant[0]}'?"
+        else:
+            msg = f"expected options of {what} ({', '.join(sorted(known))}), got '{name}'"
+        raise ConfigError(msg)
 
 
 def _checked_steps(steps: object) -> tuple[Step, ...]:

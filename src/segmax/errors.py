@@ -9,11 +9,17 @@ SegmaxError
 ├── IndexClosedError (ValueError)         used after close()
 ├── UnknownIdError (KeyError)             no document has this id
 └── WriteError (OSError)                  the index could not be written; nothing was changed
+
+SegmaxWarning (UserWarning)               what is allowed and probably not meant
 """
 
 
 class SegmaxError(Exception):
     """Root of all exceptions that segmax raises on purpose."""
+
+
+class SegmaxWarning(UserWarning):
+    """Something that is allowed and probably not meant, such as an index of empty documents."""
 
 
 class ConfigError(SegmaxError, ValueError):
@@ -50,3 +56,9 @@ class UnknownIdError(SegmaxError, KeyError):
 
 class WriteError(SegmaxError, OSError):
     """The index could not be written; what was there before is untouched."""
+
+
+def damaged(what: str, path: object = None) -> FormatError:
+    """Return the error about an index with impossible content; `path` is where it is, None for one in memory."""
+    index = "the index" if path is None else f"the index '{path}'"
+    return FormatError(f"{index} is damaged: {what}; rebuild it or restore a copy")

@@ -39,6 +39,11 @@ def check_plot(path: str | os.PathLike[str]) -> None:
         raise ConfigError(msg)
 
 
+def picture_format(path: str | os.PathLike[str]) -> str:
+    """Return the format that the suffix of a path stands for, as matplotlib calls it."""
+    return Path(path).suffix.lower().removeprefix(".")
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Return an empty figure of so many inches, drawn without a display."""
     check_matplotlib()

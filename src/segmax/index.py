@@ -17,7 +17,7 @@ from segmax import _core
 from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.checks import checked_int
 from segmax.config import BuildConfig
-from segmax.errors import ConfigError, FormatError, IndexClosedError, InputError, SegmaxError
+from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.explain import Fate, explanation
 from segmax.params import ASC, BestFirst, SearchParams
 from segmax.points import sample_rows, selected_rows
@@ -33,7 +33,7 @@ from segmax.results import (
 )
 from segmax.shortening import heaviest_terms
 from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch, query_list
-from segmax.storage import load_index, save_index, update_meta
+from segmax.storage import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
 
@@ -60,24 +60,24 @@ class Index:
         self._preload = False
         self._targets: dict[tuple[int, float], BestFirst] = {}
         self._encoder: Encoder | None = None
-        with _format_errors(path):
+        with index_errors(path):
+            check_counts(meta, arrays, path)
             self._handle: _core.Index | None = _core.Index(
-                _checked_count(meta, "num_docs"),
-                _checked_count(meta, "num_terms"),
-                _checked_count(meta, "num_segments"),
-                _checked_count(meta, "code_bytes"),
-                _checked_count(meta, "head_ratio"),
+                meta["num_docs"],
+                meta["num_terms"],
+                meta["num_segments"],
+                meta["code_bytes"],
+                meta["head_ratio"],
                 arrays,
             )
-            self._num_postings = _checked_count(meta, "num_postings", 2**63 - 1)
+            self._num_postings = meta["num_postings"]
             self._quantization_error = float(meta["quantization_error"])
             self._labels = arrays["cluster_label"]
             if len(self._labels) != self._handle.num_clusters:
-                msg = "the index is damaged: cluster_label has the wrong length; rebuild it or restore a copy"
-                raise FormatError(msg)
-            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs)
+                raise damaged("cluster_label has the wrong length", path)
+            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs, path)
             self._terms = (
-                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms)
+                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms, path)
                 if "term_text" in arrays
                 else None
             )
@@ -326,7 +326,8 @@ class Index:
             raise InputError(msg)
         self._set_calibration(self._calibration.with_measured(measured))
         if self._path is not None:
-            update_meta(self._path, int(self._meta["generation"]), {"calibration": self._calibration.to_list()})
+            changes = {"calibration": self._calibration.to_list()}
+            update_meta(self._path, int(self._meta["generation"]), changes, check_opens)
         return self._calibration.expectation(k, target_recall)
 
     def explain(self, query: object, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
@@ -386,7 +387,7 @@ class Index:
 
         A failure or a crash leaves what was there before.
         """
-        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite)
+        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite, check=check_opens)
 
     def close(self) -> None:
         """Let go of the memory; searches that are under way finish first. Closing twice is fine."""
@@ -531,32 +532,6 @@ class Index:
         )
 
 
-def _checked_count(meta: Mapping[str, Any], name: str, most: int = 2**32 - 1) -> int:
-    """Return a count of meta.json, or raise FormatError."""
-    value = meta[name]
-    if type(value) is not int or not 0 <= value <= most:
-        found = f"meta.json has {name} = {value!r}, expected a number from 0 to {most}"
-        msg = f"the index is damaged: {found}; rebuild it or restore a copy"
-        raise FormatError(msg)
-    return value
-
-
-@contextlib.contextmanager
-def _format_errors(path: Path | None) -> Iterator[None]:
-    """Turn whatever damaged metadata and tables lead to into a FormatError that names the index."""
-    where = f"'{path}': " if path else ""
-    try:
-        yield
-    except KeyError as error:
-        msg = f"{where}the index is damaged: {error} is missing; rebuild it or restore a copy"
-        raise FormatError(msg) from error
-    except (_core.CoreFormatError, FormatError) as error:
-        raise FormatError(f"{where}{error}") from error
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        msg = f"{where}the index is damaged: meta.json cannot be read ({error}); rebuild it or restore a copy"
-        raise FormatError(msg) from error
-
-
 _TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
 
 
@@ -625,7 +600,8 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     path
         The directory that `build` or `save` wrote.
     preload
-        Read everything into memory now instead of mapping the files.
+        Read everything into memory now instead of mapping the files. A mapped file must not be truncated while the
+        index is open: the system then ends the process (SIGBUS). A preloaded index no longer needs its files.
     verify
         Check every byte; otherwise postings and bounds are checked for size only. `segmax.verify` does the same.
 
@@ -641,6 +617,11 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
     index = Index(meta, arrays, where)
     index._preload = preload
     return index
+
+
+def check_opens(meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
+    """Raise FormatError if no index can be made of these; what a writer asks before it commits."""
+    Index(meta, arrays, None).close()
 
 
 def verify(path: str | os.PathLike[str]) -> None:

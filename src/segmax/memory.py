@@ -19,7 +19,8 @@ _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORE
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 #: What a build needs besides tables of documents and terms: the libraries, and batches in several forms.
 LEAST_LIMIT = 256 * 2**20
-
+#: What is taken to be left where nothing is, so that work goes on in small steps.
+_LEAST_ROOM = LEAST_LIMIT // 8
 
 _HUGE_PAGE = 2 * 2**20
 
@@ -73,6 +74,7 @@ class MemoryLimit:
     """A limit on the anonymous memory of this process, and what is left of it."""
 
     def __init__(self, limit: int | str | None) -> None:
+        self._is_default = limit is None
         if limit is None:
             # What the caller holds already is not ours to spill: leave room to work beside it.
             self.limit = max(total_memory() // 2, anonymous_memory() + 4 * LEAST_LIMIT)
@@ -82,15 +84,33 @@ class MemoryLimit:
             msg = f"expected memory_limit of at least {LEAST_LIMIT // 2**20} MiB, got {limit!r}"
             raise ConfigError(msg)
 
+    def check_start(self) -> None:
+        """Raise ConfigError if the process holds more than the limit before any work is done."""
+        held = _held_memory()
+        if held > self.limit:
+            raise self._too_low(held + LEAST_LIMIT, f"this process holds {_mib(held)} before the build starts")
+
     def require(self, size: int, what: str) -> None:
-        """Raise ConfigError if so many bytes, which nothing can spill, are not available."""
-        needed = anonymous_memory() + size
-        if needed > self.limit:
-            least = -(-needed // 2**20)
-            msg = f"expected a memory_limit of at least {least} MiB for {what}, got {self.limit // 2**20} MiB"
-            raise ConfigError(msg)
+        """Raise ConfigError if so many bytes, which must stay in memory, are not available."""
+        held = _held_memory()
+        if held + size > self.limit:
+            told = f"this process holds {_mib(held)} already and needs {_mib(size)} more for {what}"
+            raise self._too_low(held + size + _LEAST_ROOM, told)
 
     def available(self) -> int:
         """Return how many bytes may still be taken; at least a little, so that work goes on in small steps."""
-        _core.release_memory()  # or freed memory counts
-        return max(self.limit - anonymous_memory(), LEAST_LIMIT // 8)
+        return max(self.limit - _held_memory(), _LEAST_ROOM)
+
+    def _too_low(self, needed: int, reason: str) -> ConfigError:
+        origin = " (the default)" if self._is_default else ""
+        msg = f"expected a memory_limit of at least {_mib(needed)}, got {_mib(self.limit)}{origin}: {reason}"
+        return ConfigError(msg)
+
+
+def _held_memory() -> int:
+    _core.release_memory()  # or freed memory counts
+    return anonymous_memory()
+
+
+def _mib(size: int) -> str:
+    return f"{-(-size // 2**20):,} MiB"

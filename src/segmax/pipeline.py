@@ -6,12 +6,12 @@ import contextlib
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.build import build, scratch_folder
+from segmax.build import BuildKeywords, build, check_keywords, scratch_folder
 from segmax.checks import checked_choice
 from segmax.cluster import ClusterJob, Dense, Representation
 from segmax.encoders import BM25, Encoder, description, load_encoder
@@ -39,7 +39,7 @@ def build_from_texts(
     title: bool = True,
     cluster_by: str = "sparse",
     cluster_options: Mapping[str, Any] | None = None,
-    **options: Any,
+    **options: Unpack[BuildKeywords],
 ) -> Index:
     """Encode texts and build an index of them that can be searched with text.
 
@@ -63,7 +63,7 @@ def build_from_texts(
     cluster_options
         Of `Dense`, where clusters are made of pooled embeddings: "dimensions", "bits", "restarts", "iterations".
     options
-        Of `segmax.build`.
+        Of `segmax.build`, the fields of `BuildConfig` among them: `build_from_texts(texts, num_clusters=512)`.
 
     Examples
     --------
@@ -72,6 +72,7 @@ def build_from_texts(
     >>> hits.ids, hits.texts[0].text
     (['0'], 'a waveguide of copper')
     """
+    check_keywords(options, build_from_texts)
     pooling = _checked_pooling(cluster_by, cluster_options, options)
     reader: Iterable[Document] = (
         open_texts(texts) if isinstance(texts, (str, os.PathLike)) else _Documents(_iterable(texts))
@@ -93,7 +94,7 @@ def build_from_vectors(
     texts: str | os.PathLike[str] | None = None,
     path: str | os.PathLike[str] | None = None,
     terms: Iterable[str] | None = None,
-    **options: Any,
+    **options: Unpack[BuildKeywords],
 ) -> Index:
     """Build an index of files that `segmax.encoders.encode_texts` wrote, which can be searched with text, too.
 
@@ -113,9 +114,10 @@ def build_from_vectors(
     InputError
         Vectors, texts and encoder do not belong together.
     """
+    check_keywords(options, build_from_vectors)
     limit, folder = MemoryLimit(options.get("memory_limit")), scratch_folder(options.get("scratch"), path)
     reader = _Recorded(open_vectors(vectors, memory_limit=limit, scratch=folder))
-    given = options.get("ids")
+    given: Any = options.get("ids")
     ids = reader.ids if given is None else given
 
     def words() -> Iterator[str]:  # asked for when all vectors are read: only then some files know them

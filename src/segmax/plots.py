@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from segmax.figures import INK, check_plot, finish, literal, new_figure
+from segmax.figures import INK, check_plot, finish, literal, new_figure, picture_format
+from segmax.io.streams import write_whole
 from segmax.report import IndexReport, Tightness, size_text, structure_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ def plot_report(report: IndexReport, path: str | os.PathLike[str]) -> None:
     name = Path(report.path).name if report.path else "index in memory"
     title = f"{literal(name)}: {report.num_docs:,} documents, {report.num_postings:,} postings"
     figure.suptitle(title, color=INK, fontsize=13, fontweight="bold", x=0.01, ha="left")
-    figure.savefig(path, dpi=150)
+    with write_whole(Path(path), overwrite=True) as file:
+        figure.savefig(file, dpi=150, format=picture_format(path))
 
 
 def _draw_sizes(axes: Axes, report: IndexReport) -> None:

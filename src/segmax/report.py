@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from segmax.bound_reader import BoundReader
 from segmax.calibration import Calibration
 from segmax.checks import checked_int
-from segmax.errors import InputError
+from segmax.errors import InputError, damaged
 from segmax.index import Index
 from segmax.pruning import Step, TopTerms, prune_rows, step_from_dict
 from segmax.results import ClusterBounds
@@ -267,7 +267,10 @@ def _ratios(reached: list[ClusterBounds], name: str) -> Ratios:
     parts = []
     for bounds in reached:
         scored = bounds.best_score > 0
-        parts.append(bounds.best_score[scored] / getattr(bounds, name)[scored])
+        bound = getattr(bounds, name)[scored]
+        if (bound <= 0).any():
+            raise damaged("a bound is below a score")
+        parts.append(bounds.best_score[scored] / bound)
     return Ratios(mean=float(np.mean([part.mean() for part in parts])), values=np.concatenate(parts))
 
 

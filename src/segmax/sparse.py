@@ -162,6 +162,8 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     `first_row` is added to row numbers in messages: batches are parts of one collection.
     """
     _check_weights(csr, first_row)
+    if csr.values.dtype.kind == "f" and csr.values.dtype.itemsize > 8:  # everything later computes with doubles
+        csr = in_precision(csr, np.float64, first_row)
     matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
     values = csr.values
     if values.dtype == np.bool_:
@@ -175,6 +177,26 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     return summed
 
 
+def in_precision(csr: Csr, dtype: type[np.floating[Any]], first_row: int) -> Csr:
+    """Return the same rows with weights of another float type; raise InputError for one that is too large for it."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = csr.values.astype(dtype)
+    lost = ~np.isfinite(values)
+    if lost.any():
+        at = int(np.argmax(lost))
+        msg = (
+            f"expected weights up to {np.finfo(dtype).max:.4g}, which {values.dtype} holds, got {csr.values[at]!s} in "
+            f"{_place(csr, at, first_row)}; scale the weights down first"
+        )
+        raise InputError(msg)
+    return csr._replace(values=values)
+
+
+def _place(csr: Csr, at: int, first_row: int) -> str:
+    row = first_row + int(np.searchsorted(csr.indptr, at, side="right")) - 1
+    return f"document {row}, term {csr.indices[at]}"
+
+
 def _check_weights(csr: Csr, first_row: int) -> None:
     if csr.values.dtype.kind in "bu":
         return
@@ -184,9 +206,8 @@ def _check_weights(csr: Csr, first_row: int) -> None:
     if not bad.any():
         return
     at = int(np.argmax(bad))
-    row = first_row + int(np.searchsorted(csr.indptr, at, side="right")) - 1
     msg = (
-        f"expected finite weights >= 0, got {csr.values[at]} in document {row}, term {csr.indices[at]}; "
+        f"expected finite weights >= 0, got {csr.values[at]!s} in {_place(csr, at, first_row)}; "
         "clip or remove such weights first"
     )
     raise InputError(msg)

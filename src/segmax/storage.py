@@ -7,16 +7,16 @@ holds either the old index or the new one. docs/format.md describes every byte.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
-import json
 import mmap
 import os
-import re
 import signal
 import struct
 import threading
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from io import BufferedReader
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -24,20 +24,36 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, SegmaxError, WriteError
-from segmax.memory import fast_bytes
+from segmax import _core
+from segmax.errors import (
+    ConfigError,
+    FormatError,
+    IndexExistsError,
+    IndexNotFoundError,
+    SegmaxError,
+    WriteError,
+    damaged,
+)
+from segmax.files import create, open_regular, replacing, sync_folder
+from segmax.memory import fast_bytes, total_memory
+from segmax.meta import (
+    COMPONENT_NAME,
+    FORMAT_VERSION,
+    META_NAME,
+    claims_to_be_an_index,
+    meta_bytes,
+    parse_meta,
+    read_meta,
+    unreadable,
+)
 
-FORMAT_VERSION = 2
-OLDEST_READABLE_VERSION = 2
-
-META_NAME = "meta.json"
+_NEW_META_NAME = f"{META_NAME}.new"
 FOOTER_BYTES = 64  # also what SIMD loads may read past the end of an array
 _MAGIC = b"SEGMAX\x00\x01"
 _FOOTER = struct.Struct("<8sIIQ")
-_COMPONENT = re.compile(r"([a-z_]+)\.([0-9]+)\.bin")
-_CHECKSUM = re.compile(rb'"checksum": "([0-9a-f]{8})"\n}\n\Z')
 _WRITE_BYTES = 1 << 22
 _REOPEN_ATTEMPTS = 3
+_LONGEST_MESSAGE = 300  # a damaged entry may be of any length
 
 #: Type of every component, and whether opening an index checks its bytes. Postings and bounds are large, and the
 #: core reads them so that no value in them can lead it astray; `verify` checks them, too.
@@ -80,10 +96,8 @@ OPTIONAL_COMPONENTS = frozenset(
 )
 
 Arrays = dict[str, NDArray[Any]]
-
-
-def _damaged(what: str) -> FormatError:
-    return FormatError(f"the index is damaged: {what}; rebuild it or restore a copy")
+#: Opens an index of this meta.json and these arrays, or raises FormatError: what a writer does before it commits.
+Check = Callable[[Mapping[str, Any], Arrays], object]
 
 
 def _crc32(data: memoryview | bytes) -> int:
@@ -101,9 +115,9 @@ def _footer(length: int, crc: int) -> bytes:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def save_index(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], *, overwrite: bool) -> None:
+def save_index(path: Path, arrays: Arrays, meta: Mapping[str, Any], *, overwrite: bool, check: Check) -> None:
     """Write an index to a directory that does not exist yet, or replace the one there if `overwrite`."""
-    with IndexWriter(path, overwrite=overwrite) as writer:
+    with IndexWriter(path, overwrite=overwrite, check=check) as writer:
         for name in COMPONENTS:
             if name in arrays:
                 writer.append(name, arrays[name])
@@ -111,7 +125,7 @@ def save_index(path: Path, arrays: Mapping[str, NDArray[Any]], meta: Mapping[str
         writer.commit(meta)
 
 
-def update_meta(path: Path, generation: int, changes: Mapping[str, Any]) -> None:
+def update_meta(path: Path, generation: int, changes: Mapping[str, Any], check: Check) -> None:
     """Replace entries of meta.json, the components being what they are; the old or the new one is there at any time.
 
     Raises
@@ -119,7 +133,7 @@ def update_meta(path: Path, generation: int, changes: Mapping[str, Any]) -> None
     FormatError
         If the index at the path is no longer of this generation.
     WriteError
-        If nothing could be written.
+        If nothing could be written, or what was to be written does not pass the check.
     """
     try:
         with _locked(path):
@@ -127,8 +141,8 @@ def update_meta(path: Path, generation: int, changes: Mapping[str, Any]) -> None
             if meta["generation"] != generation:
                 msg = f"the index at '{path}' was replaced after it was opened; open it again with segmax.open"
                 raise FormatError(msg)
-            meta.pop("checksum", None)
-            _replace_meta(path, {**meta, **changes})
+            arrays = dict(_load_components(path, meta, preload=False, verify=False))
+            _replace_meta(path, {**meta, **changes}, arrays, check)
     except SegmaxError:
         raise
     except OSError as error:
@@ -140,12 +154,14 @@ class IndexWriter:
     """Writes a new generation of an index, its components piece by piece and side by side.
 
     A context manager: leaving it without `commit`, or by an exception, removes what was written. Writers of one path
-    take turns; readers are never in the way.
+    take turns; readers are never in the way. `check` opens what was written before it becomes current.
     """
 
-    def __init__(self, path: Path, *, overwrite: bool) -> None:
+    def __init__(self, path: Path, *, overwrite: bool, check: Check) -> None:
         self._path = path
         self._overwrite = overwrite
+        self._check = check
+        self._arrays: Arrays = {}
         self._created = False
         self._generation = 0
         self._files: dict[str, _ComponentFile] = {}
@@ -153,9 +169,9 @@ class IndexWriter:
         self._context = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        _next_generation(self._path, overwrite=self._overwrite)
+        check_target(self._path, overwrite=self._overwrite)
         try:
-            with self._write_errors():
+            with _write_errors(self._path):
                 if not self._path.exists():
                     self._path.mkdir()
                     self._created = True
@@ -169,23 +185,27 @@ class IndexWriter:
 
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Add to a component, beginning it if it is new."""
-        with self._write_errors():
+        with _write_errors(self._path):
             if name not in self._files:
                 self._files[name] = _ComponentFile(self._path / f"{name}.{self._generation}.bin")
             self._files[name].append(array)
 
     def finish(self, meta: Mapping[str, Any]) -> Arrays:
-        """Finish all components and map them; the index is not there yet, but can be searched by who has these."""
-        with self._write_errors():
+        """Finish all components, map and check them: an index that can be searched, but is not at its path yet."""
+        with _write_errors(self._path):
             self._entries = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
             whole = {**meta, "files": self._entries}
-            return dict(_load_components(self._path, whole, preload=False, verify=False))
+            self._arrays = dict(_load_components(self._path, whole, preload=False, verify=False))
+            with _check_errors(self._path):
+                self._check(whole, self._arrays)
+            return self._arrays
 
     def commit(self, meta: Mapping[str, Any]) -> None:
-        """Make the new generation, which is finished, the current one by renaming meta.json."""
-        with self._write_errors():
-            _replace_meta(self._path, {**meta, "generation": self._generation, "files": self._entries})
-            _sync_directory(self._path.parent)
+        """Make the new generation, which is finished, the current one by renaming meta.json, if it can be opened."""
+        with _write_errors(self._path):
+            whole = {**meta, "generation": self._generation, "files": self._entries}
+            _replace_meta(self._path, whole, self._arrays, self._check)
+            sync_folder(self._path.parent)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -200,6 +220,7 @@ class IndexWriter:
     def _remove_leftovers(self) -> None:
         for file in self._files.values():
             file.close()
+        self._arrays = {}
         with contextlib.suppress(OSError):
             if self._generation:
                 _remove_components(self._path, keep=_current_files(self._path))
@@ -208,18 +229,30 @@ class IndexWriter:
                 self._path.rmdir()
         self._context.close()
 
-    @contextlib.contextmanager
-    def _write_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except SegmaxError:
-            raise
-        except OSError as error:
-            msg = (
-                f"could not write the index to '{self._path}' ({error.strerror}): nothing was changed; "
-                "make room or choose another path"
-            )
-            raise WriteError(msg) from error
+
+@contextlib.contextmanager
+def _write_errors(path: Path) -> Iterator[None]:
+    """Turn what the system says while an index is written into WriteError."""
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except OSError as error:
+        msg = (
+            f"could not write the index to '{path}' ({error.strerror}): nothing was changed; "
+            "make room or choose another path"
+        )
+        raise WriteError(msg) from error
+
+
+@contextlib.contextmanager
+def _check_errors(path: Path) -> Iterator[None]:
+    """Turn what is wrong with an index that is about to be written into WriteError."""
+    try:
+        yield
+    except (FormatError, TypeError, ValueError) as error:
+        msg = f"the index for '{path}' cannot be opened, so it is not written: {error}; what was there is unchanged"
+        raise WriteError(msg) from error
 
 
 @contextlib.contextmanager
@@ -278,7 +311,7 @@ class _ComponentFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._descriptor: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        self._descriptor: int | None = create(path)
         self._length = 0
         self._crc = 0
 
@@ -324,7 +357,8 @@ def _locked(path: Path) -> Iterator[None]:
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise what `save_index` would raise about the path, before the work of building is done."""
-    _next_generation(path, overwrite=overwrite)
+    with _write_errors(path):
+        _next_generation(path, overwrite=overwrite)
 
 
 def _next_generation(path: Path, *, overwrite: bool) -> int:
@@ -342,21 +376,18 @@ def _next_generation(path: Path, *, overwrite: bool) -> int:
     if not path.is_dir() or leftovers or not _holds_an_index(path):
         msg = f"'{path}' exists and is not a segmax index, so overwrite=True does not touch it; choose another path"
         raise IndexExistsError(msg)
-    generations = [int(match[2]) for entry in path.iterdir() if (match := _COMPONENT.fullmatch(entry.name))]
+    generations = [int(match[2]) for entry in path.iterdir() if (match := COMPONENT_NAME.fullmatch(entry.name))]
     return max(generations, default=0) + 1
 
 
 def _holds_an_index(path: Path) -> bool:
     """Whether the directory is ours: a meta.json of ours, or component files beside a damaged one."""
-    try:
-        return bool(json.loads((path / META_NAME).read_bytes())["format"] == "segmax")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return any(_is_own_file(entry.name) for entry in path.iterdir())
+    return claims_to_be_an_index(path) or any(_is_own_file(entry.name) for entry in path.iterdir())
 
 
 def _is_own_file(name: str) -> bool:
-    match = _COMPONENT.fullmatch(name)
-    return name == f"{META_NAME}.new" or (match is not None and match[1] in COMPONENTS)
+    match = COMPONENT_NAME.fullmatch(name)
+    return name == _NEW_META_NAME or (match is not None and match[1] in COMPONENTS)
 
 
 def _current_files(path: Path) -> set[str]:
@@ -375,102 +406,16 @@ def _remove_components(path: Path, keep: set[str]) -> None:
             entry.unlink(missing_ok=True)
 
 
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _replace_meta(path: Path, meta: Mapping[str, Any]) -> None:
-    """Write meta.json under another name, sync it, and rename it."""
-    temporary = path / f"{META_NAME}.new"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
-    try:
-        _write_all(descriptor, memoryview(_meta_bytes(meta)))
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    temporary.replace(path / META_NAME)
-    _sync_directory(path)
-
-
-def _meta_bytes(meta: Mapping[str, Any]) -> bytes:
-    """Serialize meta.json; its last entry is the CRC-32 of the text with zeros in that entry's place."""
-    text = json.dumps({**meta, "checksum": "00000000"}, indent=1, ensure_ascii=True) + "\n"
-    data = text.encode("ascii")
-    return data.replace(b'"checksum": "00000000"\n}\n', f'"checksum": "{zlib.crc32(data):08x}"\n}}\n'.encode())
+def _replace_meta(path: Path, meta: Mapping[str, Any], arrays: Arrays, check: Check) -> None:
+    """Open the index as it will be read; if that works, write meta.json under another name, sync it, and rename it."""
+    with _check_errors(path):
+        data = meta_bytes(meta)
+        check(parse_meta(data, path), arrays)
+    with replacing(path / META_NAME, path / _NEW_META_NAME) as file:
+        file.write(data)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
-
-
-def read_meta(path: Path) -> dict[str, Any]:
-    """Read and check meta.json."""
-    if not path.exists():
-        msg = f"there is no index at '{path}'; check the path, or build one with segmax.build(..., path=...)"
-        raise IndexNotFoundError(msg)
-    try:
-        data = (path / META_NAME).read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        msg = f"'{path}' is not a segmax index: it has no {META_NAME}; an interrupted build leaves none"
-        raise FormatError(msg) from error
-    try:
-        meta = json.loads(data)
-        version = meta["version"]
-        if meta["format"] != "segmax" or type(version) is not int or version < 1:
-            raise KeyError("format")
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"'{path}' is not a segmax index, or its {META_NAME} is damaged; rebuild it or restore a copy"
-        raise FormatError(msg) from error
-    if not OLDEST_READABLE_VERSION <= version <= FORMAT_VERSION:
-        msg = (
-            f"'{path}' has format version {version}, and this segmax reads {OLDEST_READABLE_VERSION} to "
-            f"{FORMAT_VERSION}; {'upgrade segmax' if version > FORMAT_VERSION else 'build the index again'}"
-        )
-        raise FormatError(msg)
-    match = _CHECKSUM.search(data)
-    if match is None or f"{zlib.crc32(data.replace(match[0], _zeroed(match[0]))):08x}".encode() != match[1]:
-        raise _damaged(f"the checksum of {META_NAME} does not match")
-    _check_fields(meta)
-    return dict(meta)
-
-
-_COUNTS = ("num_docs", "num_terms", "num_segments", "num_postings", "generation")
-
-
-def _check_fields(meta: dict[str, Any]) -> None:
-    """Check the entries that everything else relies on."""
-
-    def is_count(value: object) -> bool:
-        return type(value) is int and 0 <= value < 2**63
-
-    right = (
-        all(is_count(meta.get(name)) for name in _COUNTS)
-        and meta.get("code_bytes") in (1, 2)
-        and is_count(meta.get("head_ratio"))
-        and isinstance(meta.get("quantization_error"), float | int)
-        and isinstance(meta.get("config"), dict)
-        and isinstance(meta.get("files"), dict)
-    )
-    if not right:
-        raise _damaged(f"an entry of {META_NAME} is missing or impossible")
-    for name, entry in meta["files"].items():
-        match = _COMPONENT.fullmatch(str(entry.get("file"))) if isinstance(entry, dict) else None
-        crc = entry.get("crc32") if isinstance(entry, dict) else None
-        if match is None or match[1] != name or not is_count(entry.get("bytes")):
-            raise _damaged(f"{META_NAME} names an impossible file for {name}")
-        if not isinstance(crc, str) or re.fullmatch(r"[0-9a-f]{8}", crc) is None:
-            raise _damaged(f"{META_NAME} has no checksum for {name}")
-    pairs = (("id_offset", "id_text"), ("term_offset", "term_text"), ("text_offset", "text_data"))
-    for first, second in (*pairs, ("text_first_row", "text_data")):
-        if (first in meta["files"]) != (second in meta["files"]):
-            raise _damaged(f"{META_NAME} names only one of {first} and {second}")
-
-
-def _zeroed(entry: bytes) -> bytes:
-    return b'"checksum": "00000000"' + entry[entry.index(b"\n") :]
 
 
 def load_index(path: Path, *, preload: bool, verify: bool) -> tuple[dict[str, Any], Arrays]:
@@ -482,44 +427,113 @@ def load_index(path: Path, *, preload: bool, verify: bool) -> tuple[dict[str, An
         except FileNotFoundError as error:
             # Another process may have replaced the index between reading meta.json and opening a file of it.
             if attempt + 1 == _REOPEN_ATTEMPTS or read_meta(path) == meta:
-                raise _damaged(f"'{error.filename}' is missing") from error
+                raise damaged(f"'{Path(error.filename).name}' is missing", path) from error
     raise AssertionError("unreachable")
 
 
 def _load_components(
-    path: Path, meta: dict[str, Any], *, preload: bool, verify: bool
+    path: Path, meta: Mapping[str, Any], *, preload: bool, verify: bool
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     files = meta["files"]
+    if preload:
+        _check_memory(path, files)
     for name, (type_name, checked) in COMPONENTS.items():
         if name not in files:
             if name not in OPTIONAL_COMPONENTS:
-                raise _damaged(f"{META_NAME} does not name {name}")
+                raise damaged(f"{META_NAME} does not name {name}", path)
             continue
         entry = files[name]
-        length, crc = int(entry["bytes"]), int(entry["crc32"], 16)
-        content = _open_component(path / entry["file"], length, crc, preload=preload)
+        crc = int(entry["crc32"], 16)
+        content = _open_component(path / entry["file"], int(entry["bytes"]), crc, preload=preload)
         if (checked or verify) and _crc32(content) != crc:
-            raise _damaged(f"the checksum of '{entry['file']}' does not match")
+            raise damaged(f"the checksum of '{entry['file']}' does not match", path)
         dtype = np.dtype(type_name if type_name != "code" else f"<u{meta['code_bytes']}")
-        if length % dtype.itemsize:
-            raise _damaged(f"'{entry['file']}' is not a whole number of entries")
+        if len(content) % dtype.itemsize:
+            raise damaged(f"'{entry['file']}' is not a whole number of entries", path)
         yield name, np.frombuffer(content, dtype=dtype)
+
+
+def _check_memory(path: Path, files: Mapping[str, Any]) -> None:
+    """Refuse to read more into memory than there is: a file with holes may be larger than the disk."""
+    size = sum(entry["bytes"] for entry in files.values())
+    if size > total_memory():
+        msg = f"expected an index that fits {total_memory():,} bytes of memory, got {size:,} bytes in '{path}'; open it"
+        raise ConfigError(f"{msg} without preload")
 
 
 def _open_component(path: Path, length: int, crc: int, *, preload: bool) -> memoryview:
     """Return the content of a file, mapped or read, its footer checked and still readable behind it."""
-    if path.is_dir():
-        raise _damaged(f"'{path.name}' is a directory")
-    with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != length + FOOTER_BYTES:
-            raise _damaged(f"'{path.name}' has {size} bytes and should have {length + FOOTER_BYTES}")
-        if preload:
-            whole = fast_bytes(size).data
-            if file.readinto(whole) != size:
-                raise _damaged(f"'{path.name}' became shorter while it was read")
-        else:
-            whole = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    try:
+        with open_regular(path) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size != length + FOOTER_BYTES:
+                what = f"'{path.name}' has {size} bytes and should have {length + FOOTER_BYTES}"
+                raise damaged(what, path.parent)
+            whole = _read(file, size) if preload else _mapped(file)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise unreadable(path, error) from error
     if whole[length:] != _footer(length, crc):
-        raise _damaged(f"the footer of '{path.name}' does not match")
+        raise damaged(f"the footer of '{path.name}' does not match", path.parent)
     return whole[:length]
+
+
+def _read(file: BufferedReader, size: int) -> memoryview:
+    whole = fast_bytes(size).data
+    if file.readinto(whole) != size:
+        raise OSError(errno.EIO, "it became shorter while it was read")
+    return whole
+
+
+def _mapped(file: BufferedReader) -> memoryview:
+    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+# --- checking --------------------------------------------------------------------------------------------------------
+
+
+def max_segments(num_docs: int) -> int:
+    """Return how many segments all clusters of an index may have together.
+
+    A search keeps a bound for each of them: their number has to be in proportion to the size of the index.
+    """
+    return max(2**20, 64 * num_docs)
+
+
+def check_counts(meta: Mapping[str, Any], arrays: Arrays, path: Path | None) -> None:
+    """Compare the counts in meta.json with the tables they are about, before anything is allocated by them."""
+    num_docs, num_postings, num_segments = meta["num_docs"], meta["num_postings"], meta["num_segments"]
+    num_clusters = len(arrays["cluster_num_docs"])
+    found = {
+        "documents": (num_docs, int(arrays["cluster_num_docs"].sum(dtype=np.uint64))),
+        "postings": (num_postings, int(arrays["term_first_posting"].max(initial=0))),
+    }
+    for what, (told, counted) in found.items():
+        if told != counted:
+            raise damaged(f"{META_NAME} has {told:,} {what}, its tables have {counted:,}", path)
+    if num_docs > len(arrays["position_row"]):
+        raise damaged(f"it has {num_docs:,} documents, and places for {len(arrays['position_row']):,}", path)
+    if num_clusters * num_segments > max_segments(num_docs):
+        what = f"{num_clusters:,} clusters of {num_segments:,} segments are too many for {num_docs:,} documents"
+        raise damaged(what, path)
+
+
+_CORE_PREFIX, _CORE_SUFFIX = "the index is damaged: ", "; rebuild it or restore a copy"
+
+
+@contextlib.contextmanager
+def index_errors(path: Path | None) -> Iterator[None]:
+    """Turn whatever the content of an index leads to into FormatError that names the index."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except _core.CoreFormatError as error:
+        what = str(error).removeprefix(_CORE_PREFIX).removesuffix(_CORE_SUFFIX)
+        raise damaged(what, path) from error
+    except MemoryError as error:
+        msg = f"the index '{path}' needs more memory than there is; free some, or rebuild the index if it is damaged"
+        raise FormatError(msg) from error
+    except (SegmaxError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        raise damaged(f"{META_NAME}: {error}"[:_LONGEST_MESSAGE], path) from error

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import FormatError, InputError, UnknownIdError
+from segmax.errors import InputError, UnknownIdError, damaged
 from segmax.textstore import StoredText, Texts
 
 Arrays = dict[str, NDArray[Any]]
@@ -30,11 +31,13 @@ def text_arrays(prefix: str, values: list[str]) -> Arrays:
 class TextTable:
     """Strings by number, decoded on demand, and numbers by string."""
 
-    def __init__(self, offsets: NDArray[np.uint64], text: NDArray[np.uint8], length: int) -> None:
+    def __init__(
+        self, offsets: NDArray[np.uint64], text: NDArray[np.uint8], length: int, path: Path | None = None
+    ) -> None:
         ascending = len(offsets) == length + 1 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
         if not ascending or int(offsets[-1]) != len(text):
-            msg = "the index is damaged: a table of strings has the wrong length; rebuild it or restore a copy"
-            raise FormatError(msg)
+            raise damaged("a table of strings has the wrong length", path)
+        self._path = path
         self._offsets = offsets
         self._text = text
         self._numbers: dict[str, int] | None = None
@@ -47,8 +50,7 @@ class TextTable:
         try:
             return self._text[start:stop].tobytes().decode("utf-8")
         except UnicodeDecodeError as error:
-            msg = "the index is damaged: a string is not UTF-8; rebuild it or restore a copy"
-            raise FormatError(msg) from error
+            raise damaged("an id or a term is not UTF-8", self._path) from error
 
     def __iter__(self) -> Iterator[str]:
         return (self[number] for number in range(len(self)))
@@ -77,16 +79,16 @@ class DocIds:
         self._rows: dict[int, int] | None = None
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int) -> DocIds:
-        """Read the tables of an index."""
-        stored = Texts(arrays, num_docs) if "text_data" in arrays else None
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int, path: Path | None = None) -> DocIds:
+        """Read the tables of an index; `path` is where it is, for messages."""
+        stored = Texts(arrays, num_docs, path) if "text_data" in arrays else None
         if "id_number" in arrays:
             if len(arrays["id_number"]) != num_docs:
-                msg = "the index is damaged: id_number has the wrong length; rebuild it or restore a copy"
-                raise FormatError(msg)
+                raise damaged("id_number has the wrong length", path)
             return cls(num_docs, numbers=arrays["id_number"], stored=stored)
         if "id_text" in arrays:
-            return cls(num_docs, texts=TextTable(arrays["id_offset"], arrays["id_text"], num_docs), stored=stored)
+            names = TextTable(arrays["id_offset"], arrays["id_text"], num_docs, path)
+            return cls(num_docs, texts=names, stored=stored)
         return cls(num_docs, stored=stored)
 
     def text_of(self, row: int) -> StoredText:

@@ -6,16 +6,19 @@ import threading
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import FormatError, InputError
+from segmax.errors import FormatError, InputError, damaged
 
 _BLOCK_BYTES = 1 << 16  # of text, before compression: what one lookup has to unpack
 _BLOCK_DOCS = 1 << 12
 _CACHED_BLOCKS = 16
+_LEAST_UNPACKED = 1 << 17  # what a block of any length may unpack to
+_MOST_RATIO = 64  # text is packed to a third or a quarter; zlib alone would allow a thousandth
 
 Append = Callable[[str, NDArray[Any]], None]
 
@@ -68,7 +71,18 @@ def _blocks(texts: Iterable[object]) -> Iterator[tuple[int, bytes]]:
 
 def _packed(parts: list[bytes]) -> tuple[int, bytes]:
     lengths = np.fromiter(map(len, parts), dtype="<u4", count=len(parts))
-    return len(parts) // 2, zlib.compress(lengths.tobytes() + b"".join(parts))
+    return len(parts) // 2, _compressed(lengths.tobytes() + b"".join(parts))
+
+
+def _compressed(content: bytes) -> bytes:
+    """Compress a block, but not so well that a reader would take it for a bomb."""
+    packed = zlib.compress(content)
+    return packed if len(content) <= _most_unpacked(len(packed)) else zlib.compress(content, level=0)
+
+
+def _most_unpacked(num_bytes: int) -> int:
+    """Return how long the content of a block of so many bytes may be: a small file must not fill the memory."""
+    return max(_LEAST_UNPACKED, _MOST_RATIO * num_bytes)
 
 
 def _encoded(text: object, row: int) -> tuple[bytes, bytes]:
@@ -99,13 +113,13 @@ def _title_and_text(text: object, row: int) -> tuple[str, str]:
 class Texts:
     """The stored texts of an index, by row. Share it between threads freely."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]], num_docs: int) -> None:
+    def __init__(self, arrays: Mapping[str, NDArray[Any]], num_docs: int, path: Path | None = None) -> None:
+        self._path = path
         self._data, self._offsets = arrays["text_data"], arrays["text_offset"]
         self._first_rows = arrays["text_first_row"]
         whole = len(self._offsets) == len(self._first_rows) > 0 and self._first_rows[-1] == num_docs
         if not whole or self._offsets[-1] != len(self._data) or not (_ascends(self._offsets, self._first_rows)):
-            msg = "the index is damaged: its table of texts has the wrong length; rebuild it or restore a copy"
-            raise FormatError(msg)
+            raise damaged("its table of texts has the wrong length", path)
         self._unpacked: OrderedDict[int, tuple[NDArray[np.int64], bytes]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -123,7 +137,7 @@ class Texts:
         try:
             return StoredText(content[start:middle].decode("utf-8"), content[middle:end].decode("utf-8"))
         except UnicodeDecodeError as error:
-            raise _damaged() from error
+            raise self._damaged() from error
 
     def __iter__(self) -> Iterator[StoredText]:
         return (self[row] for row in range(len(self)))
@@ -145,23 +159,30 @@ class Texts:
     def _unpack(self, block: int) -> tuple[NDArray[np.int64], bytes]:
         start, end = int(self._offsets[block]), int(self._offsets[block + 1])
         strings = 2 * int(self._first_rows[block + 1] - self._first_rows[block])
-        try:
-            content = zlib.decompress(self._data[start:end].data)
-        except zlib.error as error:
-            raise _damaged() from error
+        content = self._decompressed(self._data[start:end].data)
         if len(content) < 4 * strings:
-            raise _damaged()
+            raise self._damaged()
         ends = np.zeros(strings + 1, dtype=np.int64)
         np.cumsum(np.frombuffer(content, dtype="<u4", count=strings), out=ends[1:])
         ends += 4 * strings
         if ends[-1] != len(content):
-            raise _damaged()
+            raise self._damaged()
         return ends, content
+
+    def _decompressed(self, packed: memoryview) -> bytes:
+        """Return the content of a block, at most what a writer packs into so few bytes."""
+        stream = zlib.decompressobj()
+        try:
+            content = stream.decompress(packed, _most_unpacked(len(packed)))
+        except zlib.error as error:
+            raise self._damaged() from error
+        if not stream.eof or stream.unused_data:
+            raise self._damaged()
+        return content
+
+    def _damaged(self) -> FormatError:
+        return damaged("a stored text cannot be read", self._path)
 
 
 def _ascends(*tables: NDArray[np.uint64]) -> bool:
     return all(table[0] == 0 and bool((table[1:] > table[:-1]).all()) for table in tables)
-
-
-def _damaged() -> FormatError:
-    return FormatError("the index is damaged: a stored text cannot be read; rebuild it or restore a copy")

@@ -43,6 +43,7 @@ void Index::check_tables() {
     num_positions_ = a.cluster_first_position.back();
     require(a.cluster_num_docs.size() == num_clusters_, "cluster_num_docs has the wrong length");
     require(a.position_row.size() == num_positions_, "position_row has the wrong length");
+    require(a.num_docs <= num_positions_, "it has more documents than positions");
     for (std::uint32_t cluster = 0; cluster < num_clusters_; ++cluster) {
         const std::uint64_t docs = cluster_num_docs(cluster);
         const std::uint32_t places = end_position(cluster) - first_position(cluster);

@@ -20,6 +20,7 @@ from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need
 from segmax.encoders.words import Counts, WordCounter, WordProcess
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
+from segmax.files import replacing
 from segmax.io.base import Document
 from segmax.parallel import Workers
 from segmax.spool import ScratchFile
@@ -337,9 +338,8 @@ class BM25:
             "terms": list(self._terms),
             "document_frequencies": self._frequencies.tolist(),
         }
-        temporary = path / f"{FILE_NAME}.new"
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(path / FILE_NAME)
+        with replacing(path / FILE_NAME) as file:
+            file.write(json.dumps(content).encode("utf-8"))
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, workers: int | None = None) -> Self:

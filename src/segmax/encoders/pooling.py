@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from segmax.checks import checked_choice
 from segmax.errors import InputError
+from segmax.files import replacing
 
 #: The first token, the mean of all tokens, the largest value of every dimension.
 POOLINGS = ("cls", "mean", "max")
@@ -50,7 +51,7 @@ def pooled(hidden: Any, mask: Any, names: Sequence[str]) -> dict[str, NDArray[np
 def write_dense(
     path: str | os.PathLike[str], parts: Iterable[NDArray[np.float32]], num_docs: int
 ) -> NDArray[np.float32]:
-    """Write rows to an .npy file through a memory map, under another name until it is whole.
+    """Write rows to an .npy file, under another name until it is whole.
 
     Parameters
     ----------
@@ -67,22 +68,15 @@ def write_dense(
         The file, mapped for reading.
     """
     target = Path(path)
-    temporary = target.with_name(f"{target.name}.new")
-    array: Any = None
     row = 0
-    try:
+    with replacing(target) as file:
         for part in parts:
-            if array is None:
-                shape = (num_docs, part.shape[1])
-                array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
-            if row + len(part) <= num_docs:
-                array[row : row + len(part)] = part
+            if file.tell() == 0:
+                header = {"descr": "<f4", "fortran_order": False, "shape": (num_docs, part.shape[1])}
+                np.lib.format.write_array_header_1_0(file, header)
+            file.write(np.ascontiguousarray(part, dtype="<f4").data)
             row += len(part)
-        if array is None or row != num_docs:
+        if row != num_docs or row == 0:
             msg = f"expected {num_docs} dense vectors for '{target}', got {row}"
             raise InputError(msg)
-        array.flush()
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
     return np.lib.format.open_memmap(target, mode="r")

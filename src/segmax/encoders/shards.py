@@ -28,6 +28,7 @@ from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import write_dense
 from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, WriteError
+from segmax.files import replacing
 from segmax.io import Scale, write_vectors
 from segmax.io.base import Document, TextReader, VectorBatch
 from segmax.io.scale import parse_scale
@@ -397,12 +398,8 @@ class _Journal:
         name = f"shard-{len(self.entries):06}.npz"
 
         def write() -> None:
-            temporary = self.folder / f"{name}.new"
-            with temporary.open("wb") as file:
+            with replacing(self.folder / name, self.folder / f"{name}.new") as file:
                 np.savez(file, **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.folder / name)
 
         _guarded(write, self.folder)
         num_docs, num_postings = len(arrays["indptr"]) - 1, len(arrays["data"])
@@ -420,12 +417,8 @@ class _Journal:
         }
 
         def write() -> None:
-            temporary = self.folder / f"{_JOURNAL}.new"
-            with temporary.open("w", encoding="utf-8") as file:
-                json.dump(content, file)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.folder / _JOURNAL)
+            with replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
+                file.write(json.dumps(content).encode("utf-8"))
 
         _guarded(write, self.folder)
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from segmax.errors import ConfigError
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
-from segmax.figures import check_plot
+from segmax.figures import check_plot, picture_format
 from segmax.io.streams import write_whole
 from segmax.methods import method_name, parse_method
 from segmax.params import SearchParams
@@ -194,7 +194,8 @@ class Evaluation:
             panels.append(("Recall of exhaustive search" if measure == "recall_of_exact" else measure, points))
         figure = plot_points(panels, f"{self.num_queries:,} queries, k = {self.k}")
         if path is not None:
-            figure.savefig(path, dpi=150)
+            with write_whole(Path(path), overwrite=True) as file:
+                figure.savefig(file, dpi=150, format=picture_format(path))
         return figure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:

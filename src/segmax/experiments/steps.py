@@ -18,6 +18,7 @@ import segmax
 from segmax import _core
 from segmax.errors import ConfigError, WriteError
 from segmax.experiments.base import Json
+from segmax.files import open_for_update
 from segmax.progress import ProgressOption, Stage, reporter
 
 
@@ -135,8 +136,7 @@ def digest_of(folder: Path, extension: Path) -> str:
 def _locked(path: Path) -> Iterator[BinaryIO]:
     """Open a file to be read and written, for this process alone."""
     try:
-        path.touch()
-        file = path.open("r+b")
+        file = open_for_update(path)
     except OSError as error:
         msg = f"could not write '{path}' ({error.strerror or error})"
         raise WriteError(msg) from error

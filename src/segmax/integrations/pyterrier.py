@@ -17,9 +17,9 @@ from segmax.errors import InputError
 from segmax.index import Index, open_index
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.toks import TokVectors
+from segmax.meta import META_NAME, read_meta
 from segmax.params import SearchParams
 from segmax.progress import ProgressOption
-from segmax.storage import META_NAME, read_meta
 
 try:
     import pandas as pd

@@ -33,7 +33,7 @@ from segmax.io.streams import (
     remove_stale,
     write_whole,
 )
-from segmax.sparse import Csr, canonical
+from segmax.sparse import Csr, canonical, in_precision
 from segmax.spool import PART_DOCS
 
 _HEADER = struct.Struct("<qqq")
@@ -191,7 +191,7 @@ def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
         first_row = num_columns = 0
         indptr.append(np.zeros(1, np.int64))
         for ids, vectors in batches:
-            docs = canonical(vectors, first_row)
+            docs = in_precision(canonical(vectors, first_row), np.float32, first_row)
             first_row += docs.num_rows
             num_columns = max(num_columns, docs.num_columns)
             indptr.append(docs.indptr[1:] + indices.length)

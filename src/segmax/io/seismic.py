@@ -22,7 +22,7 @@ from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.npz import has_ids, numbers
 from segmax.io.scale import Scale
 from segmax.io.streams import check_beside, check_free, no_file, reading, remove_stale, write_whole
-from segmax.sparse import Csr, canonical
+from segmax.sparse import Csr, canonical, in_precision
 
 _ID_FILES = ("doc_ids.npy", "queries_ids.npy")
 _VOCABULARY = "token_to_id_mapping.json"
@@ -196,7 +196,7 @@ def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
         file = stack.enter_context(write_whole(path, overwrite=overwrite, compress=False))
         file.write(bytes(4))
         for ids, vectors in batches:
-            docs = canonical(vectors, num_rows)
+            docs = in_precision(canonical(vectors, num_rows), np.float32, num_rows)
             num_rows += docs.num_rows
             file.write(_interleaved(docs).data)
             if has_ids(reader):

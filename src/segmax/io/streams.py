@@ -6,13 +6,13 @@ import contextlib
 import gzip
 import io
 import lzma
-import os
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 from segmax.errors import IndexExistsError, InputError, SegmaxError, WriteError
+from segmax.files import replacing
 
 BLOCK_BYTES = 1 << 22
 _ZSTD_PIECE = 1 << 16  # compressed: what comes out of so little is not much
@@ -212,26 +212,19 @@ def remove_stale(sides: Iterable[Path]) -> None:
 def write_whole(path: Path, *, overwrite: bool, compress: bool = True) -> Iterator[BinaryIO]:
     """Open a file that appears at `path` once it is whole and on disk, or never; compressed if its name says so."""
     check_free(path, overwrite=overwrite)
-    temporary = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    kind = SUFFIXES.get(path.suffix.lower()) if compress else None
     try:
-        with temporary.open("wb") as file:
-            kind = SUFFIXES.get(path.suffix.lower()) if compress else None
+        with replacing(path) as file:
             if kind is None:
                 yield file
             else:
                 with _compressed(kind, path, file) as stream:
                     yield stream
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.absolute().parent)
     except SegmaxError:
         raise
     except OSError as error:
         msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
         raise WriteError(msg) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _compressed(kind: str, path: Path, file: BinaryIO) -> Any:
@@ -240,11 +233,3 @@ def _compressed(kind: str, path: Path, file: BinaryIO) -> Any:
     if kind == "xz":
         return lzma.LZMAFile(file, "wb", preset=2)
     return _zstandard(path).ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,119 @@
+"""Files on disk: created without following links, replaced whole or not at all, read only if they are regular files.
+
+Everything in segmax that writes a file with a name writes it through this module. Standard library only; errors are
+those of the system, and callers add what they know about the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from io import BufferedReader
+from pathlib import Path
+from typing import BinaryIO
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PERMISSIONS = 0o666  # less what the umask takes away
+_LONGEST_STEM = 200  # bytes: what is left of the 255 of a file name once a temporary name is made of it
+
+
+def create(path: Path) -> int:
+    """Create a file that does not exist yet and return a descriptor to write to.
+
+    Raises
+    ------
+    FileExistsError
+        If something is at the path, be it a link that leads nowhere.
+    """
+    return os.open(path, _NEW, _PERMISSIONS)
+
+
+@contextlib.contextmanager
+def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
+    """Open a file that takes the place of `path` once it is whole and on disk, or never.
+
+    Parameters
+    ----------
+    path
+        The file to write. A link there is replaced, not followed.
+    temporary
+        Its name until then, in a folder that no other process writes to at the same time: what a crash left under that
+        name is removed. By default a name beside `path` that nobody else has.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "notes.txt")
+    >>> with replacing(path) as file:
+    ...     _ = file.write(b"whole")
+    >>> path.read_text()
+    'whole'
+    """
+    if temporary is None:
+        stem = os.fsdecode(os.fsencode(path.name)[:_LONGEST_STEM])
+        temporary = path.with_name(f".{stem}.{secrets.token_hex(8)}.part")
+        descriptor = create(temporary)
+    else:
+        descriptor = _create_again(temporary)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        with contextlib.suppress(OSError):  # the first error is the one to report
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.absolute().parent)
+
+
+def _create_again(path: Path) -> int:
+    """Create a file under a name of ours, and remove what has it already."""
+    try:
+        return create(path)
+    except FileExistsError:
+        path.unlink()
+        return create(path)
+
+
+def open_for_update(path: Path) -> BinaryIO:
+    """Open a regular file to be read and written, and create it if there is none; links are not followed."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    return os.fdopen(_checked_regular(os.open(path, flags, _PERMISSIONS), path), "r+b")
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a regular file, or a link to one, to be read; never wait for a pipe or read a device.
+
+    Raises
+    ------
+    OSError
+        With a `strerror` that says what it is instead, if it is no regular file.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+    return os.fdopen(_checked_regular(os.open(path, flags), path), "rb")
+
+
+def _checked_regular(descriptor: int, path: Path) -> int:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return descriptor
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
+    what = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "special"
+    raise OSError(errno.EINVAL, f"not a regular file but {what}", os.fspath(path))
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder safe on disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
