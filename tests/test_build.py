@@ -1151,7 +1151,8 @@ def test_query_thresholds_are_applied_by_the_index(rng: np.random.Generator, tmp
 def test_every_document_may_be_pruned_away() -> None:
     """An index without a posting is an index; its documents are never found."""
     config = segmax.BuildConfig(pruning=(segmax.DocThreshold(threshold=100),), num_clusters=3)
-    index = segmax.build(sp.csr_matrix(np.ones((20, 4))), config=config)
+    with pytest.warns(segmax.SegmaxWarning, match="empty after pruning"):
+        index = segmax.build(sp.csr_matrix(np.ones((20, 4))), config=config)
     assert (index.num_docs, index.num_postings, index.num_clusters) == (20, 0, 3)
     assert len(index.search({1: 1.0})) == 0
 

@@ -55,6 +55,7 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@pytest.mark.filterwarnings("ignore:.* empty:segmax.SegmaxWarning")
 @given(cases())
 def test_every_safe_method_equals_brute_force(case: tuple) -> None:
     """All methods, orders, seeds and both document-level algorithms return exactly the best k."""

@@ -126,7 +126,8 @@ def test_titles_are_strings_and_ids_strings_or_numbers(text: dict[str, Any], tol
 
 def test_empty_texts_are_found_by_nothing() -> None:
     """An index of texts without a word answers, with nothing."""
-    index = segmax.build_from_texts(["", "the"])
+    with pytest.warns(segmax.SegmaxWarning, match="all 2 documents are empty"):
+        index = segmax.build_from_texts(["", "the"])
     assert index.search("apple").ids == []
     assert [hits.ids for hits in index.search_batch(["apple", ""])] == [[], []]
 

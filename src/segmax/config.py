@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Literal, TypedDict
 
@@ -138,6 +137,8 @@ def check_names(given: Iterable[str], known: Collection[str], what: str) -> None
     for name in given:
         if name in known:
             continue
+        import difflib  # for this message alone
+
         meant = difflib.get_close_matches(name, known, n=1)
         if meant:
             msg = f"expected an option of {what}, got '{name}'; did you mean '{meant[0]}'?"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from io import BufferedReader
@@ -55,7 +54,7 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
     """
     if temporary is None:
         stem = os.fsdecode(os.fsencode(path.name)[:_LONGEST_STEM])
-        temporary = path.with_name(f".{stem}.{secrets.token_hex(8)}.part")
+        temporary = path.with_name(f".{stem}.{os.urandom(8).hex()}.part")
         descriptor = create(temporary)
     else:
         descriptor = _create_again(temporary)

@@ -533,7 +533,8 @@ def index_errors(path: Path | None) -> Iterator[None]:
         what = str(error).removeprefix(_CORE_PREFIX).removesuffix(_CORE_SUFFIX)
         raise damaged(what, path) from error
     except MemoryError as error:
-        msg = f"the index '{path}' needs more memory than there is; free some, or rebuild the index if it is damaged"
-        raise FormatError(msg) from error
+        raise damaged("its tables need more memory than there is", path) from error
+    except KeyError as error:
+        raise damaged(f"it has no {error}", path) from error
     except (SegmaxError, ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise damaged(f"{META_NAME}: {error}"[:_LONGEST_MESSAGE], path) from error

@@ -157,31 +157,34 @@ class Texts:
         return made
 
     def _unpack(self, block: int) -> tuple[NDArray[np.int64], bytes]:
+        """Return where the strings of a block start and end, and its content."""
         start, end = int(self._offsets[block]), int(self._offsets[block + 1])
         strings = 2 * int(self._first_rows[block + 1] - self._first_rows[block])
-        content = self._decompressed(self._data[start:end].data)
-        if len(content) < 4 * strings:
-            raise self._damaged()
-        ends = np.zeros(strings + 1, dtype=np.int64)
-        np.cumsum(np.frombuffer(content, dtype="<u4", count=strings), out=ends[1:])
-        ends += 4 * strings
-        if ends[-1] != len(content):
-            raise self._damaged()
-        return ends, content
-
-    def _decompressed(self, packed: memoryview) -> bytes:
-        """Return the content of a block, at most what a writer packs into so few bytes."""
-        stream = zlib.decompressobj()
         try:
-            content = stream.decompress(packed, _most_unpacked(len(packed)))
-        except zlib.error as error:
+            return _unpacked(self._data[start:end].tobytes(), strings)
+        except (zlib.error, ValueError) as error:
             raise self._damaged() from error
-        if not stream.eof or stream.unused_data:
-            raise self._damaged()
-        return content
 
     def _damaged(self) -> FormatError:
         return damaged("a stored text cannot be read", self._path)
+
+
+def _unpacked(packed: bytes, strings: int) -> tuple[NDArray[np.int64], bytes]:
+    """Unpack a block; its lengths come first and tell how much else there is, before that is unpacked."""
+    most = _most_unpacked(len(packed))
+    if 4 * strings > most:
+        raise ValueError("more lengths than a block may have")
+    stream = zlib.decompressobj()
+    lengths = stream.decompress(packed, 4 * strings)
+    ends = np.full(strings + 1, 4 * strings, dtype=np.int64)
+    ends[1:] += np.cumsum(np.frombuffer(lengths, dtype="<u4", count=strings), dtype=np.int64)
+    if ends[-1] > most:
+        raise ValueError("more text than a block may have")
+    # One byte more than there should be, so that too many show, and the end of the stream is reached.
+    texts = stream.decompress(stream.unconsumed_tail, int(ends[-1] - ends[0]) + 1)
+    if len(lengths) + len(texts) != ends[-1] or not stream.eof or stream.unused_data:
+        raise ValueError("another length than it should have")
+    return ends, lengths + texts
 
 
 def _ascends(*tables: NDArray[np.uint64]) -> bool:
