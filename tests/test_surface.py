@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core", "highlighting"},
+    {"errors", "_core", "highlighting", "typing"},
     {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "textstore"},
     {"tables"},
     {"results"},
