@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -63,3 +64,71 @@ def test_factors_judge_bounds_and_never_a_score(params: segmax.ASC | segmax.Anyt
     params = dataclasses.replace(params, documents="maxscore", seed=False)
     # After two documents θ is 5. The list may still hold a 20, above θ/μ = 10, so the third document is scored: 6.
     assert index.search({0: 1}, k=2, params=params).scores.tolist() == [20, 6]
+
+
+# --- what a score is made of -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("kind", ["whole numbers", "floats", "tiny", "huge"])
+def test_contributions_add_up_to_the_score(kind: str, bits: int) -> None:
+    """Exactly, in any order and however they are summed: to the score that every search computes."""
+    rng = np.random.default_rng(5)
+    factor = {"whole numbers": 1.0, "floats": 0.037, "tiny": 1e-300, "huge": 1e150}[kind]
+    docs = random_docs(rng, 80, 30, 12.0) * factor
+    index = segmax.build(docs, config=segmax.BuildConfig(bits=bits))
+    for _ in range(20):
+        query = {term: weight * (factor or 1) for term, weight in as_query(rng, 34, 12).items()}
+        for hit in index.search(query, k=80):
+            told = index.explain(query, hit.id)
+            parts = [match.contribution for match in told.matched]
+            assert told.score == hit.score == index.score(query, [hit.id])[0]
+            for sum_of in (sum, math.fsum, np.sum):
+                assert sum_of(parts) == sum_of(parts[::-1]) == sum_of(rng.permutation(parts)) == hit.score
+            assert parts == sorted(parts, reverse=True)
+            assert {match.term for match in told.matched} == set(query) & set(docs[hit.id].indices.tolist())
+
+
+def test_contributions_are_products_of_the_weights() -> None:
+    """As the user knows them: what the query says and what the index holds; whole numbers to the last digit."""
+    rng = np.random.default_rng(6)
+    docs = random_docs(rng, 50, 20, 8.0)
+    whole, floats = segmax.build(docs), segmax.build(docs * 0.123)
+    query = as_query(rng, 20, 6)
+    for row in range(50):
+        for match in whole.explain(query, row).matched:
+            assert (match.query_weight, match.document_weight) == (query[match.term], docs[row, match.term])
+            assert match.contribution == match.query_weight * match.document_weight
+        for match in floats.explain(query, row).matched:
+            assert match.query_weight == query[match.term]
+            assert match.document_weight == pytest.approx(floats.vector(row)[0, match.term])
+            assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-3)
+
+
+def test_contributions_to_a_score_beyond_all_floats() -> None:
+    """A score that is infinite has contributions all the same."""
+    index = segmax.build(sp.csr_matrix(np.array([[1e305, 1e308], [1e300, 0.0]])))
+    query = {0: 1e300, 1: 1e300}
+    told = index.explain(query, 0)
+    assert told.score == index.search(query).scores[0] == sum(match.contribution for match in told.matched)
+
+
+def test_explanations_print_the_terms() -> None:
+    """Words where there is a vocabulary, numbers elsewhere; the largest first, the rest in one line."""
+    docs = sp.csr_matrix([[3, 0, 2], [1, 4, 0]])
+    index = segmax.build(docs, terms=["red", "green", "\x1b[2J"])
+    told = index.explain(([0, 0, 2, 1], [1, 1, 1, 0]), 0)
+    assert str(told).splitlines() == [
+        "document 0 (score 8, cluster 0) is returned at rank 1",
+        "  red        2 × 3 = 6",
+        "  '\\x1b[2J'  1 × 2 = 2",
+    ]
+    assert [match.word for match in told.matched] == ["red", "\x1b[2J"]
+    numbers = segmax.build(docs).explain({0: 2, 1: 1}, 1)
+    assert str(numbers).splitlines()[1:] == ["  1  1 × 4 = 4", "  0  2 × 1 = 2"]
+    assert [match.word for match in numbers.matched] == [None, None]
+    nothing = index.explain({"green": 1}, 0)
+    assert nothing.matched == ()
+    assert str(nothing) == nothing.reason
+    many = segmax.build(sp.csr_matrix(np.arange(1, 15)[None]))
+    assert str(many.explain((np.arange(14), np.ones(14)), 0)).splitlines()[-1] == "  4 more add 10"

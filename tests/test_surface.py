@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core", "files", "highlighting"},
+    {"errors", "_core", "files", "highlighting", "typing"},
     {"meta"},
     {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "textstore"},
     {"tables"},

@@ -33,7 +33,7 @@ class BoundReader:
         self._cluster_of = clusters_of(index)
         self.position = {int(label): number for number, label in enumerate(index._labels.tolist())}
 
-    def read(self, query: object) -> ClusterBounds:
+    def read(self, query: Any) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
         # With room for all documents θ stays 0: nothing is pruned, and every cluster with a query term is in the trace.
         hits = self._index.search(query, k=self._index.num_docs, params=_ALL, trace=True)

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segmax.params import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
-from segmax.results import ClusterBounds, DocId, Explanation, Hits
+from segmax.results import ClusterBounds, Explanation, Hits, MatchedTerm
+from segmax.tables import TextTable
+from segmax.typing import DocId
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
 
@@ -26,6 +34,7 @@ def explanation(
     id: DocId,
     row: int,
     score: float,
+    matched: tuple[MatchedTerm, ...],
     cluster: int,
     label: int,
     bounds: ClusterBounds,
@@ -51,6 +60,7 @@ def explanation(
     told = Explanation(
         id=id,
         score=score,
+        matched=matched,
         rank=ranks.get(row),
         cluster=label,
         bound_sum=float(bounds.bound_sum[cluster]),
@@ -63,6 +73,59 @@ def explanation(
     )
     reason = _reason(told, fate, params, swept=hits.stats.swept) + _shortening(hits.stats.dropped_terms, params)
     return dataclasses.replace(told, reason=reason)
+
+
+def matched_terms(
+    terms: NDArray[np.uint32],
+    units: Sequence[int],
+    scale: float,
+    query_weights: NDArray[np.float64],
+    document_weights: NDArray[np.float64],
+    vocabulary: TextTable | None,
+) -> tuple[MatchedTerm, ...]:
+    """Name the terms that make up a score, the largest contribution first.
+
+    Parameters
+    ----------
+    terms
+        Their numbers.
+    units
+        What each adds to the score, in whole numbers of `scale`, which is how searches add them up.
+    query_weights, document_weights
+        Their weights, as the user knows them.
+    vocabulary
+        The words of the terms; None where the index has none.
+    """
+    found = zip(
+        terms.tolist(), exact_parts(units, scale), query_weights.tolist(), document_weights.tolist(), strict=True
+    )
+    matched = [
+        MatchedTerm(term, None if vocabulary is None else vocabulary[term], query_weight, document_weight, part)
+        for term, part, query_weight, document_weight in found
+    ]
+    return tuple(sorted(matched, key=lambda match: (-match.contribution, match.term)))
+
+
+def exact_parts(units: Sequence[int], scale: float) -> list[float]:
+    """Return the product of each unit and the scale, rounded so that the products add up to that of the sum exactly.
+
+    All parts are multiples of the last place of their sum, so that adding them rounds nothing, whatever the order; what
+    rounding them leaves over, a few last places, goes to the largest.
+
+    Examples
+    --------
+    >>> parts = exact_parts([1, 1, 1], 0.1)
+    >>> sum(parts) == 3 * 0.1
+    True
+    """
+    score = float(sum(units)) * scale
+    if not math.isfinite(score):
+        return [unit * scale for unit in units]
+    last_place = Fraction(math.ulp(score))
+    places = [round(unit * Fraction(scale) / last_place) for unit in units]
+    if places:
+        places[places.index(max(places))] += int(Fraction(score) / last_place) - sum(places)
+    return [float(count * last_place) for count in places]
 
 
 def _shortening(dropped_terms: int, params: SearchParams) -> str:

@@ -18,7 +18,7 @@ from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.checks import checked_int
 from segmax.config import BuildConfig
 from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
-from segmax.explain import Fate, explanation
+from segmax.explain import Fate, explanation, matched_terms
 from segmax.params import ASC, BestFirst, SearchParams
 from segmax.points import sample_rows, selected_rows
 from segmax.pruning import QueryThreshold, prune_queries, prune_query
@@ -26,9 +26,9 @@ from segmax.results import (
     BatchHits,
     BatchStats,
     ClusterBounds,
-    DocId,
     Explanation,
     Hits,
+    MatchedTerm,
     TraceEntry,
 )
 from segmax.shortening import heaviest_terms
@@ -36,6 +36,7 @@ from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch,
 from segmax.storage import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
+from segmax.typing import DocId, Queries, Query
 
 if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
@@ -70,7 +71,7 @@ class Index:
                 meta["head_ratio"],
                 arrays,
             )
-            self._num_postings = meta["num_postings"]
+            self._num_postings = int(meta["num_postings"])
             self._quantization_error = float(meta["quantization_error"])
             self._labels = arrays["cluster_label"]
             if len(self._labels) != self._handle.num_clusters:
@@ -191,7 +192,7 @@ class Index:
 
     def search(
         self,
-        query: object,
+        query: Query,
         k: int = 10,
         params: SearchParams | None = None,
         *,
@@ -240,7 +241,7 @@ class Index:
 
     def search_batch(
         self,
-        queries: object,
+        queries: Queries,
         k: int = 10,
         params: SearchParams | None = None,
         *,
@@ -283,7 +284,7 @@ class Index:
         return self.expectation(k, target_recall).params
 
     def tune(
-        self, queries: object, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
+        self, queries: Queries, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
     ) -> Expectation:
         """Measure approximate settings on queries of yours, and keep what was found with the index.
 
@@ -330,13 +331,14 @@ class Index:
             update_meta(self._path, int(self._meta["generation"]), changes, check_opens)
         return self._calibration.expectation(k, target_recall)
 
-    def explain(self, query: object, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
-        """Tell why a document is or is not among the k best: its score, its cluster, the bounds and θ that decided."""
+    def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
+        """Explain why a document is or is not among the k best, and what each term of the query adds to its score."""
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
         k = _checked_k(k)
         used = _EXACT if params is None else params
         score = self._score(terms, weights, np.array([row]))[0]
+        matched = self._matched(terms, weights, row)
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
         if used.drops_terms:  # bounds have to be those of the terms that are left
             batch = _as_batch(terms, weights)
@@ -348,6 +350,7 @@ class Index:
             id=self._ids.id_of(row),
             row=row,
             score=float(score),
+            matched=matched,
             cluster=cluster,
             label=int(self._labels[cluster]),
             bounds=bounds,
@@ -361,12 +364,12 @@ class Index:
         """Return the input row of a document; raise UnknownIdError if there is none of this id."""
         return self._ids.row_of(id)
 
-    def score(self, query: object, ids: Iterable[DocId]) -> NDArray[np.float64]:
+    def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query, 0 where they share no term."""
         terms, weights = self._query(query)
         return self._score(terms, weights, self._rows_of(ids))
 
-    def cluster_bounds(self, query: object) -> ClusterBounds:
+    def cluster_bounds(self, query: Query) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
         return self._bounds(*self._query(query))
 
@@ -445,6 +448,21 @@ class Index:
     ) -> NDArray[np.float64]:
         with _input_errors():
             return self._engine.score(terms, weights, rows)
+
+    def _matched(self, terms: NDArray[np.int64], weights: NDArray[np.float64], row: int) -> tuple[MatchedTerm, ...]:
+        """Return what each term that a query and a document share adds to the score."""
+        found, units, codes, scale = self._engine.matched(terms, weights, row)
+        query_weights = np.zeros(len(found))
+        shared = np.isin(terms, found)
+        np.add.at(query_weights, np.searchsorted(found, terms[shared]), weights[shared])  # repeated terms are summed
+        return matched_terms(
+            found,
+            [unit * code for unit, code in zip(units.tolist(), codes.tolist(), strict=True)],
+            scale,
+            query_weights,
+            codes * self._open_arrays["term_scale"][found],
+            self._terms,
+        )
 
     def _batch(self, queries: object) -> Csr:
         """Return queries with what the index was built with applied to them."""

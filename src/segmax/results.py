@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+import html
+import operator
+import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.tables import DocIds
 from segmax.textstore import StoredText
+from segmax.typing import DocId
 
-DocId = int | str
+_MOST_CELL = 200  # characters of a text in a table
+_MOST_TERMS = 10  # that an explanation prints
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -56,7 +61,7 @@ STATS_FIELDS: tuple[str, ...] = tuple(field.name for field in dataclasses.fields
 
 
 class Hit(NamedTuple):
-    """One result."""
+    """One result: the document's id and its score."""
 
     id: DocId
     score: float
@@ -113,17 +118,71 @@ class Hits(Sequence[Hit]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hit]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Hit | list[Hit]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        return Hit(self._docs.id_of(int(self.rows[index])), float(self.scores[index]))
+        number = operator.index(index)
+        return Hit(self._docs.id_of(int(self.rows[number])), float(self.scores[number]))
 
     def __iter__(self) -> Iterator[Hit]:
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
 
+    def to_pandas(self) -> Any:
+        """Return the results as a pandas DataFrame: rank, id, score, and title and text where the index keeps them.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> index.search({"red": 2}).to_pandas()  # doctest: +SKIP
+           rank id  score
+        0     1  z    8.0
+        1     2  x    2.0
+        """
+        try:
+            import pandas as pd
+        except ImportError as error:
+            msg = "to_pandas needs pandas, which is not installed; run: pip install pandas"
+            raise ImportError(msg) from error
+        return pd.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, Sequence[Any] | NDArray[np.float64]]:
+        """Return what a table of the results shows, column by column."""
+        columns: dict[str, Sequence[Any] | NDArray[np.float64]] = {
+            "rank": range(1, len(self) + 1),
+            "id": self.ids,
+            "score": self.scores,
+        }
+        if self.has_texts:
+            columns["title"] = [stored.title for stored in self.texts]
+            columns["text"] = [stored.text for stored in self.texts]
+        return columns
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks. Ids and texts may hold anything, so all of it is escaped."""
+        columns = self._columns()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        rows = zip(*columns.values(), strict=True)
+        body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
     def __repr__(self) -> str:
         best = f", best {self[0].id!r} at {self[0].score:.4g}" if len(self) else ""
         return f"Hits({len(self)}{best})"
+
+
+def _html_cell(value: object) -> str:
+    """Return one cell of a table, long texts cut."""
+    if isinstance(value, float):
+        return f"<td>{value:.6g}</td>"
+    return f"<td>{html.escape(textwrap.shorten(str(value), _MOST_CELL, placeholder=' …'))}</td>"
 
 
 class BatchStats:
@@ -190,12 +249,17 @@ class BatchHits(Sequence[Hits]):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, index: Any) -> Any:
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Hits: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hits]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Hits | list[Hits]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        count = int(self.counts[index])
-        stats_row = self.stats.row(index)
-        return Hits(self.rows[index, :count], self.scores[index, :count], stats_row, self._docs)
+        number = operator.index(index)
+        count = int(self.counts[number])
+        stats_row = self.stats.row(number)
+        return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
 
     def __repr__(self) -> str:
         return f"BatchHits({len(self)} queries, k={self.rows.shape[1]})"
@@ -211,15 +275,40 @@ class ClusterBounds:
     best_score: NDArray[np.float64]
 
 
+class MatchedTerm(NamedTuple):
+    """A term that a query and a document share, and what it adds to the score."""
+
+    term: int
+    word: str | None  # None where the index has no vocabulary
+    query_weight: float
+    document_weight: float
+    contribution: float
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
-    """Why a document was or was not returned; `str()` says it in a sentence.
+    """Why a document was or was not returned, and what its score is made of; `str()` puts it into words.
+
+    `matched` holds the terms that the query and the document share, the largest contribution first. A contribution is
+    query weight × document weight, as a search computes it: query weights are rounded to whole numbers of a common
+    scale. The contributions add up to `score` exactly, in any order. Searches that drop light terms (`max_terms`,
+    `query_mass`) leave out what those add.
 
     `threshold` is θ when the decision about the document fell, `final_threshold` θ at the end.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]), terms=["red", "green", "blue"])
+    >>> print(index.explain({"red": 2, "blue": 1}, 0))
+    document 0 (score 8, cluster 0) is returned at rank 1
+      red   2 × 3 = 6
+      blue  1 × 2 = 2
     """
 
     id: DocId
     score: float
+    matched: tuple[MatchedTerm, ...]
     rank: int | None
     cluster: int
     bound_sum: float
@@ -231,4 +320,18 @@ class Explanation:
     reason: str
 
     def __str__(self) -> str:
-        return self.reason
+        shown = self.matched[:_MOST_TERMS]
+        names = [_printable(str(match.term) if match.word is None else match.word) for match in shown]
+        width = max(map(len, names), default=0)
+        lines = [
+            f"  {name:{width}}  {match.query_weight:.6g} × {match.document_weight:.6g} = {match.contribution:.6g}"
+            for name, match in zip(names, shown, strict=True)
+        ]
+        if rest := self.matched[_MOST_TERMS:]:
+            lines.append(f"  {len(rest)} more add {sum(match.contribution for match in rest):.6g}")
+        return "\n".join([self.reason, *lines])
+
+
+def _printable(word: str) -> str:
+    """Return a word as it is, or quoted where it holds what a terminal would act on."""
+    return word if word.isprintable() else repr(word)

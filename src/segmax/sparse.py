@@ -341,6 +341,9 @@ def query_arrays(
             msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
             raise InputError(msg)
         return csr.indices.astype(np.int64), csr.values.astype(np.float64)
+    if isinstance(query, str):
+        msg = f"expected texts only or vectors only, got the text {query!r} among vectors"[:300]
+        raise InputError(msg)
     msg = (
         "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), "
         f"got {type(query).__name__}"

@@ -174,7 +174,7 @@ def _built(corpus: object, options: dict[str, Any]) -> Index:
     return build(_stacked(items, "corpus_embeddings"), **options)
 
 
-def _queries(queries: object, index: Index) -> object:
+def _queries(queries: object, index: Index) -> Any:
     """Return queries as `Index.search_batch` takes them, made sure to speak of the columns of the index."""
     if not is_matrix(queries):
         items = _items(queries, "query_embeddings")

@@ -15,7 +15,7 @@ from segmax.index import Index
 from segmax.io.base import Document
 from segmax.params import SearchParams
 from segmax.pipeline import EncodedTexts
-from segmax.results import DocId
+from segmax.typing import DocId
 
 
 @runtime_checkable
@@ -88,7 +88,7 @@ class TextSearch:
         """Return the k best documents for a query in words."""
         return self.by_vector(self.encoded(query), k)
 
-    def by_vector(self, query: object, k: int) -> list[TextHit]:
+    def by_vector(self, query: Any, k: int) -> list[TextHit]:
         """Return the k best documents for a query as `Index.search` takes it."""
         hits = self.index.search(query, checked_int("k", k, 1), self._params, target_recall=self._target_recall)
         found = hits.texts if self._texts is None else [self._content(doc_id) for doc_id in hits.ids]
