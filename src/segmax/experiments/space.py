@@ -8,6 +8,7 @@ from segmax.experiments import paper
 from segmax.experiments.base import Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import finding, is_larger
 from segmax.index import Index
 from segmax.report import STRUCTURES, size_text
 
@@ -130,19 +131,19 @@ def _plot(counts: dict[str, Any]) -> Plot:
 
 def _findings(counts: dict[str, Any]) -> tuple[Finding, ...]:
     clusters, segments = _share(counts, "clusters"), _share(counts, "segments")
+    limit = _ACCEPTABLE * paper.SECTION_3_2.overhead_percent / 100
+    what = f"up to {_ACCEPTABLE} times the paper's share counts as about as much; limit and share"
     return (
-        Finding(
-            claim="Maxima of 8 segments per cluster make the index about 9 % larger, which is acceptable.",
-            holds=segments <= _ACCEPTABLE * paper.SECTION_3_2.overhead_percent / 100,
-            evidence=f"Cluster and segment maxima make it {100 * segments:.1f} % larger here, with "
-            f"{counts['docs_per_cluster']:,.0f} documents per cluster (the paper: "
-            f"{paper.DOCS_PER_CLUSTER:,}); up to {_ACCEPTABLE} times the paper's share counts as "
-            "about as much.",
+        finding(
+            "Maxima of 8 segments per cluster make the index about 9 % larger, which is acceptable.",
+            is_larger(limit, segments, what),
+            f"Cluster and segment maxima make it {100 * segments:.1f} % larger here, with "
+            f"{counts['docs_per_cluster']:,.0f} documents per cluster (the paper: {paper.DOCS_PER_CLUSTER:,}).",
         ),
-        Finding(
-            claim="Anytime Ranking needs less: maxima of clusters only.",
-            holds=clusters < segments,
-            evidence=f"Cluster maxima alone make it {100 * clusters:.1f} % larger, with segment maxima it is "
+        finding(
+            "Anytime Ranking needs less: maxima of clusters only.",
+            is_larger(segments, clusters, "shares"),
+            f"Cluster maxima alone make it {100 * clusters:.1f} % larger, with segment maxima it is "
             f"{100 * segments:.1f} %.",
         ),
     )
