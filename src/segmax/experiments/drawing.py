@@ -32,8 +32,8 @@ _POINTS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "*")
 _LOG_RANGE = 30  # beyond this ratio of largest to smallest x, an axis is logarithmic
 _MANY = 100  # points of a series: more of them are small and pale, so that others are seen among them
 _SIZE = 6.5  # of a marker, in points
-_RING = 5.0  # so much larger is a ring around another
-_NEAR = 0.03  # share of an axis: closer markers would hide one another
+_RING = 4.5  # so much larger is a ring around another
+_NEAR = 0.02  # share of an axis: closer markers would hide one another
 
 
 def svg(plot: Plot, name: str) -> str:
@@ -209,15 +209,14 @@ def _lead(axes: Axes, x: float, y: float, place: tuple[float, float]) -> None:
 def _marker_boxes(axes: Axes, plot: Plot, dpi: float) -> list[Bbox]:
     from matplotlib.transforms import Bbox
 
-    half = _SIZE / 2 * dpi / 72
-    centers = (
-        axes.transData.transform((x, y))
-        for series in plot.series
-        if len(series.x) <= _MANY
-        for x, y in zip(series.x, series.y, strict=True)
-        if math.isfinite(x) and math.isfinite(y)
-    )
-    return [Bbox([[x - half, y - half], [x + half, y + half]]) for x, y in centers]
+    boxes = []
+    for series, rings in zip(plot.series, _rings(plot.series), strict=True):
+        for x, y, ring in zip(series.x, series.y, rings, strict=True):
+            if len(series.x) <= _MANY and math.isfinite(x) and math.isfinite(y):
+                half = (_SIZE + _RING * ring) / 2 * dpi / 72
+                u, v = axes.transData.transform((x, y))
+                boxes.append(Bbox([[u - half, v - half], [u + half, v + half]]))
+    return boxes
 
 
 # --- bars -------------------------------------------------------------------------------------------------------------
