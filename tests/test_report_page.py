@@ -102,21 +102,22 @@ def test_the_overview_says_what_was_measured_and_how(tmp_path: Path) -> None:
     text = (tmp_path / "report.html").read_text()
     overview = text[text.index("<nav") : text.index("</nav>")]
     first, second = (row for row in overview.split("<tr>") if 'href="#' in row)
-    assert "<td>NFCorpus, &lt;script" in first
+    assert "<td>NFCorpus, 323 queries; &lt;script" in first
     assert "<td>full</td>" in first
     assert "<td>quick</td>" in second
 
 
 def test_wide_tables_use_the_width_of_the_page(tmp_path: Path) -> None:
-    """A table of many columns leaves the column of text, a narrow one does not; points stand below one another."""
-    wide = Sheet(title="w", columns=tuple("abcdefgh"), rows=(("1.5",) * 8, ("116",) * 8, ("29.25",) * 8))
-    narrow = Sheet(title="n", columns=("a",), rows=((1.0,),))
-    outcome = Outcome(sheets=(wide, narrow))
+    """A table of many or wide columns leaves the column of text, a narrow one does not; points are aligned."""
+    many = Sheet(title="m", columns=("paper Recall@1000",) * 12, rows=(("1.5",) * 12, ("116",) * 12, ("29.25",) * 12))
+    long = Sheet(title="l", columns=("paper (MaxSBound−AvgSBound)/Actual",) * 4, rows=((0.5,) * 4,))
+    narrow = Sheet(title="n", columns=tuple("abcdefghij"), rows=((1.0,) * 10,))
+    outcome = Outcome(sheets=(many, long, narrow))
     experiment = Experiment(name="one", place="T", title="t", description="", run=lambda _: outcome, needs_data=False)
     run_experiment(experiment, Task(), tmp_path, "command")
     gathered(tmp_path)
     text = (tmp_path / "report.html").read_text()
-    assert text.count('<div class="wide page">') == 1
+    assert text.count('<div class="wide page">') == 2
     assert text.count('<div class="wide">') == 1
     assert ".wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }" in text
     for shown in ("1.5\N{FIGURE SPACE}<", "116\N{PUNCTUATION SPACE}\N{FIGURE SPACE}\N{FIGURE SPACE}<", "29.25<"):

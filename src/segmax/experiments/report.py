@@ -47,11 +47,13 @@ code { background: var(--box); padding: .1rem .35rem; border-radius: 4px; font-s
 /* Tables of many columns leave the column of text, and take what they need of the page. */
 .wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }
 .wide.page table { margin: 0 auto; min-width: min(63.5rem, 100%); }
+nav table { min-width: 52rem; }
 table { border-collapse: collapse; font-size: .875rem; }
 th, td { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { color: var(--dim); font-weight: 600; vertical-align: bottom; }
 th:last-child, td:last-child { padding-right: 0; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
 ul.findings { list-style: none; padding: 0; max-width: 54rem; }
 ul.findings li { padding-left: 1.6rem; text-indent: -1.6rem; margin: .4rem 0; }
 .mark { display: inline-block; width: 1.6rem; text-indent: 0; font-weight: 700; }
@@ -146,7 +148,7 @@ def _contents_row(entry: Entry) -> str:
         for verdict, count in counts.items()
         if count
     )
-    on = ", ".join(c["name"] for c in about["collections"]) or "the example itself"
+    on = "; ".join(f"{c['name']}, {c['num_queries']:,} queries" for c in about["collections"]) or "the example itself"
     fields = (
         escape(about["place"]),
         f'<a href="#{escape(about["name"])}">{escape(about["name"])}</a>',
@@ -202,7 +204,16 @@ def _findings(outcome: Outcome) -> str:
     return f'<ul class="findings">\n{chr(10).join(items)}\n</ul>' if items else ""
 
 
-_MANY_COLUMNS = 8  # from here on a table leaves the column of text
+_LETTERS = 110  # that fit into the column of text; a table that needs more of them leaves it
+_FIELD_LETTERS = 30  # longer texts in a field are wrapped
+_GAP_LETTERS = 2
+
+
+def _is_wide(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is wider than the column of text, though its headings are wrapped at words."""
+    words = [max(map(len, heading.split()), default=0) for heading in headings]
+    fields = [max((min(len(text), _FIELD_LETTERS) for text in texts), default=0) for texts in columns]
+    return sum(max(pair) + _GAP_LETTERS for pair in zip(words, fields, strict=True)) > _LETTERS
 
 
 def _table(sheet: Sheet) -> str:
@@ -219,7 +230,7 @@ def _table(sheet: Sheet) -> str:
     rows = "\n".join(line("td", row) for row in zip(*aligned, strict=True))
     note = f'\n<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
     head = line("th", sheet.columns)
-    page = " page" if len(sheet.columns) >= _MANY_COLUMNS else ""
+    page = " page" if _is_wide(sheet.columns, columns) else ""
     return (
         f'<h3>{escape(sheet.title)}</h3>\n<div class="wide{page}"><table><thead>{head}</thead><tbody>\n{rows}\n'
         f"</tbody></table></div>{note}"
