@@ -236,6 +236,9 @@ def test_sizes_add_up(index: segmax.Index) -> None:
     sizes = counted(index)
     assert sizes["plain"] < sizes["clusters"] < sizes["segments"] < sizes["whole"]
     assert sizes["whole"] == index.num_bytes
+    maxima = index._open_arrays["segment_max"]
+    assert sizes["zero_bytes"] == sizes["zero_maxima"] * maxima.nbytes == np.count_nonzero(maxima == 0)
+    assert 0 < sizes["zero_maxima"] < 1
 
 
 @pytest.mark.parametrize(

@@ -157,18 +157,18 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
     pictures
         The file names of the plots, in their order; fewer where they could not be drawn.
     """
-    title = _escaped(f"{about['place']}: {about['title']}")
-    lines = [f"# {title}", "", f"`{about['command']}`", "", _escaped(about_line(about)), ""]
+    title = escaped(f"{about['place']}: {about['title']}")
+    lines = [f"# {title}", "", f"`{about['command']}`", "", escaped(about_line(about)), ""]
     for sheet in outcome.sheets:
-        lines += [f"## {_escaped(sheet.title)}", "", *_markdown_table(sheet), ""]
+        lines += [f"## {escaped(sheet.title)}", "", *_markdown_table(sheet), ""]
         if sheet.note:
-            lines += [_escaped(sheet.note), ""]
+            lines += [escaped(sheet.note), ""]
     for plot, picture in zip(outcome.plots, pictures, strict=False):
-        lines += [f"![{_escaped(plot.title)}]({picture})", ""]
+        lines += [f"![{escaped(plot.title)}]({picture})", ""]
     if outcome.findings:
         lines += ["## What the paper finds, and what is found here", ""]
         lines += [
-            f"- {mark(finding)} {_escaped(finding.claim)} *{_escaped(f'{finding.evidence} [{finding.rule}]')}*"
+            f"- {mark(finding)} {escaped(finding.claim)} *{escaped(f'{finding.evidence} [{finding.rule}]')}*"
             for finding in outcome.findings
         ]
     return "\n".join(lines).rstrip() + "\n"
@@ -196,21 +196,21 @@ def spent(about: dict[str, Any]) -> str:
 
 def _markdown_table(sheet: Sheet) -> list[str]:
     rule = ["---:" if is_numeric(sheet, number) else "---" for number in range(len(sheet.columns))]
-    columns = [[_escaped(text) for text in column_texts(sheet, number)] for number in range(len(sheet.columns))]
+    columns = [[escaped(text) for text in column_texts(sheet, number)] for number in range(len(sheet.columns))]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    return [_line([_escaped(column) for column in sheet.columns]), _line(rule), *map(_line, rows)]
+    return [_line([escaped(column) for column in sheet.columns]), _line(rule), *map(_line, rows)]
 
 
 def _line(fields: list[str]) -> str:
     return f"| {' | '.join(fields)} |"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     r"""Return a text on one line in which nothing is a sign of Markdown.
 
     Examples
     --------
-    >>> print(_escaped("Anytime*: k' <= k_max | 512*16"))
+    >>> print(escaped("Anytime*: k' <= k_max | 512*16"))
     Anytime\*: k' \<= k\_max \| 512\*16
     """
     return re.sub(r"([\\`*_<|\[\]])", r"\\\1", text).replace("\n", " ")

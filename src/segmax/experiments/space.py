@@ -49,6 +49,7 @@ def run(task: Task) -> Outcome:
 def counted(index: Index) -> dict[str, Any]:
     """Return the bytes of an index, structure by structure, and of four kinds of index that it contains."""
     sizes = index.sizes()
+    maxima = index._open_arrays["segment_max"]
     structures = {name: sum(sizes.get(part, 0) for part in parts) for name, parts in STRUCTURES.items()}
 
     def total(without: tuple[str, ...]) -> int:
@@ -64,6 +65,8 @@ def counted(index: Index) -> dict[str, Any]:
         "segments": total(_BLOCK_PARTS),
         "whole": total(()),
         "structures": structures,
+        "zero_maxima": float((maxima == 0).mean()) if len(maxima) else 0.0,
+        "zero_bytes": int((maxima == 0).sum()) * maxima.itemsize,
     }
 
 
@@ -94,12 +97,16 @@ def _sizes(counts: dict[str, Any]) -> Sheet:
         )
         for kind, text in _KINDS.items()
     )
+    sparse = _share({**counts, "segments": counts["segments"] - counts["zero_bytes"]}, "segments")
     return Sheet(
         title=f"Size with {counts['num_clusters']:,} clusters of {counts['num_segments']} segments",
         columns=("index", "size", "bytes per posting", "more", "paper: size", "paper: more"),
         rows=rows,
         note="The paper's figures are of 8.8 M passages in 4,096 clusters, with compressed postings. Our postings are "
-        "kept by blocks of eight documents, which is what a search without block maxima would need as well.",
+        "kept by blocks of eight documents, which is what a search without block maxima would need as well. A term in "
+        f"a cluster has a byte for each of the {counts['num_segments']} segments, also where it does not occur: "
+        f"{counts['zero_maxima']:.0%} of these bytes are 0. The paper stores what is not 0 only; that would be "
+        f"+{100 * sparse:.1f} % here, without what a sparse format needs to say where.",
     )
 
 
