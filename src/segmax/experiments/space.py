@@ -103,10 +103,10 @@ def _sizes(counts: dict[str, Any]) -> Sheet:
         columns=("index", "size", "bytes per posting", "more", "paper: size", "paper: more"),
         rows=rows,
         note="The paper's figures are of 8.8 M passages in 4,096 clusters, with compressed postings. Our postings are "
-        "kept by blocks of eight documents, which is what a search without block maxima would need as well. A term in "
-        f"a cluster has a byte for each of the {counts['num_segments']} segments, also where it does not occur: "
-        f"{counts['zero_maxima']:.0%} of these bytes are 0. The paper stores what is not 0 only; that would be "
-        f"+{100 * sparse:.1f} % here, without what a sparse format needs to say where.",
+        "kept by blocks of eight documents, which is what a search without block maxima would need as well. Every pair "
+        f"of a term and a cluster has a byte for each of the {counts['num_segments']} segments, also where the term "
+        f"does not occur: {counts['zero_maxima']:.0%} of these bytes are 0. The paper stores only what is not 0; that "
+        f"would be +{100 * sparse:.1f} % here, without what a sparse format needs to say where.",
     )
 
 
