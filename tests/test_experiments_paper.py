@@ -354,7 +354,7 @@ def test_values_in_sentences_are_the_papers(tex: str) -> None:
 
 
 def test_every_label_above_the_lowest_is_relevant(tex: str) -> None:
-    """The paper counts grades from 1 on in the TREC tracks as well; that is the default, and no text advises another."""
+    """The paper counts grades from 1 on in the TREC tracks, too; that is the default, and no text advises another."""
     assert "the lowest level is considered as irrelevant, and other levels as relevant" in " ".join(tex.split())
     assert Task().min_rel == 1
     root = Path(__file__).resolve().parents[1]
