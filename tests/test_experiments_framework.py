@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import itertools
 import json
@@ -40,9 +41,10 @@ from segmax.experiments import (
 )
 from segmax.experiments.bounds import _Points, tightness
 from segmax.experiments.collections import _name as source_name
+from segmax.experiments.drawing import drawn, svg
 from segmax.experiments.output import run_experiment
 from segmax.experiments.properties import _fourth, _Kept, check_bounds, check_decisions, score_ratios
-from segmax.experiments.render import cell_text, drawn, is_numeric, show, svg
+from segmax.experiments.render import column_texts, is_numeric, show
 from segmax.experiments.segmentation import bound_ratios
 from segmax.experiments.space import counted
 from segmax.experiments.steps import Steps, digest_of
@@ -87,7 +89,7 @@ def test_every_experiment_runs_quickly_on_a_tiny_judged_collection(name: str, tm
     outcome = ran(EXPERIMENTS[name], tiny(judged=True), tmp_path)
     assert outcome.sheets
     assert outcome.plots
-    assert all(finding.claim and finding.evidence for finding in outcome.findings)
+    assert all(finding.claim and finding.evidence and finding.rule for finding in outcome.findings)
     assert outcome.findings
     assert outcome.records
     assert Outcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == Outcome.from_dict(outcome.to_dict())
@@ -135,7 +137,7 @@ def index() -> segmax.Index:
 def test_the_example_agrees_with_the_paper() -> None:
     """All bounds and decisions of Figure 4 are as printed."""
     outcome = EXPERIMENTS["example"].run(Task())
-    assert [finding.holds for finding in outcome.findings] == [True] * 4
+    assert [finding.verdict for finding in outcome.findings] == ["holds"] * 4
 
 
 def test_bounds_are_read_as_the_index_has_them(index: segmax.Index) -> None:
@@ -189,18 +191,21 @@ def test_gap_and_tightness_are_means_of_one_kind(index: segmax.Index) -> None:
     assert found["gap"] == pytest.approx(np.mean(per_query))
 
 
-@pytest.mark.parametrize(("ratios", "expected"), [([1.0] * 50, True), ([1.0] * 49 + [0.999], False), ([], None)])
-def test_any_loss_refutes_proposition_4_as_printed(ratios: list[float], expected: bool | None) -> None:
+@pytest.mark.parametrize(
+    ("ratios", "expected"), [([1.0] * 50, "holds"), ([1.0] * 49 + [0.999], "fails"), ([], "unknown")]
+)
+def test_any_loss_refutes_proposition_4_as_printed(ratios: list[float], expected: str) -> None:
     """No ratio exceeds 1, so one query that loses is enough, though the interval of the mean reaches 1."""
     found = {"checks": len(ratios), "violations": 0, "worst": {"0.5": 0.9}, "asc": {"0.5": ratios}}
-    assert _fourth([], _Kept([found], (0.5,)))[1].holds is expected
+    assert _fourth([], _Kept([found], (0.5,)))[1].verdict == expected
 
 
 @pytest.mark.parametrize(
-    ("y", "expected"), [(range(40), True), (range(40, 0, -1), False), ([1, 2, 0] * 13 + [1], None), ([1] * 40, None)]
+    ("y", "expected"),
+    [(range(40), "holds"), (range(40, 0, -1), "fails"), ([1, 2, 0] * 13 + [1], "tie"), ([1] * 40, "unknown")],
 )
-def test_a_correlation_has_to_be_significant(y: list[int], expected: bool | None) -> None:
-    """A correlation that chance explains tells nothing; one that is turned round does."""
+def test_a_correlation_has_to_be_significant(y: list[int], expected: str) -> None:
+    """A correlation that chance explains is a tie; one that is turned round refutes."""
     record = {
         "num_clusters": 40,
         "cluster_avg_over_max": list(range(40)),
@@ -208,7 +213,7 @@ def test_a_correlation_has_to_be_significant(y: list[int], expected: bool | None
         "query_correlation": None,
         "pair_correlation": 0.5,
     }
-    assert _Points([record]).finding().holds is expected
+    assert _Points([record]).finding().verdict == expected
 
 
 def test_properties_find_a_violation(index: segmax.Index) -> None:
@@ -231,6 +236,9 @@ def test_sizes_add_up(index: segmax.Index) -> None:
     sizes = counted(index)
     assert sizes["plain"] < sizes["clusters"] < sizes["segments"] < sizes["whole"]
     assert sizes["whole"] == index.num_bytes
+    maxima = index._open_arrays["segment_max"]
+    assert sizes["zero_bytes"] == sizes["zero_maxima"] * maxima.nbytes == np.count_nonzero(maxima == 0)
+    assert 0 < sizes["zero_maxima"] < 1
 
 
 @pytest.mark.parametrize(
@@ -528,11 +536,28 @@ def test_a_folder_keeps_its_name(tmp_path: Path) -> None:
 
 def test_fields_and_columns() -> None:
     """Numbers have their decimals, empty fields none, and columns of numbers are known."""
-    assert [cell_text(value) for value in (0.5, 12.345, 1234.5, 7, "x", None, math.nan)] == [
-        *("0.5000", "12.35" if round(12.345, 2) == 12.35 else "12.34", "1,234", "7", "x", "", "–"),
-    ]
     sheet = Sheet(title="t", columns=("a", "b", "c"), rows=(("x", 1, "+9 %"), ("y", None, "")))
     assert [is_numeric(sheet, column) for column in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ((0.5, 0.39663, 1.0), ["0.5000", "0.3966", "1.0000"]),
+        ((9.9477, 10.49, 116.0), ["9.95", "10.49", "116.00"]),
+        ((0.0918, 13.79), ["0.092", "13.790"]),
+        ((1234.5, 100.0), ["1,234", "100"]),
+        ((-0.00001, 0.2), ["0.0000", "0.2000"]),
+        ((3, 7.5), ["3", "7.50"]),
+        ((math.nan, 2.0, None, "x", "6.0"), ["–", "2.00", "", "x", "6.0"]),
+        ((0.0, 0.0), ["0.0000", "0.0000"]),
+        ((), []),
+    ],
+)
+def test_a_column_has_one_number_of_digits(values: tuple[object, ...], expected: list[str]) -> None:
+    """All floats of a column have as many decimals, enough for the smallest; texts stay as they are."""
+    sheet = Sheet(title="t", columns=("a",), rows=tuple((value,) for value in values))
+    assert column_texts(sheet, 0) == expected
 
 
 @pytest.mark.parametrize("kind", ["line", "scatter", "bar"])
@@ -569,16 +594,84 @@ def test_names_of_bars_do_not_overlap(names: tuple[str, ...]) -> None:
         assert all(a.x1 < b.x0 for a, b in itertools.pairwise(boxes))
 
 
-def test_points_that_coincide_are_rings_of_different_sizes() -> None:
+@pytest.mark.parametrize("kind", ["scatter", "line"])
+def test_points_that_coincide_are_rings_of_different_sizes(kind: str) -> None:
     """Of three methods with the same figures all are seen; one elsewhere has the usual size."""
     pytest.importorskip("matplotlib")
     places = ((1.0, 1.0), (1.0, 1.0), (1.001, 1.0), (9.0, 0.5))
     series = tuple(Series(label=str(number), x=(x,), y=(y,)) for number, (x, y) in enumerate(places))
-    lines = drawn(Plot(title="t", x_label="x", y_label="y", series=series, kind="scatter")).axes[0].get_lines()
-    sizes = [line.get_markersize() for line in lines]
+    markers = drawn(Plot(title="t", x_label="x", y_label="y", series=series, kind=kind)).axes[0].collections
+    sizes = [float(each.get_sizes()[0]) for each in markers]
     assert sizes[0] < sizes[1] < sizes[2]
     assert sizes[3] == sizes[0]
-    assert {line.get_markerfacecolor() for line in lines} == {"none"}
+    assert all(len(each.get_facecolor()) == 0 for each in markers)  # hollow: nothing is behind a marker
+
+
+def crowded(num_series: int, kind: str = "line", label: str = "ASC-4096*8, μ=0.5, η=1") -> Plot:
+    """Curves that lie upon one another, with a text at every point."""
+    rng = np.random.default_rng(num_series)
+    mus = ("0.3", "0.5", "0.7", "0.9", "1")
+    series = tuple(
+        Series(
+            label=f"{label} {number}",
+            x=tuple(10 + rng.random(5).cumsum() / 4),
+            y=tuple(0.98 + rng.random(5).cumsum() / 900),
+            marks=mus,
+        )
+        for number in range(num_series)
+    )
+    return Plot(title="t", x_label="x", y_label="y", series=series, kind=kind)
+
+
+@pytest.mark.parametrize("num_series", [1, 2, 6, 12])
+def test_texts_at_points_overlap_nothing(num_series: int) -> None:
+    """However close points lie, no text is written over another, over a marker, or outside of the plot."""
+    pytest.importorskip("matplotlib")
+    plot = crowded(num_series)
+    figure = drawn(plot)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(boxes) >= min(5 * num_series, 25)  # most find a place
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+    inside = axes.get_window_extent()
+    assert all(inside.x0 <= box.x0 and box.x1 <= inside.x1 for box in boxes)
+    assert all(inside.y0 <= box.y0 and box.y1 <= inside.y1 for box in boxes)
+    points = [axes.transData.transform(p) for one in plot.series for p in zip(one.x, one.y, strict=True)]
+    assert not any(box.contains(*point) for box in boxes for point in points)
+
+
+@pytest.mark.parametrize("kind", ["line", "scatter", "bar"])
+@pytest.mark.parametrize("num_series", [2, 5, 12])
+@pytest.mark.parametrize("label", ["a", "MaxScore, similarity order, whole index"])
+def test_legends_cover_no_points(kind: str, num_series: int, label: str) -> None:
+    """The legend stands outside of the axes, names every series, and is not cut."""
+    pytest.importorskip("matplotlib")
+    plot = dataclasses.replace(crowded(num_series, kind, label), categories=tuple("abcde"))
+    figure = drawn(plot)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    box = legend.get_window_extent()
+    assert len(legend.get_texts()) == num_series
+    assert not box.overlaps(figure.axes[0].get_window_extent())
+    assert box.x1 <= figure.bbox.x1
+    assert box.y0 >= 0
+
+
+def test_levels_are_drawn_and_named() -> None:
+    """θ and θ/μ of Figure 4 are lines across the plot, each with its name beside it."""
+    pytest.importorskip("matplotlib")
+    (plot,) = EXPERIMENTS["example"].run(Task()).plots
+    assert plot.levels == {"θ = 9": 9.0, "θ/μ = 10": 10.0}
+    figure = drawn(plot)
+    figure.draw_without_rendering()
+    axes = figure.axes[0]
+    assert [line.get_ydata()[0] for line in axes.get_lines()] == [9.0, 10.0]
+    boxes = [text.get_window_extent() for text in axes.texts]
+    assert [text.get_text() for text in axes.texts] == ["θ = 9", "θ/μ = 10"]
+    assert not boxes[0].overlaps(boxes[1])
+    assert all(axes.get_window_extent().x1 <= box.x0 and box.x1 <= figure.bbox.x1 for box in boxes)
+    assert Plot.from_dict(json.loads(json.dumps(plot.to_dict()))) == plot
 
 
 @pytest.mark.parametrize("width", [20, 80, 400])
@@ -589,10 +682,11 @@ def test_no_figure_is_cut(width: int) -> None:
     row = ("ASC-4096*8, μ=0.5, η=1", *figures, "holds: Actual/bound 0.512 and 0.734, for all of the clusters")
     out = io.StringIO()
     console = Console(file=out, width=width, highlight=False)
-    show(Outcome(sheets=(Sheet(title="t", columns=columns, rows=(row,)),)), console)
+    sheet = Sheet(title="t", columns=columns, rows=(row,))
+    show(Outcome(sheets=(sheet,)), console)
     text = out.getvalue()
     words = text.split()
-    assert all(cell_text(figure) in words for figure in figures)
+    assert all(column_texts(sheet, number + 1)[0] in words for number in range(len(figures)))
     assert "…" not in text
     assert all(word in words for cell in (row[0], row[-1], *columns) for word in cell.split())
     assert max(map(len, text.splitlines())) < 400
@@ -603,7 +697,7 @@ def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:
     """Titles, notes, claims and evidence show their signs instead of being formatted by them."""
     outcome = Outcome(
         sheets=(Sheet(title="Anytime*-512*16", columns=("a",), rows=(("x",),), note="mean_ms <b> | p99_ms"),),
-        findings=(Finding(claim="a*b <= c", holds=True, evidence="d_e* | f"),),
+        findings=(Finding(claim="a*b <= c", verdict="holds", evidence="d_e* | f", rule="p_1 < 2"),),
     )
     chosen = Experiment(
         name="signs", place="T*", title="x_y_z", description="", run=lambda _: outcome, needs_data=False
@@ -614,7 +708,7 @@ def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:
         r"# T\*: x\_y\_z",
         r"## Anytime\*-512\*16",
         r"mean\_ms \<b> \| p99\_ms",
-        r"a\*b \<= c *d\_e\* \| f*",
+        r"a\*b \<= c *d\_e\* \| f \[p\_1 \< 2\]*",
     ):
         assert expected in text.splitlines() or expected in text, expected
 
@@ -624,7 +718,7 @@ def test_outcomes_survive_json() -> None:
     outcome = Outcome(
         sheets=(Sheet(title="t", columns=("a",), rows=((1,), (None,)), note="n"),),
         plots=(Plot(title="p", x_label="x", y_label="y", series=(Series(label="s", x=(1.0,), y=(2.0,)),)),),
-        findings=(Finding(claim="c", holds=None, evidence="e"),),
+        findings=(Finding(claim="c", verdict="tie", evidence="e", rule="r"),),
         records=[{"a": 1}],
     )
     assert Outcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome

@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 
 from conftest import topic_docs
+from segmax.evaluation.significance import paired_t_test, stratified_t_test
 from segmax.experiments import (
     baselines,
+    bounds,
     budgets,
     clustering,
     models,
@@ -27,10 +29,11 @@ from segmax.experiments import (
 from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.collections import Collection
 from segmax.experiments.curves import Curve, scaled_clusters, scaling_note
-from segmax.experiments.measuring import Plan, Row, about_as_good, finds_more, is_faster, measure, unique_names
+from segmax.experiments.measuring import Plan, Row, compared, is_faster, measure, unique_names
 from segmax.experiments.rows import budget_rows, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests
+from segmax.experiments.verdicts import Ruling, every, is_as_good, is_larger, is_more
 from segmax.questions import Questions
 
 MODULES = {
@@ -95,7 +98,9 @@ def test_runs_in_quick_form(name: str, judged: bool, tmp_path: Path) -> None:
     assert outcome.plots
     assert outcome.findings
     assert outcome.records
-    assert all(re.search(r"\d", finding.evidence) for finding in outcome.findings if finding.holds is not None)
+    decided = [finding for finding in outcome.findings if finding.verdict != "unknown"]
+    assert all(re.search(r"\d", finding.evidence) for finding in decided)
+    assert all(re.search(r"p [=<≥]|%|refutes", finding.rule) for finding in decided)  # a p-value or a tolerance
     assert Outcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
     notes = " ".join(sheet.note for sheet in outcome.sheets)
     if name not in ("clustering", "zero-shot"):
@@ -164,10 +169,12 @@ def test_rows_of_table_4(tmp_path: Path) -> None:
         "ASC-25*8, μ=0.7, η=1",
         "Anytime*-3, μ=0.7",
         "ASC-25*8, μ=0.5, η=1",
+        "Anytime-25",
+        "ASC-25*8, μ=η=1",
         "segmax.ASC(), the default",
         "segmax.BestFirst(eta=0.9)",
     ]
-    assert outcome.findings[0].holds is True  # safe methods are safe
+    assert outcome.findings[0].verdict == "holds"  # safe methods are safe
 
 
 def test_tracks_have_their_own_columns(tmp_path: Path) -> None:
@@ -241,7 +248,7 @@ def test_no_table_tells_more_clusters_than_are_built(tmp_path: Path) -> None:
 
 def test_averages_of_the_paper_are_over_its_collections(tmp_path: Path) -> None:
     """Beside averages of a few collections it is said that the paper's are of 13; a model's name hides none."""
-    (sheet,) = zero_shot.run(
+    sheet, *_ = zero_shot.run(
         dataclasses.replace(quick(collection(tmp_path, judged=True, name="NFCorpus, SPLADE-v3")), ks=(10,))
     ).sheets
     assert "averages are over its 13 collections" in sheet.note
@@ -346,86 +353,238 @@ def test_values_in_sentences_are_the_papers(tex: str) -> None:
         assert phrase in text, phrase
 
 
+def test_every_label_above_the_lowest_is_relevant(tex: str) -> None:
+    """The paper counts grades from 1 on in the TREC tracks, too; that is the default, and no text advises another."""
+    assert "the lowest level is considered as irrelevant, and other levels as relevant" in " ".join(tex.split())
+    assert Task().min_rel == 1
+    root = Path(__file__).resolve().parents[1]
+    for path in (*root.glob("docs/*.md"), *root.glob("src/segmax/cli_*.py"), root / "src/segmax/evaluation/run.py"):
+        text = path.read_text()
+        assert "--min-rel 2" not in text, path
+        assert not re.search(r"\b2 for (the )?TREC", text), path
+
+
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
+def row(ms: float, recall: float = 1.0, visited: float = 50.0, **more: float) -> Row:
+    """Figures of a method, the same for every query."""
+    measured = {"mean_ms": ms, "p99_ms": 2 * ms, "recall_of_exact": 1.0, "clusters_visited": visited / 100}
+    figures = {**measured, "R": recall, **more}
+    return {**figures, "per_query": {name: [value] * 4 for name, value in figures.items() if not name.endswith("_ms")}}
+
+
+def verdicts(findings: Iterable[Finding]) -> list[str]:
+    """What findings say, in their order."""
+    return [finding.verdict for finding in findings]
+
+
+def spread(value: float, noise: float, count: int = 50) -> list[float]:
+    """Values of queries around a mean."""
+    return (value + noise * np.random.default_rng(1).standard_normal(count)).tolist()
+
+
 def test_a_tie_is_no_difference() -> None:
-    """Times within 4 % of each other tell nothing, whichever is the longer."""
-    assert [is_faster(row(ms), row(100.0)) for ms in (90.0, 97.0, 100.0, 103.9, 105.0)] == [
-        *(False, None, None, None, True),
+    """Times within 4 % of each other are a tie, whichever is the longer."""
+    assert [is_faster(row(ms), row(100.0)).verdict for ms in (90.0, 97.0, 100.0, 103.9, 105.0)] == [
+        *("fails", "tie", "tie", "tie", "holds"),
     ]
+    assert is_faster(row(105.0), row(100.0)).rule == "times within 4% are a tie; here +5.0%"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "more", "as_good"),
+    [
+        (0.5, 0.4, "holds", "holds"),
+        (0.4, 0.5, "fails", "fails"),
+        (0.502, 0.5, "tie", "holds"),
+        (0.498, 0.5, "tie", "holds"),
+    ],
+)
+def test_values_of_queries_differ_from_1_percent_on(first: float, second: float, more: str, as_good: str) -> None:
+    """A significant difference below 1 % is a tie, and no loss."""
+    found = compared(row(1.0, first), row(1.0, second), "R")
+    assert is_more(found).verdict == more
+    assert is_as_good(found, "R").verdict == as_good
+    assert "p" in is_more(found).rule
+    assert "%" in is_more(found).rule
+
+
+def test_values_of_queries_that_chance_explains_are_a_tie() -> None:
+    """A difference of some percent with a large p is a tie, and as a loss no refutation; the p-value is printed."""
+    noisy = {"per_query": {"R": spread(0.55, 0.4)}}, {"per_query": {"R": spread(0.5, 0.4)[::-1]}}
+    found = compared(*noisy, "R")
+    assert found.share > 0.02
+    assert found.p_value > 0.05
+    assert is_more(found).verdict == "tie"
+    assert f"p = {found.p_value:.3g}" in is_more(found).rule
+    lost = compared(*reversed(noisy), "R")
+    assert is_as_good(lost, "R").verdict == "tie"
+    assert f"p = {found.p_value:.3g}" in is_as_good(lost, "R").rule
+
+
+def test_several_comparisons_are_corrected() -> None:
+    """One comparison of p = .03 is significant alone, and not beside two others of the same kind."""
+    once = compared(row(1.0, 0.55), row(1.0, 0.5), "R")._replace(p_value=0.03)
+    assert is_more(once).verdict == "holds"
+    assert is_more(once, once, once).verdict == "tie"
+
+
+def test_groups_count_the_same() -> None:
+    """A mean over groups is tested with the error of that mean: of one group as always, of many as simulated."""
+    rng = np.random.default_rng(2)
+    first, second = rng.random(40), rng.random(40)
+    assert stratified_t_test([(first, second)]) == paired_t_test(first, second)
+    same = (np.ones(3), np.ones(3))
+    assert stratified_t_test([same, same]) == (0.0, 1.0)
+    assert stratified_t_test([(np.ones(3), np.zeros(3)), same]) == (np.inf, 0.0)
+    small = 0
+    for _ in range(800):  # without a difference, one test in twenty has p < .05
+        groups = [(scale * rng.standard_normal(count), np.zeros(count)) for scale, count in ((1, 5), (9, 40), (2, 12))]
+        small += stratified_t_test(groups)[1] < 0.05
+    assert 20 < small < 60
+
+
+def test_the_worst_verdict_counts() -> None:
+    """A claim of several parts fails with one, is unknown with one, and a tie with one."""
+    rulings = {name: Ruling(name, name) for name in ("holds", "tie", "unknown", "fails")}
+    for number, name in enumerate(rulings):
+        assert every(*list(rulings.values())[: number + 1]).verdict == name
+
+
+def test_close_to_a_limit_is_a_tie() -> None:
+    """A limit such as 10 % of clusters, or twice the paper's space, has a tie around it."""
+    assert [is_larger(0.18, share).verdict for share in (0.1, 0.175, 0.185, 0.3)] == ["holds", "tie", "tie", "fails"]
+
+
+@pytest.mark.parametrize(("ratios", "expected"), [((0.2948, 0.2935, 0.31), "tie"), ((0.29, 0.30, 0.31), "holds")])
+def test_bounds_do_not_flip_on_a_hair(ratios: tuple[float, ...], expected: str) -> None:
+    """Bounds of .2948 and then .2935 are a tie; a step back of 5 % refutes that they become tighter."""
+    values = {2**n: (np.array(spread(r, 0.01)), np.array(spread(r + 0.1, 0.01))) for n, r in enumerate(ratios)}
+    assert bounds._ratio_findings(values)[0].verdict == expected
+    values[8] = (np.array(spread(0.28, 0.01)), np.array(spread(0.4, 0.01)))
+    assert verdicts(bounds._ratio_findings(values)) == ["fails", "holds"]
 
 
 def test_nothing_is_not_as_good_as_nothing() -> None:
     """Where the reference finds nothing, it cannot be told whether something is lost."""
-    assert about_as_good(0.0, 0.0, "MRR@10") is None
-    assert finds_more(0.0, 0.0) is None
-    assert finds_more(0.7, 0.7) is None
+    nothing = compared(row(1.0, 0.0), row(1.0, 0.0), "R")
+    assert is_as_good(nothing, "R").verdict == is_more(nothing).verdict == "unknown"
+    assert is_more(compared(row(1.0, 0.7), row(1.0, 0.7), "R")).verdict == "tie"
     blind = {mu: row(1.0, 0.0) for mu in paper.FIGURE_3_MU}
-    assert overestimation.findings([Curve("blind", Plan(num_clusters=2), blind)], "R")[0].holds is None
+    assert overestimation.findings([Curve("blind", Plan(num_clusters=2), blind)], "R")[0].verdict == "unknown"
     same = {kind: {mu: row(1.0, 0.0) for mu in paper.TABLE_3} for kind in ("kmeans", "random")}
-    ratios = {kind: {"tightness": 1.0, "gap of means": 0.0} for kind in same}
-    assert holds(segmentation.findings(same, ratios, "R"))[:2] == [None, None]
+    assert verdicts(segmentation.findings(same, table_3_ratios(), "R"))[:4] == ["unknown"] * 4
 
 
 def test_one_query_is_too_few_for_t_tests() -> None:
     """With one query no finding about significance is told, but why."""
-    finding = no_degradation(10, t_tests({"asc": {"per_query": {"MRR@10": [1.0]}}}, ["asc"], ["maxscore"]))
-    assert finding.holds is None
-    assert "need at least 2 queries" in finding.evidence
+    alone = {name: {"per_query": {"MRR@10": [1.0]}} for name in ("asc", "maxscore")}
+    finding = no_degradation("k = 10", t_tests(alone, [("asc", "maxscore")]))
+    assert finding.verdict == "unknown"
+    assert "need at least 2 queries" in finding.rule
+    assert is_more(compared(alone["asc"], alone["maxscore"], "MRR@10")).verdict == "unknown"
+
+
+@pytest.mark.parametrize("name", ["segmentation", "baselines", "models", "zero-shot", "budgets"])
+def test_tables_have_t_tests(name: str, tmp_path: Path) -> None:
+    """Tables 3 to 7 have paired t-tests of ASC against its baselines, as the paper made them, and a finding on them."""
+    outcome = MODULES[name].EXPERIMENT.run(quick(collection(tmp_path, judged=True)))
+    sheets = [sheet for sheet in outcome.sheets if sheet.title.startswith("t-tests")]
+    assert sheets
+    for sheet in sheets:
+        lines = [dict(zip(sheet.columns, line, strict=True)) for line in sheet.rows]
+        assert all(line["corrected p"] >= line["p"] for line in lines)
+        assert all(line["method"] != line["against"] for line in lines)
+        made, same = map(int, re.search(r"all (\d+) of them .* In (\d+) of them", sheet.note).groups())
+        assert made == len(lines) + same > 0
+    told = [finding for finding in outcome.findings if "paired t-tests" in finding.claim]
+    assert told
+    assert all("tests" in finding.evidence and "Holm" in finding.rule for finding in told)
+
+
+def test_a_significant_loss_is_told() -> None:
+    """A loss on all queries refutes that nothing is lost, and is named; the smallest p-value is printed."""
+    found = {"asc": {"per_query": {"R": [0.1, 0.2, 0.3]}}, "maxscore": {"per_query": {"R": [0.5, 0.61, 0.7]}}}
+    finding = no_degradation("k = 10", t_tests(found, [("asc", "maxscore")]))
+    assert finding.verdict == "fails"
+    assert "asc against maxscore in R" in finding.evidence
+    assert re.search(r"the smallest is p = \S+$", finding.rule)
 
 
 # --- findings ---------------------------------------------------------------------------------------------------------
 
 
-def row(ms: float, recall: float = 1.0, visited: float = 50.0, **more: float) -> Row:
-    """Figures of a method."""
-    measured = {"mean_ms": ms, "p99_ms": 2 * ms, "recall_of_exact": 1.0, "clusters_visited": visited / 100}
-    return {**measured, "R": recall, **more}
-
-
-def holds(findings: Iterable[Finding]) -> list[bool | None]:
-    """What findings say, in their order."""
-    return [finding.holds for finding in findings]
-
-
 def table_4(k: int) -> dict[str, Row]:
-    """The paper's own figures."""
-    found = {key: row(v.dev.ms, v.dev.recall, v.visited or 0) for key, v in paper.TABLE_4[k].items()}
-    return {**found, "maxscore input order": row(1.12 * found["maxscore"]["mean_ms"])}
+    """The paper's own figures; the safe methods have the same on many clusters."""
+    found = {key: row(v.dev.ms, v.dev.recall, v.visited or 0, MRR=v.dev.quality) for key, v in paper.TABLE_4[k].items()}
+    fine = {f"{key} fine": found[key] for key in ("anytime", "asc")}
+    return {**found, **fine, "maxscore input order": row(1.12 * found["maxscore"]["mean_ms"])}
+
+
+def told_of_4(k: int, found: dict[str, Row], *measures: str) -> dict[str, str]:
+    """The verdicts on Table 4 by the beginning of their claims."""
+    findings = baselines.findings(k, found, measures or ("MRR", "R"))
+    return {finding.claim.partition(" (")[0]: finding.verdict for finding in findings}
 
 
 @pytest.mark.parametrize("k", [10, 1000])
 def test_findings_on_table_4(k: int) -> None:
     """With the paper's figures all findings hold; with figures against one, that one does not."""
     found = table_4(k)
-    assert all(holds(baselines.findings(k, found, "R")))
-    unsafe = {**found, "asc": {**found["asc"], "recall_of_exact": 0.999}}
-    assert holds(baselines.findings(k, unsafe, "R"))[0] is False
-    loose = {**found, "asc": row(500.0, visited=100)}
-    assert holds(baselines.findings(k, loose, "R"))[1:3] == [False, False]
+    assert set(verdicts(baselines.findings(k, found, ("MRR", "R")))) == {"holds"}
+    unsafe = {**found, "asc fine": {**found["asc"], "recall_of_exact": 0.999}}
+    assert verdicts(baselines.findings(k, unsafe, ("R",)))[0] == "fails"
+    loose = {**found, "asc": row(500.0, visited=100), "asc fine": row(500.0)}
+    assert verdicts(baselines.findings(k, loose, ("R",)))[1:5] == ["fails"] * 4
     ours = "asc 0.9" if k == 10 else "asc 0.5"
-    for changed in (row(500.0, found[ours]["R"]), row(1.0, 0.1)):  # slow, or bad
-        told = baselines.findings(k, {**found, ours: changed}, "R")
-        assert False in holds(told)[3:-3]
-        assert holds(told)[-3:-1] == [False, False]
-    told = baselines.findings(k, {**found, ours: row(1.0, recall_of_exact=0.9)}, "recall_of_exact")
-    assert holds(told)[-3] is None  # exact results may be lost without a loss of relevance
+    faster, mrr, recall = list(told_of_4(k, found))[-6:-3]
+    assert told_of_4(k, {**found, ours: row(500.0, found[ours]["R"], MRR=found[ours]["MRR"])})[faster] == "fails"
+    assert told_of_4(k, {**found, ours: row(1.0, 0.1, MRR=found[ours]["MRR"])})[recall] == "fails"
+    assert told_of_4(k, {**found, ours: row(1.0, found[ours]["R"], MRR=0.1)})[mrr] == "fails"
+    last = baselines.findings(k, {**found, ours: row(1.0, recall_of_exact=0.9)}, ["recall_of_exact"])
+    assert verdicts(last)[-3] == "unknown"  # exact results may be lost without a loss of relevance
     ordered = {**found, "maxscore input order": row(1.0)}
-    assert holds(baselines.findings(k, ordered, "R"))[-1] is False
+    assert verdicts(baselines.findings(k, ordered, ("R",)))[-1] == "fails"
+
+
+def test_a_higher_mrr_is_checked() -> None:
+    """MRR@10 3.9 % higher than that of Anytime* is a finding of its own, by a test over queries."""
+    found = table_4(10)
+    (finding,) = [each for each in baselines.findings(10, found, ("MRR", "R")) if "3.9 %" in each.claim]
+    assert finding.verdict == "holds"
+    assert "0.3964 and 0.3815" in finding.evidence
+    assert "+3.9%, p < 0.0001" in finding.rule
+    tied = {**found, "anytime 0.9": {**found["anytime 0.9"], "per_query": found["asc 0.9"]["per_query"]}}
+    assert told_of_4(10, tied)["ASC with μ = 0.9 has a higher MRR than Anytime* with μ = 0.9"] == "tie"
 
 
 def test_findings_on_table_2() -> None:
-    """Safe ASC is judged by clusters visited and time; what the collection lacks cannot be told."""
+    """Safe ASC is judged by clusters visited and, one representation after the other, by time."""
     names = ("sparse", "cls", "mean", "max", "simlm")
     found = {
         name: clustering.Pair(row(v.flat_ms, visited=v.flat_visited), row(v.ms, visited=v.visited))
         for name, v in zip(names, paper.TABLE_2.values(), strict=True)
     }
-    assert all(holds(clustering.findings(found)))
-    assert holds(clustering.findings({"sparse": found["sparse"]})) == [True, True, None, None, None, None]
+    told = clustering.findings(found)
+    assert set(verdicts(told)) == {"holds"}
+    assert "71.8 ms after 90.8" in told[4].claim
+    alone = clustering.findings({"sparse": found["sparse"]})
+    assert verdicts(alone) == ["holds", "holds", *["unknown"] * 4]
     against = {**found, "max": clustering.Pair(row(90.8, visited=68), row(99.0, visited=70))}
-    assert holds(clustering.findings(against)) == [False] * 6
+    assert verdicts(clustering.findings(against)) == ["fails", *["holds"] * 3, "fails", "holds", *["fails"] * 4]
+
+
+def table_3_ratios() -> dict[str, Row]:
+    """The paper's ratios, the same for every query."""
+    return {
+        kind: {
+            "tightness": v.tightness,
+            "gap": v.gap,
+            "per_query": {"tightness": [v.tightness] * 4, "gap": [v.gap] * 4},
+        }
+        for kind, v in paper.TABLE_3_RATIOS.items()
+    }
 
 
 def test_findings_on_table_3() -> None:
@@ -437,13 +596,14 @@ def test_findings_on_table_3() -> None:
         }
         for kind in ("kmeans", "random")
     }
-    ratios = {kind: {"tightness": v.tightness, "gap of means": v.gap} for kind, v in paper.TABLE_3_RATIOS.items()}
-    assert all(holds(segmentation.findings(found, ratios, "R")))
+    ratios = table_3_ratios()
+    assert set(verdicts(segmentation.findings(found, ratios, "R"))) == {"holds"}
     turned = {"kmeans": found["random"], "random": found["kmeans"]}
     other = {"kmeans": ratios["random"], "random": ratios["kmeans"]}
-    assert holds(segmentation.findings(turned, other, "R")) == [False] * 5
+    assert set(verdicts(segmentation.findings(turned, other, "R"))) == {"fails"}
     same = {kind: {mu: row(1.0) for mu in paper.TABLE_3} for kind in found}
-    assert holds(segmentation.findings(same, ratios, "R"))[0] is None
+    alike = dict.fromkeys(ratios, ratios["random"])
+    assert verdicts(segmentation.findings(same, alike, "R")) == [*["tie"] * 3, "holds", *["tie"] * 3]
 
 
 def line(label: str, clusters: int, points: dict[float, tuple[float, float]]) -> Curve:
@@ -455,10 +615,12 @@ def test_findings_on_figure_3() -> None:
     """Recall kept and lost, and the fastest number of clusters, decide; a single curve tells nothing of clusters."""
     few = line("few", 512, {0.3: (10, 0.5), 0.9: (40, 0.979), 1.0: (50, 0.98)})
     many = line("many", 4096, {0.3: (9, 0.5), 0.9: (60, 0.979), 1.0: (70, 0.98)})
-    assert holds(overestimation.findings([few, many], "R")) == [True, True]
+    assert verdicts(overestimation.findings([few, many], "R")) == ["holds", "holds"]
     flat_curve = line("flat", 8192, {0.3: (1, 0.98), 0.9: (1, 0.98), 1.0: (1, 0.98)})
-    assert holds(overestimation.findings([flat_curve], "R")) == [False, None]
-    assert holds(overestimation.findings([few, flat_curve], "R"))[1] is False
+    assert verdicts(overestimation.findings([flat_curve], "R")) == ["tie", "unknown"]
+    assert verdicts(overestimation.findings([few, flat_curve], "R"))[1] == "fails"
+    lossy = line("lossy", 512, {0.3: (10, 0.5), 0.9: (40, 0.6), 1.0: (50, 0.98)})
+    assert verdicts(overestimation.findings([lossy], "R"))[0] == "fails"
 
 
 def test_findings_on_figure_6() -> None:
@@ -466,40 +628,58 @@ def test_findings_on_figure_6() -> None:
     few = line("few", 512, {0.4: (40, 0.975), 1.0: (46, 0.98)})
     many = line("many", 4096, {0.4: (21, 0.972), 1.0: (67, 0.98)})
     anytime = line("anytime", 512, {0.4: (10, 0.6), 1.0: (50, 0.98)})
-    assert holds(parameters.findings([few, many], anytime, "R")) == [True] * 4
+    assert verdicts(parameters.findings([few, many], anytime, "R")) == ["holds"] * 4
     slow = line("slow", 8192, {0.4: (45, 0.5), 1.0: (40, 0.98)})
-    assert holds(parameters.findings([few, slow], anytime, "R")) == [False] * 4
+    assert verdicts(parameters.findings([few, slow], anytime, "R")) == ["fails"] * 4
     lossless = line("lossless", 512, {0.4: (40, 1.0), 1.0: (46, 1.0)})
-    assert holds(parameters.findings([lossless], lossless, "R")) == [None] * 4
+    assert verdicts(parameters.findings([lossless], lossless, "R")) == [*["unknown"] * 3, "tie"]
 
 
 @pytest.mark.parametrize("model", range(3))
 @pytest.mark.parametrize("k", [10, 1000])
 def test_findings_on_table_5(k: int, model: int) -> None:
-    """With the paper's figures all findings hold for each model; with a slow ASC none does."""
+    """With the paper's figures all findings hold for each model; with a slow ASC none about time does."""
     found = {key: row(values[model].ms, values[model].recall) for key, values in paper.TABLE_5[k].items()}
-    assert all(holds(models.findings("m", k, found, "R")))
+    assert verdicts(models.findings("m", k, found, "R")) == ["holds"] * 4
     slow = {key: row(1000.0, value["R"]) if key.startswith("asc") else value for key, value in found.items()}
-    assert holds(models.findings("m", k, slow, "R")) == [False] * 3
+    assert verdicts(models.findings("m", k, slow, "R")) == ["fails", "fails", "holds", "fails"]
+    bad = {key: row(1.0, 0.1) if key.startswith("asc") else value for key, value in found.items()}
+    assert verdicts(models.findings("m", k, bad, "R"))[2] == "fails"
+
+
+def table_6() -> dict[str, dict[str, Row]]:
+    """The paper's own figures."""
+    return {
+        name: {method: row(point.ms, **{"nDCG@10": point.ndcg}) for method, point in value._asdict().items()}
+        for name, value in paper.TABLE_6.items()
+    }
 
 
 def test_averages_and_findings_on_table_6() -> None:
     """Our way to average gives the averages that the paper prints, and findings follow from them."""
-    found = {
-        name: {method: row(point.ms, **{"nDCG@10": point.ndcg}) for method, point in value._asdict().items()}
-        for name, value in paper.TABLE_6.items()
-    }
+    found = table_6()
     quality = dict.fromkeys(found, "nDCG@10")
     known = paper.TABLE_6_AVERAGE[10]
     assert zero_shot.average(found, quality, "asc") == pytest.approx((known.asc_ndcg, known.asc_speedup), abs=0.005)
     assert zero_shot.average(found, quality, "maxscore") == pytest.approx((known.maxscore_ndcg, 1.0), abs=0.0001)
     anytime = zero_shot.average(found, quality, "anytime")
     assert anytime == pytest.approx((known.anytime_ndcg, known.anytime_speedup), abs=0.005)
-    assert all(holds(zero_shot.findings(10, found, quality)))
+    told = zero_shot.findings(10, found, quality)
+    assert verdicts(told) == ["holds"] * 4
+    assert "52 queries" in told[0].rule  # 13 collections of 4
     same = {name: {**methods, "asc": methods["maxscore"]} for name, methods in found.items()}
-    assert holds(zero_shot.findings(10, same, quality)) == [None, False]
+    assert verdicts(zero_shot.findings(10, same, quality)) == ["holds", "tie", "holds", "fails"]
     mixed = {**quality, "FEVER": "recall_of_exact"}
     assert zero_shot.average(found, mixed, "asc")[0] < 1  # measures of different kinds are not averaged
+
+
+def test_an_average_of_the_paper_is_not_that_of_its_column() -> None:
+    """Table 6 prints .5006 for ASC where its column has the mean .4999; the other averages are right."""
+    found = table_6()
+    quality = dict.fromkeys(found, "nDCG@10")
+    assert round(zero_shot.average(found, quality, "asc")[0], 4) == 0.4999 != paper.TABLE_6_AVERAGE[10].asc_ndcg
+    assert round(zero_shot.average(found, quality, "maxscore")[0], 4) == paper.TABLE_6_AVERAGE[10].maxscore_ndcg
+    assert round(zero_shot.average(found, quality, "anytime")[0], 4) == paper.TABLE_6_AVERAGE[10].anytime_ndcg
 
 
 @pytest.mark.parametrize("k", [10, 1000])
@@ -512,18 +692,18 @@ def test_findings_on_table_7(k: int, tmp_path: Path) -> None:
     unbounded = {key: row(100.0) for key in found}
     budget = budgets.Budget(paper.TABLE_7_BUDGET[k], "the paper's", rows, found)
 
-    def told(under: dict[str, Row], without: dict[str, Row]) -> list[bool | None]:
-        return holds(budgets.findings(k, [budget._replace(found=under)], without, ("MRR", "R")))
+    def told(under: dict[str, Row], without: dict[str, Row]) -> list[str]:
+        return verdicts(budgets.findings(k, [budget._replace(found=under)], without, ("MRR", "R")))
 
-    assert told(found, unbounded) == [True] * 5
-    one_measure = {key: {**value, "MRR": 0.1 if key.startswith("asc") else 0.2} for key, value in found.items()}
-    assert told(one_measure, unbounded) == [False, True, False, True, True]
+    assert told(found, unbounded) == ["holds"] * 5
+    one_measure = {key: row(9.0, v["R"], MRR=0.1 if key.startswith("asc") else 0.2) for key, v in found.items()}
+    assert told(one_measure, unbounded)[:4] == ["fails", "holds", "fails", "holds"]
     late = {key: row(100.0, 1.0 if key.startswith("anytime") else 0.5, MRR=0.0) for key in found}
-    assert told(late, unbounded) == [None, False, None, False, False]
+    assert told(late, unbounded) == ["unknown", "fails", "unknown", "fails", "fails"]
     fast = {key: row(0.1, MRR=0.5) for key in found}
-    assert told(fast, fast) == [None] * 5
+    assert told(fast, fast) == ["unknown"] * 5
     hardly = {key: row(1.0, p99_ms=1.02 * paper.TABLE_7_BUDGET[k]) for key in found}
-    assert told(found, hardly)[-1] is None
+    assert told(found, hardly)[-1] == "tie"
 
 
 def test_findings_on_section_4_4() -> None:
@@ -535,13 +715,13 @@ def test_findings_on_section_4_4() -> None:
         "pruned maxscore": row(known.maxscore_ms, known.maxscore_mrr),
         "pruned asc": row(known.asc_ms, known.asc_mrr),
     }
-    assert all(holds(static_pruning.findings(found, "R")))
+    assert verdicts(static_pruning.findings(found, "R")) == ["holds"] * 3
     bad = {**found, "pruned asc": row(80.0, 0.2), "pruned maxscore": row(75.0, 0.3942)}
-    assert holds(static_pruning.findings(bad, "R")) == [False] * 3
+    assert verdicts(static_pruning.findings(bad, "R")) == ["fails"] * 3
     collapsed = {**found, "pruned asc": row(1.0, 0.01), "pruned maxscore": row(2.0, 0.01)}
     told = static_pruning.findings(collapsed, "R")
-    assert holds(told) == [None, None, False]
-    assert "keeps only 2.5% of R" in told[0].evidence
+    assert verdicts(told) == ["unknown", "unknown", "fails"]
+    assert "keeps only 2.5% of R" in told[0].rule
 
 
 def test_queries_of_equal_weights_are_not_pruned(tmp_path: Path) -> None:

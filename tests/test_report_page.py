@@ -10,7 +10,7 @@ import pytest
 
 from segmax.cli_report import report, report_parser
 from segmax.errors import ConfigError, InputError
-from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task
+from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task, paper
 from segmax.experiments.output import run_experiment
 
 pytest.importorskip("matplotlib")
@@ -27,9 +27,12 @@ def named(name: str) -> Experiment:
     """An experiment of that name, whose texts would break a careless page."""
     series = tuple(Series(label=f"{_EVIL}{number}", x=(1.0, 2.0), y=(1.0, 2.0)) for number in range(7))
     outcome = Outcome(
-        sheets=(Sheet(title=_EVIL, columns=(_EVIL, "n"), rows=((_EVIL, 0.12345),), note=_EVIL),),
+        sheets=(Sheet(title=_EVIL, columns=(_EVIL, "n"), rows=((_EVIL, 0.12349),), note=_EVIL),),
         plots=(Plot(title=_EVIL, x_label=_EVIL, y_label="y", series=series),) * 2,
-        findings=tuple(Finding(claim=_EVIL, holds=holds, evidence=_EVIL) for holds in (True, False, None)),
+        findings=tuple(
+            Finding(claim=_EVIL, verdict=verdict, evidence=_EVIL, rule=_EVIL)
+            for verdict in ("holds", "fails", "tie", "unknown")
+        ),
     )
     return Experiment(
         name=name, place="Table 9", title=f"about {name}", description="", run=lambda _: outcome, needs_data=False
@@ -80,9 +83,55 @@ def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
     assert page.loads == []
     assert "<script" not in text
     assert text.count("<figure") == 4
-    for sign in "✓✗?":
-        assert text.count(f">{sign}</span>") == 2
-    assert "0.1235" in text or "0.1234" in text
+    for sign in "✓✗≈?":
+        assert text.count(f"{sign}</span>&lt;script") == 2  # one per experiment, before its claim
+        assert text.count(f"1&nbsp;{sign}</span>") == 2  # and in the overview
+    assert text.count(">0.1235</td>") == 2
+
+
+def test_the_overview_says_what_was_measured_and_how(tmp_path: Path) -> None:
+    """The overview names the collections of every experiment, and whether it was a quick look or a full run."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    run_experiment(named("two"), Task(quick=True), tmp_path, "command")
+    for name, collections in (("one", ["NFCorpus", _EVIL]), ("two", [])):
+        told = json.loads((tmp_path / f"{name}.json").read_text())
+        known = {"num_docs": 3633, "num_queries": 323, "judged": True, "fingerprint": "f"}
+        told["about"]["collections"] = [{"name": each, **known} for each in collections]
+        (tmp_path / f"{name}.json").write_text(json.dumps(told))
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    overview = text[text.index("<nav") : text.index("</nav>")]
+    first, second = (row for row in overview.split("<tr>") if 'href="#' in row)
+    assert "<td>NFCorpus, 323 queries; &lt;script" in first
+    assert "<td>full</td>" in first
+    assert "<td>quick</td>" in second
+
+
+def test_wide_tables_use_the_width_of_the_page(tmp_path: Path) -> None:
+    """A table of many or wide columns leaves the column of text, a narrow one does not; points are aligned."""
+    many = Sheet(title="m", columns=("paper Recall@1000",) * 12, rows=(("1.5",) * 12, ("116",) * 12, ("29.25",) * 12))
+    long = Sheet(title="l", columns=("paper (MaxSBound−AvgSBound)/Actual",) * 4, rows=((0.5,) * 4,))
+    narrow = Sheet(title="n", columns=tuple("abcdefghij"), rows=((1.0,) * 10,))
+    outcome = Outcome(sheets=(many, long, narrow))
+    experiment = Experiment(name="one", place="T", title="t", description="", run=lambda _: outcome, needs_data=False)
+    run_experiment(experiment, Task(), tmp_path, "command")
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert text.count('<div class="wide page">') == 2
+    assert text.count('<div class="wide">') == 1
+    assert ".wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }" in text
+    for shown in ("1.5\N{FIGURE SPACE}<", "116\N{PUNCTUATION SPACE}\N{FIGURE SPACE}\N{FIGURE SPACE}<", "29.25<"):
+        assert f">{shown}/td>" in text
+
+
+def test_one_title_of_the_paper() -> None:
+    """The report, README, citation and the paper's own source name the same title."""
+    root = Path(__file__).resolve().parents[1]
+    for path in (root / "README.md", root / "CITATION.cff"):
+        assert paper.TITLE in " ".join(path.read_text().split()), path
+    source = root.parent / "shared" / "paper.tex"
+    if source.is_file():
+        assert rf"\title{{{paper.TITLE}}}" in " ".join(source.read_text().replace("\\\\", "").split())
 
 
 def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:

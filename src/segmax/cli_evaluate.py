@@ -36,7 +36,7 @@ _EXAMPLES = """\
 examples:
   segmax index nfcorpus/ nf.segmax && segmax evaluate nf.segmax --data nfcorpus/
   segmax evaluate docs.segmax --queries queries.npz --qrels qrels.tsv -k 1000
-  segmax evaluate docs.segmax --data dl19/ --min-rel 2 --runs runs --csv x.csv
+  segmax evaluate docs.segmax --data dl19/ --runs runs --csv x.csv
   segmax evaluate docs.segmax --data scifact/ --methods exhaustive asc:mu=0.7
   segmax evaluate docs.segmax --queries queries.jsonl --plot methods.png --json
 """
@@ -60,7 +60,7 @@ def evaluate_parser() -> argparse.ArgumentParser:
         "--min-rel",
         metavar="N",
         default="1",
-        help="the lowest grade that is relevant for MRR and Recall; 2 for TREC DL (default: %(default)s)",
+        help="the lowest grade that is relevant for MRR and Recall (default: %(default)s, as in the paper)",
     )
     what.add_argument(
         "--drop-self",

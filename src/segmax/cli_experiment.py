@@ -75,7 +75,7 @@ def experiment_parser(about: Experiment | None = None) -> argparse.ArgumentParse
     )
     data.add_argument("--split", metavar="NAME", default="test", help="judgements of a BEIR folder (default: test)")
     data.add_argument(
-        "--min-rel", metavar="N", default="1", help="the lowest grade that is relevant; 2 for TREC DL (default: 1)"
+        "--min-rel", metavar="N", default="1", help="the lowest grade that is relevant (default: 1, as in the paper)"
     )
     data.add_argument("--max-queries", metavar="N", help="ask the first N queries only (default: all)")
     how = parser.add_argument_group("how")

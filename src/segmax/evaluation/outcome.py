@@ -37,7 +37,8 @@ _MOST_COLUMNS = 10_000
 class MethodResult:
     """What one method gave and what it took, on average over queries.
 
-    `per_query` has an array per measure, `recall_of_exact` and `milliseconds` among them, in the order of the queries.
+    `per_query` has an array per measure, in the order of the queries: `recall_of_exact` and `milliseconds` among them
+    and, for methods with clusters, `clusters_visited`.
     """
 
     name: str

@@ -78,7 +78,7 @@ def evaluate(
     k
         How many results; also the depth of Recall.
     min_rel
-        The lowest grade that counts as relevant for MRR and Recall: 2 for the TREC Deep Learning tracks.
+        The lowest grade that counts as relevant for MRR and Recall; 1 is what the paper uses throughout.
     drop_self
         Leave the document out whose id is the query's, as ArguAna wants it; None: where most queries have the id of a
         document, numbers apart.
@@ -294,10 +294,11 @@ class _Tally:
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
         visits = isinstance(params, (ASC, Anytime))
+        shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,
             params=params,
-            per_query={**per_query, "recall_of_exact": columns["recall"], "milliseconds": milliseconds},
+            per_query={**per_query, "recall_of_exact": columns["recall"], "milliseconds": milliseconds, **shares},
             relevance={what: mean_in_order(values) for what, values in per_query.items()},
             recall_of_exact=float(columns["recall"].mean()),
             score_ratio=float(columns["ratio"].mean()),

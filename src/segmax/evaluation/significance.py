@@ -13,6 +13,8 @@ from segmax.errors import InputError
 
 _NO_SPREAD = 1e-12  # of differences, as a share of them: what rounding leaves where all are alike
 CORRECTIONS = ("holm", "bonferroni", "none")
+#: A difference is significant where its p-value is below this.
+LEVEL = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -31,7 +33,7 @@ class TTest:
     p_value: float
     corrected_p: float
 
-    def is_significant(self, level: float = 0.05) -> bool:
+    def is_significant(self, level: float = LEVEL) -> bool:
         """Whether the difference stays significant at this level after the correction."""
         return self.corrected_p < level
 
@@ -56,6 +58,40 @@ def paired_t_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> tu
 
     found = ttest_rel(first, second)
     return float(found.statistic), float(found.pvalue)
+
+
+def stratified_t_test(pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.float64]]]) -> tuple[float, float]:
+    """Return t and the two-sided p for a mean over groups of queries, each of which counts the same.
+
+    That is how Table 6 of the paper averages collections of different sizes. The degrees of freedom are those of Welch
+    and Satterthwaite; for one group this is `paired_t_test`.
+
+    Parameters
+    ----------
+    pairs
+        Two values per query, group by group.
+
+    Examples
+    --------
+    >>> first, second = np.array([1.0, 2.0, 4.0]), np.array([0.5, 1.0, 1.0])
+    >>> stratified_t_test([(first, second)]) == paired_t_test(first, second)
+    True
+    """
+    if len(pairs) == 1:
+        return paired_t_test(*pairs[0])
+    tests = [paired_t_test(first, second) for first, second in pairs]
+    if all(p == 1.0 for _, p in tests):
+        return 0.0, 1.0
+    differences = [first - second for first, second in pairs]
+    mean = float(np.mean([each.mean() for each in differences]))
+    variances = np.array([each.var(ddof=1) / len(each) for each in differences])
+    error = float(np.sqrt(variances.sum())) / len(pairs)
+    if error <= _NO_SPREAD * abs(mean):
+        return float(np.copysign(np.inf, mean)), 0.0
+    from scipy.stats import t as student
+
+    freedom = variances.sum() ** 2 / sum(v**2 / (len(d) - 1) for v, d in zip(variances, differences, strict=True))
+    return mean / error, float(2 * student.sf(abs(mean / error), freedom))
 
 
 def corrected(p_values: Sequence[float], correction: str = "holm") -> list[float]:

@@ -12,6 +12,8 @@ Cell = str | int | float | None
 #: What a step of an experiment returns, and what identifies it: whatever JSON can hold.
 Json = Any
 PlotKind = Literal["line", "scatter", "bar"]
+#: "tie": too close to call; "unknown": these data cannot tell.
+Verdict = Literal["holds", "fails", "tie", "unknown"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -87,7 +89,10 @@ class Series:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A plot: "line" joins the points of a series, "scatter" does not, "bar" has x as positions of `categories`."""
+    """A plot: "line" joins the points of a series, "scatter" does not, "bar" has x as positions of `categories`.
+
+    `levels` are lines across the whole plot, such as a threshold, by their label.
+    """
 
     title: str
     x_label: str
@@ -95,6 +100,7 @@ class Plot:
     series: tuple[Series, ...]
     kind: PlotKind = "line"
     categories: tuple[str, ...] = ()
+    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plot as plain values."""
@@ -104,6 +110,7 @@ class Plot:
             "y_label": self.y_label,
             "kind": self.kind,
             "categories": list(self.categories),
+            "levels": dict(self.levels),
             "series": [series.to_dict() for series in self.series],
         }
 
@@ -116,17 +123,34 @@ class Plot:
             y_label=values["y_label"],
             kind=values["kind"],
             categories=tuple(values["categories"]),
+            levels=dict(values["levels"]),
             series=tuple(Series.from_dict(series) for series in values["series"]),
         )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What the paper finds, and whether it holds here; None where that cannot be told. `evidence` has our figures."""
+    """What the paper finds, and what is found here.
+
+    Parameters
+    ----------
+    claim
+        The paper's, in a sentence.
+    verdict
+        Whether it holds here.
+    evidence
+        Our figures.
+    rule
+        What decides, with its p-value or tolerance; see `segmax.experiments.verdicts`.
+    """
 
     claim: str
-    holds: bool | None
+    verdict: Verdict
     evidence: str
+    rule: str
+
+    def __post_init__(self) -> None:
+        assert self.rule, f"{self.claim}: expected the rule that decides"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as plain values."""
@@ -135,7 +159,7 @@ class Finding:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
         """Make a finding of what `to_dict` returned."""
-        return cls(claim=values["claim"], holds=values["holds"], evidence=values["evidence"])
+        return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

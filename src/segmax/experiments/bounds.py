@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from functools import cache, partial
 from typing import Any
 
@@ -10,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.bound_reader import BoundReader
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.evaluation.significance import LEVEL
+from segmax.experiments import paper, verdicts
+from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
 from segmax.experiments.experiment import Experiment
+from segmax.experiments.measuring import PER_QUERY
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
 from segmax.index import Index
 
 #: Numbers of clusters are the fine number over these: the paper's 256 to 4,096.
@@ -24,7 +28,6 @@ _QUICK_QUERIES = 20
 _MOST_POINTS = 1000
 _BINS = 10
 _LEAST_POINTS = 3
-_LEVEL = 0.05
 
 _FIGURE_2 = (
     "Figure 2 of the paper shows the ratios for MS MARCO without values; its text says that they grow with the number "
@@ -56,14 +59,15 @@ def run(task: Task) -> Outcome:
             key = {"step": "tightness", "num_clusters": num_clusters, "seed": seed}
             found = task.step(key, lambda index=index: tightness(index(), queries))  # type: ignore[misc]
             records.append({"collection": collection.name, **key, **found})
+    queries_of = {count: _per_query([r for r in records if r["num_clusters"] == count]) for count in counts}
     means = {count: _mean_ratios([r for r in records if r["num_clusters"] == count]) for count in counts}
     last = [record for record in records if record["num_clusters"] == counts[-1]]
     points = _Points(last)
     return Outcome(
         sheets=(_ratio_sheet(means), points.sheet()),
         plots=(_ratio_plot(means), points.plot()),
-        findings=(*_ratio_findings(means), points.finding()),
-        records=records,
+        findings=(*_ratio_findings(queries_of), points.finding()),
+        records=[{key: value for key, value in record.items() if key != PER_QUERY} for record in records],
     )
 
 
@@ -92,6 +96,7 @@ def tightness(index: Index, queries: list[Any]) -> dict[str, Any]:
     ratios = queries_table.mean(axis=0).tolist() if per_query else [None, None]
     return {
         "num_queries": len(per_query),
+        PER_QUERY: queries_table[:, :2].T.tolist(),
         "actual_over_bound_sum": ratios[0],
         "actual_over_max_bound": ratios[1],
         "pair_correlation": _correlation(*np.concatenate(pairs, axis=1))[0] if pairs else None,
@@ -138,26 +143,37 @@ def _ratio_plot(means: dict[int, _Ratios]) -> Plot:
     )
 
 
-def _ratio_findings(means: dict[int, _Ratios]) -> tuple[Finding, ...]:
-    known = [(count, by_sum, by_max) for count, (by_sum, by_max) in means.items() if by_sum and by_max]
+#: Actual/BoundSum and Actual/MaxSBound, a value per query each.
+_Values = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+
+def _per_query(records: list[dict[str, Any]]) -> _Values:
+    """Return the ratios of every query, means over seeds; the queries are the same, because terms do not change."""
+    by_sum, by_max = np.mean([record[PER_QUERY] for record in records], axis=0).reshape(2, -1)
+    return by_sum, by_max
+
+
+def _ratio_findings(values: Mapping[int, _Values]) -> tuple[Finding, ...]:
     grows = "The bound of a cluster becomes tighter as the number of clusters grows."
     tighter = "MaxSBound of 8 segments is tighter than BoundSum for every number of clusters."
-    if not known:
-        evidence = "No query shares a term with a document."
-        return tuple(Finding(claim=claim, holds=None, evidence=evidence) for claim in (grows, tighter))
-    sums = [by_sum for _, by_sum, _ in known]
-    told = ", ".join(f"{by_sum:.3f} and {by_max:.3f} with {count:,}" for count, by_sum, by_max in known)
+    counts = list(values)
+    if not len(values[counts[0]][0]):
+        why = unknown("no query shares a term with a document")
+        return tuple(finding(claim, why, "There is nothing to compare.") for claim in (grows, tighter))
+    means = {count: tuple(float(each.mean()) for each in both) for count, both in values.items()}
+    told = ", ".join(f"{by_sum:.3f} and {by_max:.3f} with {count:,}" for count, (by_sum, by_max) in means.items())
+    steps = [verdicts.compared(values[b][0], values[a][0]) for a, b in itertools.pairwise(counts)]
     return (
-        Finding(
-            claim=grows,
-            holds=all(b > a for a, b in itertools.pairwise(sums)) if len(sums) > 1 else None,
-            evidence=f"Actual/BoundSum goes from {sums[0]:.3f} with {known[0][0]:,} to {sums[-1]:.3f} with "
-            f"{known[-1][0]:,} clusters.",
+        finding(
+            grows,
+            is_more(*steps) if steps else unknown("there is one number of clusters only"),
+            f"Actual/BoundSum goes from {means[counts[0]][0]:.3f} with {counts[0]:,} to {means[counts[-1]][0]:.3f} "
+            f"with {counts[-1]:,} clusters.",
         ),
-        Finding(
-            claim=tighter,
-            holds=all(by_max > by_sum for _, by_sum, by_max in known),
-            evidence=f"Actual/BoundSum and Actual/MaxSBound are {told} clusters.",
+        finding(
+            tighter,
+            is_more(*(verdicts.compared(by_max, by_sum) for by_sum, by_max in values.values())),
+            f"Actual/BoundSum and Actual/MaxSBound are {told} clusters.",
         ),
     )
 
@@ -219,13 +235,11 @@ class _Points:
     def finding(self) -> Finding:
         claim = "Where AvgSBound is closer to MaxSBound, MaxSBound is tighter: the two ratios are correlated."
         if self._correlation is None:
-            return Finding(claim=claim, holds=None, evidence="There are too few clusters that differ to tell.")
-        return Finding(
-            claim=claim,
-            holds=self._correlation > 0 if self._p_value < _LEVEL else None,
-            evidence=f"The correlation is {self._correlation:.3f} over {len(self._x):,} clusters "
-            f"(p = {self._p_value:.2g}{'' if self._p_value < _LEVEL else ', not significant'}), {self._others}.",
-        )
+            return finding(claim, unknown("a correlation needs clusters that differ"), "There are too few of them.")
+        verdict: Verdict = "tie" if self._p_value >= LEVEL else "holds" if self._correlation > 0 else "fails"
+        rule = f"a correlation with p ≥ {LEVEL:g} is a tie; here {p_text(self._p_value)} over {len(self._x):,} clusters"
+        evidence = f"The correlation is {self._correlation:.3f} over clusters, {self._others}."
+        return finding(claim, Ruling(verdict, rule), evidence)
 
 
 def _mean(records: list[dict[str, Any]], name: str) -> float | None:

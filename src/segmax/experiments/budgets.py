@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from segmax.evaluation import TTest
 from segmax.experiments import paper
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
+    RECALL_OF_EXACT,
     Row,
-    clearly_more,
-    every,
-    finds_more,
+    compared,
     heading,
     headings,
     quality_keys,
@@ -21,11 +21,14 @@ from segmax.experiments.measuring import (
     recall_key,
     sentences,
 )
-from segmax.experiments.rows import MethodRow, budget_rows, clusters_note, measure_rows, paper_depth, plans, table
+from segmax.experiments.rows import SAFE, MethodRow, budget_rows, clusters_note, measure_rows, paper_depth, plans, table
 from segmax.experiments.task import Task
+from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
+from segmax.experiments.verdicts import every, finding, is_faster, is_larger, is_more, unknown
 
 #: Shares of Anytime Ranking's mean time without a budget, since the paper's budgets may bind nobody here.
 _SHARES = (0.25, 0.5)
+_PAPERS = "the paper's"
 #: A search may pass its budget by this share: the clock is looked at between clusters.
 _SLACK = 0.1
 
@@ -64,9 +67,11 @@ def run(task: Task) -> Outcome:
         ]
         without = Budget(float("inf"), "no budget", free[k], unbounded.rows[k])
         sheets += [_sheet(task, collection, k, budget) for budget in (*budgets, without)]
+        tests = [test for budget in budgets for test in _tests(budget)]
+        sheets += tested_sheets(f"t-tests, k = {k}", tests, {})
         plots.append(_plot(collection, k, budgets))
-        measures = [key for key in quality_keys(collection, k) if collection.qrels is None or key != "recall_of_exact"]
-        told += findings(k, budgets, unbounded.rows[k], measures)
+        measures = [key for key in quality_keys(collection, k) if collection.qrels is None or key != RECALL_OF_EXACT]
+        told += [*findings(k, budgets, unbounded.rows[k], measures), no_degradation(f"k = {k}, all budgets", tests)]
     records = [*unbounded.records, *measured.records]
     return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(told), records=records)
 
@@ -78,7 +83,14 @@ def _named(row: MethodRow, budget_ms: float) -> MethodRow:
 def _budgets(k: int, mean_ms: float) -> list[tuple[float, str]]:
     """Return the budgets for a depth, the paper's first."""
     shares = [(float(f"{share * mean_ms:.3g}"), f"{share:.0%} of Anytime's mean") for share in _SHARES]
-    return [(paper.TABLE_7_BUDGET[paper_depth(k)], "the paper's"), *shares]
+    return [(paper.TABLE_7_BUDGET[paper_depth(k)], _PAPERS), *shares]
+
+
+def _tests(budget: Budget) -> list[TTest]:
+    """Test ASC against the Anytime that the paper puts beside it, under one budget."""
+    named = {row.key: f"{row.label}, {budget.ms:g} ms" for row in budget.rows}
+    found = {named[key]: row for key, row in budget.found.items()}
+    return t_tests(found, [(named[asc.key], named[anytime.key]) for anytime, asc in budget.pairs()])
 
 
 def _sheet(task: Task, collection: Collection, k: int, budget: Budget) -> Sheet:
@@ -149,11 +161,13 @@ def _compared(
 ) -> Finding:
     anytime, asc = (budget.found[row.key] for row in pair)
     binds = _binds(budget, unbounded[pair[0].key])
-    text = f"{where}: {pair[1].label} has {heading(key)} {asc[key]:.4f}, {pair[0].label} {anytime[key]:.4f}."
-    return Finding(
-        claim=f"Under the same budget ASC has a higher {heading(key)} than Anytime Ranking or Anytime*.",
-        holds=finds_more(asc[key], anytime[key]) if binds else None,
-        evidence=text if binds else f"{text} The budget does not bind: 99 % of searches end before it without it.",
+    both = compared(asc, anytime, key)
+    limit = "the paper's own budget" if budget.name == _PAPERS else "a fourth or half of Anytime's time"
+    other = "Anytime Ranking" if pair[0].kind == SAFE else "Anytime*"
+    return finding(
+        f"Under {limit} ASC has a higher {heading(key)} than {other}.",
+        is_more(both) if binds else unknown("the budget does not bind: 99 % of searches end before it without it"),
+        f"{where}: {pair[1].label} has {heading(key)} {both.first:.4f}, {pair[0].label} {both.second:.4f}.",
     )
 
 
@@ -162,18 +176,15 @@ def _in_time(where: str, budget: Budget, unbounded: Mapping[str, Row]) -> Findin
     bound = [row for row in budget.rows if _binds(budget, unbounded[row.key])]
     if not bound:
         longest = max(unbounded[row.key]["p99_ms"] for row in budget.rows)
-        evidence = f"{where}: the budget does not bind; without it the largest 99th percentile is {longest:.3g} ms."
-        return Finding(claim=claim, holds=None, evidence=evidence)
+        evidence = f"{where}: without a budget the largest 99th percentile is {longest:.3g} ms."
+        return finding(claim, unknown("the budget does not bind"), evidence)
     times = [(unbounded[row.key]["p99_ms"], budget.found[row.key]["p99_ms"]) for row in bound]
     told = ", ".join(
         f"{row.label} {after:.3g} ms after {before:.3g}" for row, (before, after) in zip(bound, times, strict=True)
     )
-    in_time = all(after <= budget.ms * (1 + _SLACK) for _, after in times)
-    return Finding(
-        claim=claim,
-        holds=every((in_time, *(clearly_more(before, after) for before, after in times))),
-        evidence=f"{where}: {told}; up to {_SLACK:.0%} past the budget counts as about it.",
-    )
+    latest = max(after for _, after in times)
+    in_time = is_larger(budget.ms * (1 + _SLACK), latest, f"limit (the budget + {_SLACK:.0%}) and longest percentile")
+    return finding(claim, every(in_time, *(is_faster(*both) for both in times)), f"{where}: {told}.")
 
 
 EXPERIMENT = Experiment(

@@ -25,6 +25,10 @@ from segmax.params import SearchParams
 _LEAST_DOCS = 16
 
 
+#: What an axis says where points are marked by μ.
+MARKED_BY_MU = "numbers at points are μ"
+
+
 class Curve(NamedTuple):
     """Figures by μ of one way to search one index."""
 
@@ -92,14 +96,14 @@ def curves_plots(curves: Sequence[Curve], collection: Collection, k: int, title:
     return tuple(
         Plot(
             title=f"{title}: {heading(key)}",
-            x_label="mean time, ms",
+            x_label=f"mean time, ms; {MARKED_BY_MU}",
             y_label=heading(key),
             series=tuple(
                 Series(
                     label=one.label,
                     x=tuple(one.times),
                     y=tuple(one.recalls(key)),
-                    marks=tuple(f"μ = {mu:g}" for mu in sorted(one.rows)),
+                    marks=tuple(f"{mu:g}" for mu in sorted(one.rows)),
                 )
                 for one in curves
             ),

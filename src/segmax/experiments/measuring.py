@@ -12,9 +12,11 @@ import numpy as np
 from segmax.cluster import Representation
 from segmax.config import DocumentOrder, Segmentation
 from segmax.evaluation.measures import measure_names
+from segmax.experiments import verdicts
 from segmax.experiments.base import Cell, Json
 from segmax.experiments.collections import Collection
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import Compared, Ruling
 from segmax.index import Index
 from segmax.methods import method_name
 from segmax.params import SearchParams
@@ -25,13 +27,9 @@ Row = dict[str, Any]
 
 #: Where a row keeps the values of every query, by measure.
 PER_QUERY = "per_query"
-
-#: A value that is at most this share below another counts as similar to it.
-SIMILAR = 0.01
-#: Times that differ by no more than this share are a tie; the least that the paper calls faster is 4.7 % (Table 5).
-TIE = 0.04
-#: What is found of the exact results of an index, and of those of the index before static pruning.
-_OF_EXACT = ("recall_of_exact", "recall_of_whole")
+#: What is told of every method besides measures of relevance.
+RECALL_OF_EXACT = "recall_of_exact"
+CLUSTERS_VISITED = "clusters_visited"
 
 _NO_QRELS = (
     "This collection has no judgements: in the place of MRR and recall stands recall of exact, the share of exhaustive "
@@ -87,7 +85,7 @@ class Measured(NamedTuple):
 
     rows: dict[int, dict[str, Row]]
     records: list[Row]
-    figures: dict[str, float]
+    figures: Row
 
 
 def measure(
@@ -95,7 +93,7 @@ def measure(
     collection: Collection,
     plan: Plan,
     methods: Mapping[int, Mapping[str, SearchParams]],
-    look: Callable[[Index], dict[str, float]] | None = None,
+    look: Callable[[Index], Row] | None = None,
 ) -> Measured:
     """Measure methods on an index of every seed; it is only built where a step is not known yet.
 
@@ -112,7 +110,7 @@ def measure(
     """
     records: list[Row] = []
     found: dict[int, list[list[Row]]] = {k: [] for k in methods}
-    looks: list[dict[str, float]] = []
+    looks: list[Row] = []
     for seed in task.seeds:
         index = cache(partial(plan.build, task, collection, seed))
         about = {"collection": collection.name, **plan.to_dict(), "seed": seed}
@@ -120,11 +118,11 @@ def measure(
             key = {"k": k, "methods": {name: method_name(params) for name, params in named.items()}}
             compute = partial(_measured, task, collection, index, named, k)
             rows: list[Row] = task.step(_key(collection, plan, seed, key), compute)
-            records += [{**about, "k": k, **{name: row[name] for name in row if name != PER_QUERY}} for row in rows]
+            records += [{**about, "k": k, **_averages(row)} for row in rows]
             found[k].append(rows)
         if look is not None:
             figures = task.step(_key(collection, plan, seed, {"look": True}), partial(_looked, look, index))
-            records.append({**about, **figures})
+            records.append({**about, **_averages(figures)})
             looks.append(figures)
     means = {k: {rows[0]["name"]: _mean(rows) for rows in zip(*lists, strict=True)} for k, lists in found.items()}
     return Measured(means, records, _mean(looks) if looks else {})
@@ -139,8 +137,12 @@ def _measured(
     return task.measured(index(), collection, methods, k)
 
 
-def _looked(look: Callable[[Index], dict[str, float]], index: _Lazy) -> dict[str, float]:
+def _looked(look: Callable[[Index], Row], index: _Lazy) -> Row:
     return look(index())
+
+
+def _averages(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name != PER_QUERY}
 
 
 def _key(collection: Collection, plan: Plan, seed: int, more: Mapping[str, Json]) -> dict[str, Json]:
@@ -167,7 +169,7 @@ def quality_keys(collection: Collection, k: int) -> tuple[str, ...]:
     """Return the figures that tell how good results are: measures where there are judgements, and recall of exact."""
     mrr, _, recall = measure_names(k)
     measures = () if collection.qrels is None else (mrr, recall)
-    return (*measures, "recall_of_exact")
+    return (*measures, RECALL_OF_EXACT)
 
 
 def mrr_key(k: int) -> str:
@@ -182,7 +184,7 @@ def ndcg_key(k: int) -> str:
 
 def recall_key(collection: Collection, k: int) -> str:
     """Return the figure that stands for the paper's recall."""
-    return "recall_of_exact" if collection.qrels is None else f"Recall@{k}"
+    return RECALL_OF_EXACT if collection.qrels is None else f"Recall@{k}"
 
 
 def quality_note(collection: Collection) -> str:
@@ -203,14 +205,14 @@ def figure(row: Row, key: str) -> Cell:
     25.0
     """
     if key == VISITED:
-        return None if row["clusters_visited"] is None else visited(row)
+        return None if row[CLUSTERS_VISITED] is None else visited(row)
     value: Cell = row.get(key)
     return value
 
 
 def visited(row: Row) -> float:
     """Return the share of clusters that a method visits, in percent; only for methods that visit clusters."""
-    return 100.0 * float(row["clusters_visited"])
+    return 100.0 * float(row[CLUSTERS_VISITED])
 
 
 def cells(row: Row, keys: Iterable[str]) -> tuple[Cell, ...]:
@@ -245,82 +247,20 @@ def faster(slow: Row, fast: Row) -> float:
     return float(slow["mean_ms"] / fast["mean_ms"])
 
 
-def clearly_more(value: float, reference: float) -> bool | None:
-    """Whether a time, or a ratio of times, is larger than another; None where they are within `TIE` of each other.
-
-    Examples
-    --------
-    >>> clearly_more(1.2, 1.0), clearly_more(1.0, 1.2), clearly_more(1.03, 1.0)
-    (True, False, None)
-    """
-    if max(value, reference) <= min(value, reference) * (1 + TIE):
-        return None
-    return value > reference
+def is_faster(slow: Row, fast: Row) -> Ruling:
+    """Return whether the second method is faster, by mean time."""
+    return verdicts.is_faster(slow["mean_ms"], fast["mean_ms"])
 
 
-def is_faster(slow: Row, fast: Row) -> bool | None:
-    """Whether the second method is faster, by mean time; None where that is a tie.
-
-    Examples
-    --------
-    >>> is_faster({"mean_ms": 3.0}, {"mean_ms": 2.0}), is_faster({"mean_ms": 2.0}, {"mean_ms": 1.99})
-    (True, None)
-    """
-    return clearly_more(slow["mean_ms"], fast["mean_ms"])
+def compared(first: Row, second: Row, key: str) -> Compared:
+    """Compare two methods by a figure that every query has."""
+    return verdicts.compared(first[PER_QUERY][key], second[PER_QUERY][key])
 
 
-def every(verdicts: Iterable[bool | None]) -> bool | None:
-    """Return False if one is, or else None if one is, or else True.
-
-    Examples
-    --------
-    >>> every([True, None]), every([None, False]), every([True, True])
-    (None, False, True)
-    """
-    known = list(verdicts)
-    return False if False in known else None if None in known else True
-
-
-def finds_more(value: float, reference: float) -> bool | None:
-    """Whether a figure of relevance is larger than another; None where they are equal, by finding nothing or all."""
-    return None if value == reference else value > reference
-
-
-def similar(value: float, reference: float) -> bool:
-    """Whether a value is at most `SIMILAR` below another, as a share of it.
-
-    Examples
-    --------
-    >>> similar(0.995, 1.0), similar(0.9, 1.0), similar(1.2, 1.0)
-    (True, False, True)
-    """
-    return value >= reference * (1 - SIMILAR)
-
-
-def about_as_good(value: float, reference: float, key: str) -> bool | None:
-    """Whether a figure is similar to another; None where it is not, but counts exact results rather than relevant ones.
-
-    Exact results are far more than relevant ones, and those that a search misses are seldom relevant. Where there is
-    nothing to lose, nothing can be told either.
-
-    Examples
-    --------
-    >>> about_as_good(0.95, 1.0, "Recall@1000"), about_as_good(0.95, 1.0, "recall_of_exact")
-    (False, None)
-    >>> about_as_good(0.0, 0.0, "MRR@10") is None
-    True
-    """
-    if not reference:
-        return None
-    if similar(value, reference):
-        return True
-    return None if key in _OF_EXACT else False
-
-
-def similar_note(key: str) -> str:
-    """Say what `about_as_good` counts as a loss."""
-    strict = ", and a larger one may be none of relevance" if key in _OF_EXACT else ""
-    return f"a loss of up to {SIMILAR:.0%} counts as none{strict}"
+def relevance_keys(row: Row) -> list[str]:
+    """Return the measures of relevance that a row has query by query; recall of exact where nothing is judged."""
+    found = [key for key in row[PER_QUERY] if key not in (RECALL_OF_EXACT, CLUSTERS_VISITED)]
+    return found or [RECALL_OF_EXACT]
 
 
 def kept(value: float, reference: float) -> float:

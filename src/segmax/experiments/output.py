@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 from segmax.errors import ConfigError, InputError
 from segmax.experiments.about import about
 from segmax.experiments.base import Outcome
+from segmax.experiments.drawing import svg
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.render import markdown, svg
+from segmax.experiments.render import markdown
 from segmax.experiments.task import Task
 from segmax.io.streams import write_whole
 
 FORMAT = "segmax-experiment"
-_VERSION = 1
+_VERSION = 2
 #: What a report shows about a run.
 _ABOUT = (
     *("name", "place", "title", "command", "date", "seconds", "resumed_steps", "quick", "collections", "commit"),
@@ -104,7 +105,7 @@ def read_outcome(path: Path) -> tuple[dict[str, Any], Outcome] | None:
         if not isinstance(content, dict) or content.get("format") != FORMAT:
             return None
         return _checked_about(content["about"]), Outcome.from_dict(content)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
         msg = f"'{path}': expected the outcome of an experiment, got what cannot be read ({error}); run it again"
         raise InputError(msg) from error
 

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from segmax.experiments import paper
 from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.measuring import (
-    Plan,
-    Row,
-    about_as_good,
-    clearly_more,
-    kept,
-    quality_note,
-    recall_key,
-    sentences,
-    similar,
-    similar_note,
-)
+from segmax.experiments.measuring import PER_QUERY, Plan, Row, quality_note, recall_key, sentences
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import Compared, compared, every, finding, is_as_good, is_larger, is_more, unknown
 
 _QUICK_CURVES = 2
 
@@ -49,30 +41,35 @@ def run(task: Task) -> Outcome:
 
 def findings(curves: Sequence[Curve], recall: str) -> tuple[Finding, ...]:
     """Tell what of the paper's findings on Figure 3 holds; `recall` is the figure that stands for it."""
-    shares = {mu: [kept(one.rows[mu][recall], one.rows[1.0][recall]) for one in curves] for mu in (0.3, 0.9)}
-    little, much = (sum(shares[mu]) / len(curves) for mu in (0.3, 0.9))
+    much, little = (_against_safe(curves, mu, recall) for mu in (0.9, 0.3))
     safe = {one.plan.num_clusters: one.rows[1.0]["mean_ms"] for one in curves}
-    fastest, most = min(safe, key=lambda number: safe[number]), max(safe)
-    fewer = [ms for number, ms in safe.items() if number < most]
+    most = max(safe)
+    fewer = {number: ms for number, ms in safe.items() if number < most}
+    fastest = min(safe, key=lambda number: safe[number])
     times = ", ".join(f"{number}: {ms:.3g} ms" for number, ms in safe.items())
     return (
-        Finding(
-            claim="Anytime* retains recall well at μ = 0.9, but loses it visibly as μ becomes small.",
-            holds=_retained(much, little, recall) if any(one.rows[1.0][recall] for one in curves) else None,
-            evidence=f"Of the recall at μ = 1 it keeps {much:.2%} at μ = 0.9 and {little:.2%} at μ = 0.3, on average "
-            f"over the curves; {similar_note(recall)}.",
+        finding(
+            "Anytime* retains recall well at μ = 0.9, but loses it visibly as μ becomes small.",
+            every(is_as_good(much, recall), is_more(_turned(little))),
+            f"Of the recall at μ = 1 it keeps {1 + much.share:.2%} at μ = 0.9 and {1 + little.share:.2%} at μ = 0.3, "
+            "on average over the curves.",
         ),
-        Finding(
-            claim="As the number of clusters grows, the work per cluster can offset the benefit of tighter bounds.",
-            holds=clearly_more(safe[most], min(fewer)) if fewer else None,
-            evidence=f"At μ = 1, by number of clusters, {times}: {fastest} clusters are the fastest.",
+        finding(
+            "As the number of clusters grows, the work per cluster can offset the benefit of tighter bounds.",
+            is_larger(safe[most], min(fewer.values()), "times") if fewer else unknown("there is one curve only"),
+            f"At μ = 1, by number of clusters, {times}: {fastest} clusters are the fastest.",
         ),
     )
 
 
-def _retained(much: float, little: float, recall: str) -> bool | None:
-    """Whether recall is kept at the large μ and lost at the small one, given as shares of that at μ = 1."""
-    return about_as_good(much, 1.0, recall) if not similar(little, 1.0) else False
+def _against_safe(curves: Sequence[Curve], mu: float, recall: str) -> Compared:
+    """Compare the recall of every query at a μ with that at μ = 1, means over the curves."""
+    means = [np.mean([one.rows[each][PER_QUERY][recall] for one in curves], axis=0) for each in (mu, 1.0)]
+    return compared(*means)
+
+
+def _turned(found: Compared) -> Compared:
+    return found._replace(first=found.second, second=found.first)
 
 
 EXPERIMENT = Experiment(

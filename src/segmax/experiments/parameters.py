@@ -8,8 +8,9 @@ from segmax.experiments import paper
 from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.measuring import Plan, Row, clearly_more, kept, quality_note, recall_key, sentences
+from segmax.experiments.measuring import Plan, Row, compared, kept, quality_note, recall_key, sentences
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 from segmax.params import SearchParams
 
 #: Clusters and segments of the curves, from the paper's 512*16 to its 4096*8; those between are ours.
@@ -64,33 +65,34 @@ def findings(curves: Sequence[Curve], anytime: Curve, recall: str) -> tuple[Find
         The figure that stands for recall.
     """
     few, many = curves[0], curves[-1]
-    told = few.plan.num_clusters < many.plan.num_clusters
+    alike = unknown("there is one number of clusters only")
+    differ = few.plan.num_clusters < many.plan.num_clusters
     spans = {one.label: one.times[-1] / one.times[0] for one in (few, many)}
     losses = {one.label: 1 - kept(one.recalls(recall)[0], one.recalls(recall)[-1]) for one in (*curves, anytime)}
     least = min(few.rows)
-    worst = max(losses[one.label] for one in curves)
+    worst = max(curves, key=lambda one: losses[one.label])
     return (
-        Finding(
-            claim="Curves of more clusters have a longer span: their latency depends more on μ.",
-            holds=clearly_more(spans[many.label], spans[few.label]) if told else None,
-            evidence=f"From μ = 1 to μ = {least:g} {many.label} becomes {spans[many.label]:.2f} times as fast, "
+        finding(
+            "Curves of more clusters have a longer span: their latency depends more on μ.",
+            is_larger(spans[many.label], spans[few.label], "spans") if differ else alike,
+            f"From μ = 1 to μ = {least:g} {many.label} becomes {spans[many.label]:.2f} times as fast, "
             f"{few.label} {spans[few.label]:.2f} times.",
         ),
-        Finding(
-            claim="For safe pruning (μ = 1) fewer clusters, 512 in the paper, are the better choice.",
-            holds=clearly_more(many.times[-1], few.times[-1]) if told else None,
-            evidence=f"At μ = 1 {few.label} takes {few.times[-1]:.3g} ms, {many.label} {many.times[-1]:.3g} ms.",
+        finding(
+            "For safe pruning (μ = 1) fewer clusters, 512 in the paper, are the better choice.",
+            is_larger(many.times[-1], few.times[-1], "times") if differ else alike,
+            f"At μ = 1 {few.label} takes {few.times[-1]:.3g} ms, {many.label} {many.times[-1]:.3g} ms.",
         ),
-        Finding(
-            claim="At small μ many clusters, 4096 in the paper, give the better latency.",
-            holds=clearly_more(few.times[0], many.times[0]) if told else None,
-            evidence=f"At μ = {least:g} {many.label} takes {many.times[0]:.3g} ms, {few.label} {few.times[0]:.3g} ms.",
+        finding(
+            "At small μ many clusters, 4096 in the paper, give the better latency.",
+            is_larger(few.times[0], many.times[0], "times") if differ else alike,
+            f"At μ = {least:g} {many.label} takes {many.times[0]:.3g} ms, {few.label} {few.times[0]:.3g} ms.",
         ),
-        Finding(
-            claim="With η = 1 the recall of ASC falls slowly as μ falls, where that of Anytime* falls fast.",
-            holds=worst < losses[anytime.label] if worst or losses[anytime.label] else None,
-            evidence=f"From μ = 1 to μ = {least:g} ASC loses at most {worst:.2%} of its recall, {anytime.label} "
-            f"{losses[anytime.label]:.2%}.",
+        finding(
+            "With η = 1 the recall of ASC falls slowly as μ falls, where that of Anytime* falls fast.",
+            is_more(compared(worst.rows[least], anytime.rows[least], recall)),
+            f"From μ = 1 to μ = {least:g} ASC loses at most {losses[worst.label]:.2%} of its recall ({worst.label}), "
+            f"{anytime.label} {losses[anytime.label]:.2%}.",
         ),
     )
 

@@ -15,6 +15,7 @@ from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import Ruling, counted, finding, unknown
 from segmax.index import Index
 from segmax.params import ASC, ClusterParams, Exhaustive
 from segmax.results import ClusterBounds
@@ -299,12 +300,12 @@ class _Kept:
     def third(self) -> Finding:
         claim = "Proposition 3: the mean score of the best k' results is at least μ times that of exact search."
         if not self.checks:
-            return Finding(claim=claim, holds=None, evidence="No query finds a document.")
+            return finding(claim, _never(0, 0), "No query finds a document.")
         told = ", ".join(f"{self.worst(mu):.3f} for μ = {mu:g}" for mu in self._mus)
-        return Finding(
-            claim=claim,
-            holds=self.violations == 0,
-            evidence=f"{self.violations:,} of {self.checks:,} checks fail; the worst ratios are {told}.",
+        return finding(
+            claim,
+            _never(self.checks, self.violations),
+            f"{self.violations:,} of {self.checks:,} checks fail; the worst ratios are {told}.",
         )
 
 
@@ -376,11 +377,17 @@ def _checks(first: dict[str, Any], decisions: list[dict[str, Any]], kept: _Kept)
     )
 
 
+def _never(checks: int, violations: int) -> Ruling:
+    """Return the ruling on something that must never happen."""
+    rule = f"a single exception refutes it, beyond rounding ({_ROUNDING:g})"
+    return counted(violations == 0, rule) if checks else unknown("there is nothing to check")
+
+
 def _first(first: dict[str, Any]) -> Finding:
-    return Finding(
-        claim="Proposition 1: BoundSum >= MaxSBound >= best score, so segments make the bound tighter.",
-        holds=first["violations"] == 0 if first["checks"] else None,
-        evidence=f"{first['violations']:,} of {first['checks']:,} checks fail.",
+    return finding(
+        "Proposition 1: BoundSum >= MaxSBound >= best score, so segments make the bound tighter.",
+        _never(first["checks"], first["violations"]),
+        f"{first['violations']:,} of {first['checks']:,} checks fail.",
     )
 
 
@@ -388,16 +395,16 @@ def _second(decisions: list[dict[str, Any]]) -> tuple[Finding, ...]:
     kept, wrong = _total(decisions, "kept"), _total(decisions, "kept_wrong")
     pruned, small = _total(decisions, "pruned"), _total(decisions, "pruned_small_gap")
     return (
-        Finding(
-            claim="Proposition 2, as far as it is true: a cluster kept although MaxSBound <= θ/μ has "
+        finding(
+            "Proposition 2, as far as it is true: a cluster kept although MaxSBound <= θ/μ has "
             "MaxSBound - AvgSBound < (1/μ - 1/η) θ.",
-            holds=wrong == 0 if kept else None,
-            evidence=f"{wrong:,} of {kept:,} such clusters have a larger gap.",
+            _never(kept, wrong),
+            f"{wrong:,} of {kept:,} such clusters have a larger gap.",
         ),
-        Finding(
-            claim="Proposition 2 as printed: no cluster with MaxSBound - AvgSBound <= (1/μ - 1/η) θ is pruned.",
-            holds=small == 0 if pruned else None,
-            evidence=f"{small:,} of {pruned:,} pruned clusters have such a gap: those whose bounds are far below θ.",
+        finding(
+            "Proposition 2 as printed: no cluster with MaxSBound - AvgSBound <= (1/μ - 1/η) θ is pruned.",
+            _never(pruned, small),
+            f"{small:,} of {pruned:,} pruned clusters have such a gap: those whose bounds are far below θ.",
         ),
     )
 
@@ -405,19 +412,20 @@ def _second(decisions: list[dict[str, Any]]) -> tuple[Finding, ...]:
 def _fourth(decisions: list[dict[str, Any]], kept: _Kept) -> tuple[Finding, ...]:
     pruned, wrong = _total(decisions, "pruned"), _total(decisions, "pruned_wrong")
     means = [record for record in kept.records() if record["mean"] is not None]
+    below = [record for record in means if record["mean"] < 1.0 - _ROUNDING]
     told = ", ".join(f"{r['mean']:.5f} ({r['low']:.5f} to {r['high']:.5f}) at μ = {r['mu']:g}" for r in means)
     return (
-        Finding(
-            claim="Proposition 4, what holds of it: every pruned cluster had AvgSBound <= θ/η.",
-            holds=wrong == 0 if pruned else None,
-            evidence=f"{wrong:,} of {pruned:,} pruned clusters had a larger one.",
+        finding(
+            "Proposition 4, what holds of it: every pruned cluster had AvgSBound <= θ/η.",
+            _never(pruned, wrong),
+            f"{wrong:,} of {pruned:,} pruned clusters had a larger one.",
         ),
-        Finding(
-            claim="Proposition 4 as printed: with η = 1 the expected mean score is that of exact search.",
+        finding(
+            "Proposition 4 as printed: with η = 1 the expected mean score is that of exact search.",
             # No search finds more than the exact one, so the mean is below 1 as soon as one query loses something.
-            holds=all(record["mean"] >= 1.0 - _ROUNDING for record in means) if means else None,
-            evidence=f"The mean ratio over {kept.num_seeds} segmentations (and its 95 % interval over queries) is "
-            f"{told}; no ratio can exceed 1, so a mean below 1 is a loss."
+            _never(len(means), len(below)),
+            f"The mean ratio over {kept.num_seeds} segmentations (and its 95 % interval over queries) is {told}; no "
+            "ratio can exceed 1, so a mean below 1 is a loss."
             if means
             else "No query counts.",
         ),

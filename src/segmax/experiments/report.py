@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from segmax.errors import InputError
-from segmax.experiments.base import Outcome, Plot, Sheet
+from segmax.evaluation.significance import LEVEL
+from segmax.experiments.base import Outcome, Plot, Sheet, Verdict
+from segmax.experiments.drawing import svg
 from segmax.experiments.output import read_outcome
-from segmax.experiments.render import about_line, cell_text, is_numeric, mark, svg
+from segmax.experiments.paper import TITLE
+from segmax.experiments.render import MARKS, about_line, column_texts, is_numeric, mark
+from segmax.experiments.verdicts import SIMILAR, TIE
 from segmax.figures import check_matplotlib
 from segmax.report import size_text
 
-_CLASSES = {True: "yes", False: "no", None: "open"}
-_WORDS = {True: "holds here", False: "does not hold here", None: "cannot be told here"}
+_CLASSES: Mapping[Verdict, str] = {"holds": "yes", "fails": "no", "tie": "tie", "unknown": "open"}
+_WORDS: Mapping[Verdict, str] = {
+    "holds": "holds here",
+    "fails": "does not hold here",
+    "tie": "a tie: too close to call",
+    "unknown": "these data cannot tell",
+}
 
 _STYLE = """
 :root { --ink: #24282d; --dim: #626870; --line: #dfe2e6; --back: #fff; --box: #f6f7f9; --link: #2f6f9f;
-  --yes: #2e7d4f; --no: #b5462e; --open: #9a7514; }
+  --yes: #2e7d4f; --no: #b5462e; --tie: #9a7514; --open: #626870; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8eb; --dim: #a2a8b0; --line: #3a3f46; --back: #1b1e22;
-  --box: #25292e; --link: #7fb2d6; --yes: #6fc08f; --no: #e58a70; --open: #d9b451; } }
+  --box: #25292e; --link: #7fb2d6; --yes: #6fc08f; --no: #e58a70; --tie: #d9b451; --open: #a2a8b0; } }
 * { box-sizing: border-box; }
+html { overflow-x: clip; }
 body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.25rem 4rem; color: var(--ink); background: var(--back);
   font: 16px/1.55 system-ui, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
@@ -34,14 +44,20 @@ p, .note, .dim { max-width: 50rem; }
 .dim, .note { color: var(--dim); font-size: .875rem; }
 code { background: var(--box); padding: .1rem .35rem; border-radius: 4px; font-size: .875rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
+/* Tables of many columns leave the column of text, and take what they need of the page. */
+.wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }
+.wide.page table { margin: 0 auto; min-width: min(63.5rem, 100%); }
+nav table { min-width: 52rem; }
 table { border-collapse: collapse; font-size: .875rem; }
 th, td { padding: .3rem .9rem .3rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
-th { color: var(--dim); font-weight: 600; }
-td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+th { color: var(--dim); font-weight: 600; vertical-align: bottom; }
+th:last-child, td:last-child { padding-right: 0; }
+td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
 ul.findings { list-style: none; padding: 0; max-width: 54rem; }
 ul.findings li { padding-left: 1.6rem; text-indent: -1.6rem; margin: .4rem 0; }
 .mark { display: inline-block; width: 1.6rem; text-indent: 0; font-weight: 700; }
-.yes { color: var(--yes); } .no { color: var(--no); } .open { color: var(--open); }
+.yes { color: var(--yes); } .no { color: var(--no); } .tie { color: var(--tie); } .open { color: var(--open); }
 figure { margin: 1.25rem 0; padding: .5rem; background: #fff; border: 1px solid var(--line); border-radius: 6px;
   max-width: 46rem; }
 figure svg { display: block; width: 100%; height: auto; }
@@ -104,28 +120,44 @@ def report_page(entries: Sequence[Entry]) -> str:
 # --- the top ----------------------------------------------------------------------------------------------------------
 
 
+_INTRODUCTION = f"""\
+<h1>The paper's results, measured here</h1>
+<p>Tables and figures of “{TITLE}”, recomputed by segmax. <span class="yes">✓</span> is a finding of the paper that
+holds here, <span class="no">✗</span> one that does not, <span class="tie">≈</span> one that is too close to call, and
+<span class="open">?</span> one that these data cannot tell.</p>
+<p class="dim">Every finding ends with the rule that decides. Values that every query has are compared by two-sided
+paired t-tests: a difference counts from {SIMILAR:.0%} on and with p &lt; {LEVEL:g}, by Holm's correction where a
+finding has several. Times within {TIE:.0%} of each other are a tie. What must never happen is refuted by one
+exception.</p>"""
+
+
 def _contents(entries: Sequence[Entry]) -> str:
-    rows = []
-    for entry in entries:
-        counts = [sum(f.holds is holds for f in entry.outcome.findings) for holds in (True, False, None)]
-        told = " ".join(
-            f'<span class="{name}">{count} {sign}</span>'
-            for count, name, sign in zip(counts, _CLASSES.values(), "✓✗?", strict=True)
-            if count
-        )
-        about = entry.about
-        rows.append(
-            f'<tr><td>{escape(about["place"])}</td><td><a href="#{escape(about["name"])}">{escape(about["name"])}</a>'
-            f"</td><td>{escape(about['title'])}</td><td>{told}</td></tr>"
-        )
+    rows = "\n".join(_contents_row(entry) for entry in entries)
     return (
-        "<h1>The paper's results, measured here</h1>\n"
-        "<p>Tables and figures of “Approximate Cluster-Based Sparse Document Retrieval with Segmented Maximum Term "
-        "Weights”, recomputed by segmax. ✓ is a finding of the paper that holds here, ✗ one that does not, and ? one "
-        "that these data cannot tell.</p>\n"
-        '<nav class="wide"><table><thead><tr><th>paper</th><th>experiment</th><th>what is measured</th>'
-        f"<th>findings</th></tr></thead><tbody>\n{chr(10).join(rows)}\n</tbody></table></nav>"
+        f'{_INTRODUCTION}\n<nav class="wide"><table><thead><tr><th>paper</th><th>experiment</th>'
+        "<th>what is measured</th><th>on</th><th>run</th><th>findings</th></tr></thead>"
+        f"<tbody>\n{rows}\n</tbody></table></nav>"
     )
+
+
+def _contents_row(entry: Entry) -> str:
+    about = entry.about
+    counts = {verdict: sum(f.verdict == verdict for f in entry.outcome.findings) for verdict in MARKS}
+    told = " ".join(
+        f'<span class="{_CLASSES[verdict]}">{count}&nbsp;{MARKS[verdict]}</span>'
+        for verdict, count in counts.items()
+        if count
+    )
+    on = "; ".join(f"{c['name']}, {c['num_queries']:,} queries" for c in about["collections"]) or "the example itself"
+    fields = (
+        escape(about["place"]),
+        f'<a href="#{escape(about["name"])}">{escape(about["name"])}</a>',
+        escape(about["title"]),
+        escape(on),
+        "quick" if about["quick"] else "full",
+        told,
+    )
+    return f"<tr>{''.join(f'<td>{field}</td>' for field in fields)}</tr>"
 
 
 def _machines(entries: Sequence[Entry]) -> str:
@@ -165,27 +197,66 @@ def _section(entry: Entry) -> str:
 
 def _findings(outcome: Outcome) -> str:
     items = [
-        f'<li><span class="mark {_CLASSES[finding.holds]}" title="{_WORDS[finding.holds]}">{mark(finding)}</span>'
-        f'{escape(finding.claim)} <span class="dim">{escape(finding.evidence)}</span></li>'
+        f'<li><span class="mark {_CLASSES[finding.verdict]}" title="{_WORDS[finding.verdict]}">{mark(finding)}</span>'
+        f'{escape(finding.claim)} <span class="dim">{escape(finding.evidence)} [{escape(finding.rule)}]</span></li>'
         for finding in outcome.findings
     ]
     return f'<ul class="findings">\n{chr(10).join(items)}\n</ul>' if items else ""
 
 
+_LETTERS = 110  # that fit into the column of text; a table that needs more of them leaves it
+_FIELD_LETTERS = 30  # longer texts in a field are wrapped
+_GAP_LETTERS = 2
+
+
+def _is_wide(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
+    """Whether a table is wider than the column of text, though its headings are wrapped at words."""
+    words = [max(map(len, heading.split()), default=0) for heading in headings]
+    fields = [max((min(len(text), _FIELD_LETTERS) for text in texts), default=0) for texts in columns]
+    return sum(max(pair) + _GAP_LETTERS for pair in zip(words, fields, strict=True)) > _LETTERS
+
+
 def _table(sheet: Sheet) -> str:
-    kinds = [' class="number"' if is_numeric(sheet, number) else "" for number in range(len(sheet.columns))]
+    numbers = range(len(sheet.columns))
+    numeric = [is_numeric(sheet, number) for number in numbers]
+    kinds = [' class="number"' if each else "" for each in numeric]
 
     def line(tag: str, fields: Sequence[str]) -> str:
         cells = (f"<{tag}{kind}>{escape(text)}</{tag}>" for kind, text in zip(kinds, fields, strict=True))
         return f"<tr>{''.join(cells)}</tr>"
 
-    rows = "\n".join(line("td", [cell_text(value) for value in row]) for row in sheet.rows)
+    columns = [column_texts(sheet, number) for number in numbers]
+    aligned = [_aligned(texts) if each else texts for texts, each in zip(columns, numeric, strict=True)]
+    rows = "\n".join(line("td", row) for row in zip(*aligned, strict=True))
     note = f'\n<p class="note">{escape(sheet.note)}</p>' if sheet.note else ""
     head = line("th", sheet.columns)
+    page = " page" if _is_wide(sheet.columns, columns) else ""
     return (
-        f'<h3>{escape(sheet.title)}</h3>\n<div class="wide"><table><thead>{head}</thead><tbody>\n{rows}\n'
+        f'<h3>{escape(sheet.title)}</h3>\n<div class="wide{page}"><table><thead>{head}</thead><tbody>\n{rows}\n'
         f"</tbody></table></div>{note}"
     )
+
+
+_DIGIT, _POINT = "\N{FIGURE SPACE}", "\N{PUNCTUATION SPACE}"
+
+
+def _aligned(texts: Sequence[str]) -> list[str]:
+    """Return numbers with spaces behind them, so that points stand below one another though the paper's digits vary.
+
+    Examples
+    --------
+    >>> [text.replace(_DIGIT, "_").replace(_POINT, ",") for text in _aligned(["116", "29.0", "8.10", "1.5x", ""])]
+    ['116,__', '29.0_', '8.10', '1.5x', '']
+    """
+    digits = [len(text.partition(".")[2]) if _NUMBER.fullmatch(text) else None for text in texts]
+    most = max((count for count in digits if count is not None), default=0)
+    return [
+        text if count is None else text + (_POINT if most and not count else "") + _DIGIT * (most - count)
+        for text, count in zip(texts, digits, strict=True)
+    ]
+
+
+_NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
 
 
 def _figure(plot: Plot, name: str) -> str:

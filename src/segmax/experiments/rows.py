@@ -97,6 +97,10 @@ def asc_row(task: Task, plan: Plan, mu: float = 1.0, **more: Any) -> MethodRow:
     return MethodRow(f"asc {mu:g}", f"ASC-{plan.shape}, μ={mu:g}, η=1", APPROXIMATE, plan, task.asc(mu, **more))
 
 
+#: The safe methods with clusters, by their keys.
+_SAFE_ROWS = {"anytime": anytime_row, "asc": asc_row}
+
+
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
@@ -112,6 +116,8 @@ def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]
     ]
     for anytime_mu, asc_mu in zip(_ANYTIME_MU[depth], _ASC_MU[depth], strict=True):
         rows += [anytime_row(task, made.coarse, anytime_mu), asc_row(task, made.fine, asc_mu)]
+    # Past the paper, which has the safe methods on few clusters only.
+    rows += [row(task, made.fine)._replace(key=f"{name} fine") for name, row in _SAFE_ROWS.items()]
     best_first = MethodRow("best first 0.9", "segmax.BestFirst(eta=0.9)", OURS, made.fine, BestFirst(eta=0.9))
     return [*rows, MethodRow("segmax", "segmax.ASC(), the default", OURS, made.fine, ASC()), best_first]
 

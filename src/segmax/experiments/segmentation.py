@@ -10,29 +10,33 @@ import numpy as np
 
 from segmax.bound_reader import BoundReader
 from segmax.config import Segmentation
+from segmax.evaluation import TTest
 from segmax.experiments import paper
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection
+from segmax.experiments.curves import MARKED_BY_MU
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
+    CLUSTERS_VISITED,
+    PER_QUERY,
     VISITED,
     Plan,
     Row,
-    about_as_good,
     cells,
+    compared,
     heading,
     headings,
-    kept,
     measure,
     quality_keys,
     quality_note,
     recall_key,
     sentences,
-    similar_note,
     visited,
 )
 from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
+from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
+from segmax.experiments.verdicts import finding, is_as_good, is_more, unknown
 from segmax.index import Index
 
 _KINDS = {"kmeans": "k-means", "random": "random"}
@@ -60,15 +64,28 @@ def run(task: Task) -> Outcome:
         ratios[kind] = measured.figures
     note = sentences(clusters_note(made), quality_note(collection))
     recall = recall_key(collection, k)
+    tests = _tests(found)
     return Outcome(
-        sheets=(_relevance(collection, k, found, made.fine.shape, note), _ratios(ratios)),
+        sheets=(
+            _relevance(collection, k, found, made.fine.shape, note),
+            _ratios(ratios),
+            *tested_sheets(f"t-tests, k = {k}", tests, {}),
+        ),
         plots=(_plot(found, recall),),
-        findings=findings(found, ratios, recall),
+        findings=(*findings(found, ratios, recall), no_degradation(f"k = {k}, random segments", tests)),
         records=records,
     )
 
 
-def bound_ratios(index: Index, queries: Iterable[Any]) -> dict[str, float]:
+def _tests(found: Mapping[str, Mapping[float, Row]]) -> list[TTest]:
+    """Test ASC with random segments against exact search, and against k-means segments at the same μ."""
+    named = {f"{_KINDS[kind]}, μ={mu:g}": row for kind, rows in found.items() for mu, row in rows.items()}
+    approximate = [mu for mu in found["random"] if mu < 1]
+    others = [(f"random, μ={mu:g}", other) for mu in approximate for other in ("random, μ=1", f"k-means, μ={mu:g}")]
+    return t_tests(named, others)
+
+
+def bound_ratios(index: Index, queries: Iterable[Any]) -> Row:
     """Return how tight segment bounds are, and how far the largest of a cluster lies from their mean.
 
     Returns
@@ -76,7 +93,7 @@ def bound_ratios(index: Index, queries: Iterable[Any]) -> dict[str, float]:
     dict
         "tightness" is the mean of Actual/MaxSBound, "gap" that of (MaxSBound − AvgSBound)/Actual, "gap of means"
         1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound). All means are over queries of the means over the clusters
-        that have a score for the query.
+        that have a score for the query; "per_query" has the first two of every query.
     """
     reader = BoundReader(index)
     per_query = []
@@ -88,9 +105,10 @@ def bound_ratios(index: Index, queries: Iterable[Any]) -> dict[str, float]:
             ratios = actual / largest, actual / average, (largest - average) / actual
             per_query.append([float(ratio.mean()) for ratio in ratios])
     if not per_query:  # no query reaches a document: all bounds are met
-        return {"tightness": 1.0, "gap": 0.0, "gap of means": 0.0}
+        return {"tightness": 1.0, "gap": 0.0, "gap of means": 0.0, PER_QUERY: {"tightness": [], "gap": []}}
     by_max, by_average, gap = np.mean(per_query, axis=0).tolist()
-    return {"tightness": by_max, "gap": gap, "gap of means": 1 / by_max - 1 / by_average}
+    values = {"tightness": [each[0] for each in per_query], "gap": [each[2] for each in per_query]}
+    return {"tightness": by_max, "gap": gap, "gap of means": 1 / by_max - 1 / by_average, PER_QUERY: values}
 
 
 def _relevance(
@@ -138,21 +156,21 @@ def _ratios(ratios: Mapping[str, Row]) -> Sheet:
         ),
         note=f"All means are over queries (at most {_MOST_QUERIES}) of the means over their clusters with a score. The "
         "paper's source works its second ratio out as 1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound): the column "
-        "'of means', by which the finding on the gap is told.",
+        "'of means'. The finding on the gap is tested on the column before it, which queries have one by one.",
     )
 
 
 def _plot(found: Mapping[str, Mapping[float, Row]], recall: str) -> Plot:
     return Plot(
         title="ASC by kind of segments",
-        x_label="mean time, ms",
+        x_label=f"mean time, ms; {MARKED_BY_MU}",
         y_label=heading(recall),
         series=tuple(
             Series(
                 label=f"{name} segments",
                 x=tuple(found[kind][mu]["mean_ms"] for mu in sorted(found[kind])),
                 y=tuple(found[kind][mu][recall] for mu in sorted(found[kind])),
-                marks=tuple(f"μ = {mu:g}" for mu in sorted(found[kind])),
+                marks=tuple(f"{mu:g}" for mu in sorted(found[kind])),
             )
             for kind, name in _KINDS.items()
         ),
@@ -172,41 +190,54 @@ def findings(found: Mapping[str, Mapping[float, Row]], ratios: Mapping[str, Row]
         The figure that stands for recall.
     """
     random, kmeans = found["random"], found["kmeans"]
-    small = [mu for mu in random if mu <= _SMALL_MU]
     least = min(random)
-    recalls = "; ".join(f"μ = {mu:g}: {random[mu][recall]:.4f} and {kmeans[mu][recall]:.4f}" for mu in small)
-    share = kept(random[least][recall], random[1.0][recall])
-    lossless = all(rows[mu][recall] == rows[1.0][recall] for rows in found.values() for mu in small)
     shares = {kind: visited(rows[least]) for kind, rows in found.items()}
+    hardly = compared(random[least], random[1.0], recall)
+    bounds = ratios["random"], ratios["kmeans"]
     return (
-        Finding(
-            claim="At small μ random segments keep more recall than k-means segments.",
-            holds=None if lossless else all(random[mu][recall] > kmeans[mu][recall] for mu in small),
-            evidence=f"{heading(recall)} with random and with k-means segments, {recalls}.",
+        *(_keeps_more(mu, random[mu], kmeans[mu], recall) for mu in random if mu <= _SMALL_MU),
+        finding(
+            "With random segments and η = 1, recall hardly falls even at the smallest μ (by 0.9 % at 0.3).",
+            is_as_good(hardly, recall),
+            f"At μ = {least:g} {heading(recall)} is {hardly.first:.4f}, at μ = 1 {hardly.second:.4f}.",
         ),
-        Finding(
-            claim="With random segments and η = 1, recall hardly falls even at the smallest μ (by 0.9 % at 0.3).",
-            holds=about_as_good(random[least][recall], random[1.0][recall], recall),
-            evidence=f"At μ = {least:g} there is {share:.2%} of the recall at μ = 1; {similar_note(recall)}.",
-        ),
-        Finding(
-            claim="At small μ random segments prune fewer clusters than k-means segments.",
-            holds=random[least]["clusters_visited"] > kmeans[least]["clusters_visited"],
-            evidence=f"At μ = {least:g} {shares['random']:.1f} % of clusters are visited with random segments, "
+        finding(
+            "At small μ random segments prune fewer clusters than k-means segments.",
+            is_more(compared(random[least], kmeans[least], CLUSTERS_VISITED)),
+            f"At μ = {least:g} {shares['random']:.1f} % of clusters are visited with random segments, "
             f"{shares['kmeans']:.1f} % with k-means segments.",
         ),
-        Finding(
-            claim="The bounds of random segments are slightly tighter.",
-            holds=ratios["random"]["tightness"] > ratios["kmeans"]["tightness"],
-            evidence=f"Actual/MaxSBound is {ratios['random']['tightness']:.3f}, and "
-            f"{ratios['kmeans']['tightness']:.3f} with k-means segments.",
+        _by_ratio("The bounds of random segments are slightly tighter.", "tightness", "Actual/MaxSBound", bounds),
+        _by_ratio(
+            "Between MaxSBound and AvgSBound random segments have a much smaller gap.",
+            "gap",
+            "(MaxSBound−AvgSBound)/Actual",
+            bounds,
+            smaller=True,
         ),
-        Finding(
-            claim="Between MaxSBound and AvgSBound random segments have a much smaller gap.",
-            holds=ratios["random"]["gap of means"] < ratios["kmeans"]["gap of means"],
-            evidence=f"(MaxSBound−AvgSBound)/Actual, of means, is {ratios['random']['gap of means']:.3f}, and "
-            f"{ratios['kmeans']['gap of means']:.3f} with k-means segments.",
-        ),
+    )
+
+
+def _keeps_more(mu: float, random: Row, kmeans: Row, recall: str) -> Finding:
+    theirs = paper.TABLE_3[mu]
+    both = compared(random, kmeans, recall)
+    return finding(
+        f"At small μ random segments keep more recall than k-means segments (at μ = {mu:g} {theirs.random.recall:.4f} "
+        f"and {theirs.kmeans.recall:.4f}).",
+        is_more(both),
+        f"{heading(recall)} at μ = {mu:g} is {both.first:.4f} with random, {both.second:.4f} with k-means segments.",
+    )
+
+
+def _by_ratio(claim: str, key: str, name: str, bounds: tuple[Row, Row], *, smaller: bool = False) -> Finding:
+    """Tell whether random segments have the larger mean ratio, or the smaller one."""
+    if not bounds[0][PER_QUERY][key]:
+        return finding(claim, unknown("no query reaches a document"), "There is nothing to compare.")
+    larger, other = reversed(bounds) if smaller else bounds
+    return finding(
+        claim,
+        is_more(compared(larger, other, key)),
+        f"{name} is {bounds[0][key]:.3f}, and {bounds[1][key]:.3f} with k-means segments.",
     )
 
 

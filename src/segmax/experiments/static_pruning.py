@@ -15,11 +15,11 @@ from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
+    PER_QUERY,
     VISITED,
     Row,
-    about_as_good,
     cells,
-    every,
+    compared,
     faster,
     heading,
     headings,
@@ -30,10 +30,10 @@ from segmax.experiments.measuring import (
     quality_keys,
     quality_note,
     sentences,
-    similar_note,
 )
 from segmax.experiments.rows import asc_row, clusters_note, maxscore_row, plans
 from segmax.experiments.task import Task
+from segmax.experiments.verdicts import Ruling, every, finding, is_as_good, unknown
 from segmax.index import Index
 from segmax.params import Exhaustive, SearchParams
 from segmax.points import sample_rows
@@ -73,7 +73,7 @@ def run(task: Task) -> Outcome:
         records += measured.records
         sizes[name] = measured.figures["postings"]
         for key, row in rows.items():
-            found[f"{name} {key}"] = {**measured.rows[k][key], _KEPT: measured.figures[key]}
+            found[f"{name} {key}"] = _with_kept(measured.rows[k][key], measured.figures, key)
             labels[f"{name} {key}"] = f"{row.label}, {name} index"
     note = sentences(
         f"Pruned: documents lose weights below {weights['document']:.4g}, their median, and "
@@ -126,23 +126,32 @@ def query_note(threshold: float) -> str:
     return "queries stay as they are, because more than a quarter of their weights are equal to the smallest"
 
 
+def _with_kept(row: Row, figures: Row, method: str) -> Row:
+    """Return a row that also has what the method finds of the exact results of the whole index."""
+    per_query = {**row[PER_QUERY], _KEPT: figures[PER_QUERY][method]}
+    return {**row, _KEPT: figures[method], PER_QUERY: per_query}
+
+
 def _looked(
     index: Index,
     plain: Callable[[], Index],
     collection: Collection,
     methods: Mapping[str, SearchParams],
     k: int,
-) -> dict[str, float]:
+) -> Row:
     """Return the number of postings, and what every method finds of the exact results of the whole index."""
     questions = collection.questions
     asked = questions.only(list(range(min(len(questions), _MOST_QUERIES)))).vectors
     exact = plain().search_batch(asked, k, Exhaustive())
-    kept = {}
+    shares = {}
     for name, params in methods.items():
         found = index.search_batch(asked, k, params)
-        shares = [np.isin(one.rows, other.rows).mean() for one, other in zip(exact, found, strict=True) if len(one)]
-        kept[name] = float(np.mean(shares)) if shares else 1.0
-    return {"postings": float(index.num_postings), **kept}
+        shares[name] = [
+            float(np.isin(one.rows, other.rows).mean()) if len(one) else 1.0
+            for one, other in zip(exact, found, strict=True)
+        ]
+    means = {name: float(np.mean(values)) for name, values in shares.items()}
+    return {"postings": float(index.num_postings), **means, PER_QUERY: shares}
 
 
 def _sheet(collection: Collection, k: int, found: Mapping[str, Row], labels: Mapping[str, str], note: str) -> Sheet:
@@ -190,26 +199,28 @@ def findings(found: Mapping[str, Row], key: str) -> tuple[Finding, ...]:
     exact, asc, whole = found["pruned maxscore"], found["pruned asc"], found["whole maxscore"]
     share = kept(exact[key], whole[key])
     collapsed = share < (_LEAST_EXACT if key == _KEPT else _LEAST_RELEVANCE)
-    caution = f" The pruned index itself keeps only {share:.1%} of {heading(key)}, so this says little."
-    unlike = caution if collapsed else ""
+
+    def unless_collapsed(ruling: Ruling) -> Ruling:
+        why = f"the pruned index itself keeps only {share:.1%} of {heading(key)}, which is unlike the paper's"
+        return unknown(why) if collapsed else ruling
+
     return (
-        Finding(
-            claim="On a statically pruned index ASC with μ = 0.5 and η = 1 is still faster than MaxScore, 3.3 times.",
-            holds=None if collapsed else is_faster(exact, asc),
-            evidence=f"{faster(exact, asc):.2f} times: {asc['mean_ms']:.3g} ms after {exact['mean_ms']:.3g} ms."
-            + unlike,
+        finding(
+            "On a statically pruned index ASC with μ = 0.5 and η = 1 is still faster than MaxScore, 3.3 times.",
+            unless_collapsed(is_faster(exact, asc)),
+            f"{faster(exact, asc):.2f} times: {asc['mean_ms']:.3g} ms after {exact['mean_ms']:.3g} ms.",
         ),
-        Finding(
-            claim="There the relevance of ASC degrades only slightly (MRR@10 from 0.3942 to 0.3933).",
-            holds=None if collapsed else about_as_good(asc[key], exact[key], key),
-            evidence=f"{heading(key)}: {asc[key]:.4f} after {exact[key]:.4f}; {similar_note(key)}." + unlike,
+        finding(
+            "There the relevance of ASC degrades only slightly (MRR@10 from 0.3942 to 0.3933).",
+            unless_collapsed(is_as_good(compared(asc, exact, key), key)),
+            f"{heading(key)}: {asc[key]:.4f} after {exact[key]:.4f}.",
         ),
-        Finding(
-            claim="Static pruning by itself makes MaxScore faster (24.7 ms, after 65.8 in Table 4) for a small loss of "
+        finding(
+            "Static pruning by itself makes MaxScore faster (24.7 ms, after 65.8 in Table 4) for a small loss of "
             "relevance (MRR@10 from 0.3966 to 0.3942).",
-            holds=every((is_faster(whole, exact), about_as_good(exact[key], whole[key], key))),
-            evidence=f"{faster(whole, exact):.2f} times: {exact['mean_ms']:.3g} ms after {whole['mean_ms']:.3g} ms, "
-            f"with {heading(key)} {exact[key]:.4f} after {whole[key]:.4f}; {similar_note(key)}.",
+            every(is_faster(whole, exact), is_as_good(compared(exact, whole, key), key)),
+            f"{faster(whole, exact):.2f} times: {exact['mean_ms']:.3g} ms after {whole['mean_ms']:.3g} ms, "
+            f"with {heading(key)} {exact[key]:.4f} after {whole[key]:.4f}.",
         ),
     )
 
