@@ -581,9 +581,9 @@ def test_points_that_coincide_are_rings_of_different_sizes() -> None:
     assert {line.get_markerfacecolor() for line in lines} == {"none"}
 
 
-@pytest.mark.parametrize("width", [20, 80, 400])
+@pytest.mark.parametrize("width", [30, 80, 400])
 def test_no_figure_is_cut(width: int) -> None:
-    """A table is printed as wide as its figures need it, however narrow the console; sentences are wrapped."""
+    """However narrow the console, a table fits it, and no figure is cut: sentences are wrapped, columns stacked."""
     columns = ("method", *(f"k-means paper Recall@{number}" for number in range(14)), "here")
     figures = tuple(0.1234 + number for number in range(14))
     row = ("ASC-4096*8, μ=0.5, η=1", *figures, "holds: Actual/bound 0.512 and 0.734, for all of the clusters")
@@ -595,8 +595,7 @@ def test_no_figure_is_cut(width: int) -> None:
     assert all(cell_text(figure) in words for figure in figures)
     assert "…" not in text
     assert all(word in words for cell in (row[0], row[-1], *columns) for word in cell.split())
-    assert max(map(len, text.splitlines())) < 400
-    assert console.width == width
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:

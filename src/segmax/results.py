@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.display import counted, plain_number
 from segmax.tables import DocIds
 from segmax.textstore import StoredText
 
@@ -122,7 +123,7 @@ class Hits(Sequence[Hit]):
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
 
     def __repr__(self) -> str:
-        best = f", best {self[0].doc_id!r} at {self[0].score:.4g}" if len(self) else ""
+        best = f", best {self[0].doc_id!r} at {plain_number(self[0].score)}" if len(self) else ""
         return f"Hits({len(self)}{best})"
 
 
@@ -197,7 +198,7 @@ class BatchHits(Sequence[Hits]):
         return Hits(self.rows[index, :count], self.scores[index, :count], stats_row, self._docs)
 
     def __repr__(self) -> str:
-        return f"BatchHits({len(self)} queries, k={self.rows.shape[1]})"
+        return f"BatchHits({counted(len(self), 'query', 'queries')}, k={self.rows.shape[1]})"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

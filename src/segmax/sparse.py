@@ -9,13 +9,17 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.errors import InputError
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 #: Finds the number of a term given as text; None where the index has no vocabulary.
 TermLookup = Callable[[str], int | None] | None

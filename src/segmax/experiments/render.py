@@ -9,14 +9,15 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from segmax.display import printable
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.figures import FAINT, INK, check_matplotlib, literal
+from segmax.text_table import Column, tables
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from rich.console import Console
-    from rich.table import Table
 
 _MARKS = {True: "✓", False: "✗", None: "?"}
 _STYLES = {True: "green", False: "red", None: "yellow"}
@@ -58,64 +59,28 @@ def _starts_as_number(text: str) -> bool:
 # --- on a terminal ----------------------------------------------------------------------------------------------------
 
 
-_NARROW = 12  # headings wider than this are wrapped where a table is too wide, unless their cells are as wide
-_SENTENCE = 40  # so are cells of words
-
-
 def show(outcome: Outcome, console: Console) -> None:
-    """Print tables and findings; a table is as wide as its figures need it, also where the console is narrower."""
+    """Print tables and findings; a table that is wider than the console is wrapped or stacked."""
     from rich.text import Text
 
     for sheet in outcome.sheets:
-        console.print(Text(f"\n{sheet.title}", style="bold"))
-        _print_table(sheet, console)
+        console.print(Text(f"\n{printable(sheet.title)}", style="bold"))
+        for part in tables([_columns(sheet)], console.width):
+            console.print(part)
         if sheet.note:
-            console.print(Text(sheet.note, style="dim"))
+            console.print(Text(printable(sheet.note), style="dim"))
     if outcome.findings:
         console.print(Text("\nWhat the paper finds, and what is found here", style="bold"))
     for finding in outcome.findings:
-        line = Text.assemble((mark(finding), _STYLES[finding.holds]), f" {finding.claim} ", (finding.evidence, "dim"))
-        console.print(line)
+        claim, evidence = printable(finding.claim), printable(finding.evidence)
+        console.print(Text.assemble((mark(finding), _STYLES[finding.holds]), f" {claim} ", (evidence, "dim")))
 
 
-def _print_table(sheet: Sheet, console: Console) -> None:
-    """Print a table; where it is too wide, headings and sentences are wrapped at words, and no figure ever is cut."""
-    width = console.width
-    table = _rich_table(sheet, wrapped=False)
-    if _width(table, console) > width:
-        table = _rich_table(sheet, wrapped=True)
-    console.width = max(width, _width(table, console))
-    try:
-        console.print(table)
-    finally:
-        console.width = width
-
-
-def _width(table: Table, console: Console) -> int:
-    """Return how wide a table is that nobody narrows."""
-    from rich.measure import Measurement
-
-    return Measurement.get(console, console.options.update(max_width=100_000), table).maximum
-
-
-def _rich_table(sheet: Sheet, *, wrapped: bool) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = []
-    for number, name in enumerate(sheet.columns):
-        numeric = is_numeric(sheet, number)
-        texts = [cell_text(row[number]) for row in sheet.rows]
-        if wrapped:
-            texts = texts if numeric else [_folded(text, _SENTENCE) for text in texts]
-            widest = max((len(line) for text in texts for line in text.splitlines()), default=0)
-            name = _folded(name, max(_NARROW, widest))
-        table.add_column(Text(name), justify="right" if numeric else "left", header_style="dim", no_wrap=True)
-        columns.append(texts)
-    for row in zip(*columns, strict=True):
-        table.add_row(*map(Text, row))
-    return table
+def _columns(sheet: Sheet) -> list[Column]:
+    return [
+        Column(heading=name, cells=[cell_text(row[number]) for row in sheet.rows], words=not is_numeric(sheet, number))
+        for number, name in enumerate(sheet.columns)
+    ]
 
 
 def _folded(text: str, width: int) -> str:
