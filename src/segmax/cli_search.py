@@ -7,6 +7,7 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -104,12 +105,14 @@ def search(args: argparse.Namespace) -> None:
         ),
     }
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
+    start: float | None = time.perf_counter()
     with segmax.open(args.index) as index:
         if file is not None:
             _search_file(index, file, {**how, "threads": threads}, args)
             return
         for each in typed_lines("query> ") if text is None else [text]:
-            found = answer(index, each, how)
+            found = answer(index, each, how, start)
+            start = None  # from the second query on, there is nothing to load
             if args.json:
                 sys.stdout.write(as_json(found.hits, each, found.encoding))
             else:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _SNIPPET = 240  # characters of a text that are shown
 _INDENT = 5
 _MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
-_WORTH_TELLING = 0.001  # seconds: an encoder that is loaded faster is not mentioned
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,15 +34,15 @@ class Answer:
     hits: Hits
     encoder: Encoder
     terms: frozenset[str]  #: the words of the vocabulary that the query became
-    loading: float
+    loading: float | None  #: of the index and its encoder; None where both were there
     encoding: float
 
     def __str__(self) -> str:
         """Return a line about it: how many documents, or why there are none, and the times."""
         found = counted(len(self.hits), "document") if len(self.hits) else f"nothing found: {self._reason()}"
         times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
-        if self.loading >= _WORTH_TELLING:
-            times.insert(0, f"encoder loaded in {duration(self.loading)}")
+        if self.loading is not None:
+            times.insert(0, f"loaded in {duration(self.loading)}")
         return f"{found}; {', '.join(times)}"
 
     def _reason(self) -> str:
@@ -51,16 +50,28 @@ class Answer:
         return why_nothing(self.query, len(self.terms), self.encoder, limited=stats.budget_hit).sentence
 
 
-def answer(index: Index, query: str, how: dict[str, Any]) -> Answer:
-    """Search for a text, with a clock for each part: loading the encoder, encoding, searching."""
-    start = time.perf_counter()
+def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
+    """Search for a text, with a clock for each part: loading the encoder, encoding, searching.
+
+    Parameters
+    ----------
+    index
+        An open index.
+    query
+        The text.
+    how
+        Arguments of `Index.search`.
+    start
+        When the index began to be opened, by `time.perf_counter`; None: loading is not timed.
+    """
     encoder = index.encoder
     loaded = time.perf_counter()
     row = encoder.encode_queries([query])
     encoded = time.perf_counter()
+    loading = None if start is None else loaded - start
     vocabulary = encoder.vocabulary
     terms = frozenset(vocabulary[column] for column in row.indices.tolist())
-    return Answer(query, index.search(row, **how), encoder, terms, loaded - start, encoded - loaded)
+    return Answer(query, index.search(row, **how), encoder, terms, loading, encoded - loaded)
 
 
 def as_run(hits: Hits, query_id: str, tag: str) -> str:

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _GAP = 2  # blanks between columns
-_NARROWEST = 12  # of columns of words, where there is not enough room
+_NARROWEST = 12  # columns of words are not made narrower
+_SHARE = 3  # nor, for a long word, narrower than this part of a table
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -32,12 +33,15 @@ class Column:
         """The width that it takes if nothing is wrapped."""
         return max(map(_width, (self.heading, *self.cells)))
 
-    @property
-    def least(self) -> int:
-        """The width that it takes if its heading is wrapped at words, and its cells too if they are words."""
-        if self.words:
-            return min(self.width, _NARROWEST)
-        return max(map(_width, (*self.heading.split(), *self.cells)), default=0)
+    def least(self, room: int) -> int:
+        """Return the width that it takes in a table if its heading, and cells of words, are wrapped.
+
+        Words are wrapped at blanks, and inside only if they would fill more than a part of the table.
+        """
+        if not self.words:
+            return max(map(_width, (*self.heading.split(), *self.cells)), default=0)
+        longest = max((_width(word) for text in (self.heading, *self.cells) for word in text.split()), default=0)
+        return min(self.width, max(_NARROWEST, min(longest, room // _SHARE)))
 
 
 def tables(groups: Sequence[Sequence[Column]], width: int, styles: Sequence[str] = ()) -> Iterator[RenderableType]:
@@ -75,23 +79,27 @@ def _panels(names: Sequence[Column], groups: Sequence[Sequence[Column]], width: 
     """Divide columns among tables; a group that is too wide for a table is divided, too."""
     panel = [*names]
     for group in groups:
-        for piece in [group] if _room([*names, *group]) <= width else [[column] for column in group]:
-            if len(panel) > len(names) and _room([*panel, *piece]) > width:
+        for piece in [group] if _fits([*names, *group], width) else [[column] for column in group]:
+            if len(panel) > len(names) and not _fits([*panel, *piece], width):
                 yield panel
                 panel = [*names]
             panel.extend(piece)
     yield panel
 
 
-def _room(columns: Sequence[Column]) -> int:
-    """Return the least width of a table."""
-    return sum(_GAP + column.least for column in columns) - _GAP
+def _fits(columns: Sequence[Column], width: int) -> bool:
+    return _spare(columns, width) >= 0
+
+
+def _spare(columns: Sequence[Column], width: int) -> int:
+    """Return how much of a width is left if every column takes its least."""
+    return width - sum(_GAP + column.least(width) for column in columns) + _GAP
 
 
 def _widths(columns: Sequence[Column], width: int) -> list[int]:
     """Return the width of every column: room that is left goes to headings first, then to words."""
-    widths = [column.least for column in columns]
-    spare = width - _room(columns)
+    widths = [column.least(width) for column in columns]
+    spare = _spare(columns, width)
     for number in sorted(range(len(columns)), key=lambda number: columns[number].words):
         more = max(0, min(spare, columns[number].width - widths[number]))
         widths[number] += more
