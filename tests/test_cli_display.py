@@ -502,3 +502,16 @@ def test_t_tests_are_shown_where_something_differs(folder: Path, capsys: pytest.
     assert re.search(r"^anytime:max_clusters=1 +\S+@10", tests, re.MULTILINE)
     assert re.search(r"^asc ", tests, re.MULTILINE) is None
     assert "the same as exhaustive for every query: asc" in tests
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_progress_bars_fit(
+    folder: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Bars are shortened, not their figures, on a narrow terminal."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["index", "corpus.jsonl", "out", "--progress"]) == 0
+    shown = capfd.readouterr().err
+    assert re.search(r"3/3 +documents", shown)
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= columns

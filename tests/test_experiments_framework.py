@@ -743,7 +743,7 @@ def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFi
     assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
     assert told["resumed_steps"] == 0
     command(*arguments)
-    assert "1 steps of an earlier run" in capsys.readouterr().err
+    assert "1 step of an earlier run" in capsys.readouterr().err
     command(*arguments, "--fresh")
     assert "earlier run" not in capsys.readouterr().err
 

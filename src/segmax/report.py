@@ -427,7 +427,7 @@ def _calibration(calibration: Calibration, width: int) -> tuple[str, Iterator[Re
         Column(heading="target_recall", cells=[f"{each.target_recall} at k = {each.k}" for each in told]),
         Column(heading="expected", cells=[f"{each.expected_recall:.3f}" for each in told]),
         Column(heading="work", cells=[f"{each.relative_cost:.0%}" for each in told]),
-        Column(heading="queries", cells=[f"{each.num_queries} {each.source}" for each in told], words=True),
+        Column(heading="queries", cells=[each.source_text for each in told], words=True),
         Column(heading="settings", cells=[each.settings_text for each in told], words=True),
     ]
     return "Calibration: what target_recall chooses; work as a share of that of exact search", tables([columns], width)

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from segmax.display import printable
+from segmax.display import counted, printable
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.figures import FAINT, INK, check_matplotlib, literal
 from segmax.text_table import Column, tables
@@ -123,7 +123,8 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
 def about_line(about: dict[str, Any]) -> str:
     """Return a sentence on what was measured, with what, on what and when."""
     parts = [
-        f"{c['name']}: {c['num_docs']:,} documents, {c['num_queries']:,} queries{'' if c['judged'] else ', not judged'}"
+        f"{c['name']}: {counted(c['num_docs'], 'document')}, {counted(c['num_queries'], 'query', 'queries')}"
+        f"{'' if c['judged'] else ', not judged'}"
         for c in about["collections"]
     ]
     machine = about["machine"]
@@ -136,7 +137,7 @@ def about_line(about: dict[str, Any]) -> str:
 
 def spent(about: dict[str, Any]) -> str:
     """Return how long a run took, and whether it went on from an earlier one."""
-    resumed = f" after {about['resumed_steps']:,} steps of an earlier run" if about["resumed_steps"] else ""
+    resumed = f" after {counted(about['resumed_steps'], 'step')} of an earlier run" if about["resumed_steps"] else ""
     return f"{about['seconds']:,.1f} s{resumed}"
 
 
