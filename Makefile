@@ -86,4 +86,4 @@ race: $(VENV)/.installed
 	$(PY) -m benchmarks.race $(RACE)
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf $(VENV) build segmax-demo

@@ -314,7 +314,7 @@ FATES = (
 def test_len_repr_close(index: segmax.Index, tmp_path: Path) -> None:
     """Closing is final, twice is fine, and the message says what to do."""
     assert len(index) == 3
-    assert repr(index) == "Index(in memory: 3 documents, 6 postings, 1 clusters x 8 segments, 8 bits)"
+    assert repr(index) == "Index(in memory: 3 documents, 6 postings, 1 cluster x 8 segments, 8 bits)"
     index.save(tmp_path / "i")
     with segmax.open(tmp_path / "i") as opened:
         assert repr(opened).startswith(f"Index('{tmp_path / 'i'}': 3 documents")

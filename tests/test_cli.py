@@ -511,7 +511,7 @@ def test_inspect_prints_tables(built: Path, capsys: pytest.CaptureFixture[str]) 
     for said in ("built", "300", "40", "6 x 8 segments", "8 bits", "generation 1", "sparse vectors", "top-terms=8"):
         assert said in text
     assert "segmentation=random" in " ".join(text.split())
-    assert "50 documents stand in for queries" in text
+    assert "50 documents as queries" in text
     for ratio in ("Actual/MaxSBound", "Actual/BoundSum", "Actual/AvgSBound"):
         assert re.search(rf"{ratio}( +[0-9]\.[0-9]{{3}}){{4}}", text)
 

@@ -366,7 +366,7 @@ def test_the_command_encodes_documents_and_queries(
     assert abs(found.vectors - batch.vectors).max() == 0
     write_corpus(Path("queries.jsonl"), [Document("q", "", f"{plain.vocabulary[0]} {plain.vocabulary[0]}")])
     run("queries.jsonl", "queries.npz", "--queries", "--encoder", "docs.bm25")
-    assert "1 queries" in capsys.readouterr().out
+    assert "1 query," in capsys.readouterr().out
     assert stored(Path("queries.npz")).vectors.toarray()[0, 0] == 2
 
 

@@ -674,9 +674,9 @@ def test_levels_are_drawn_and_named() -> None:
     assert Plot.from_dict(json.loads(json.dumps(plot.to_dict()))) == plot
 
 
-@pytest.mark.parametrize("width", [20, 80, 400])
+@pytest.mark.parametrize("width", [30, 80, 400])
 def test_no_figure_is_cut(width: int) -> None:
-    """A table is printed as wide as its figures need it, however narrow the console; sentences are wrapped."""
+    """However narrow the console, a table fits it, and no figure is cut: sentences are wrapped, columns stacked."""
     columns = ("method", *(f"k-means paper Recall@{number}" for number in range(14)), "here")
     figures = tuple(0.1234 + number for number in range(14))
     row = ("ASC-4096*8, μ=0.5, η=1", *figures, "holds: Actual/bound 0.512 and 0.734, for all of the clusters")
@@ -689,8 +689,7 @@ def test_no_figure_is_cut(width: int) -> None:
     assert all(column_texts(sheet, number + 1)[0] in words for number in range(len(figures)))
     assert "…" not in text
     assert all(word in words for cell in (row[0], row[-1], *columns) for word in cell.split())
-    assert max(map(len, text.splitlines())) < 400
-    assert console.width == width
+    assert max(map(len, text.splitlines())) <= width
 
 
 def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:
@@ -838,7 +837,7 @@ def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFi
     assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
     assert told["resumed_steps"] == 0
     command(*arguments)
-    assert "1 steps of an earlier run" in capsys.readouterr().err
+    assert "1 step of an earlier run" in capsys.readouterr().err
     command(*arguments, "--fresh")
     assert "earlier run" not in capsys.readouterr().err
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.checks import checked_int, checked_number
+from segmax.display import counted
 from segmax.errors import ConfigError
 from segmax.params import BestFirst, SearchParams
 from segmax.results import BatchHits, BatchStats
@@ -175,8 +176,13 @@ class Expectation:
         """The parameters as short Python, or "exact search"."""
         return "exact search" if self.params == _EXACT else _params_text(self.params)
 
+    @property
+    def source_text(self) -> str:
+        """The number of queries that it was measured on, and what they were."""
+        return counted(self.num_queries, self.source.replace("queries", "query"), self.source)
+
     def __str__(self) -> str:
-        basis = f"measured on {self.num_queries} {self.source}" if self.num_queries else "not measured"
+        basis = f"measured on {self.source_text}" if self.num_queries else "not measured"
         told = (
             f"recall@{self.k} >= {self.target_recall:g}: {self.settings_text}; "
             f"expects {self.expected_recall:.4f}, {basis}; {self.relative_cost:.0%} of the work of exact search"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import difflib
-import json
 import sys
 import time
 import tomllib
@@ -22,6 +21,7 @@ from segmax.cli_encode import add_model_options, encoder_options
 from segmax.cli_parser import Parser
 from segmax.cluster import Dense, Labels, Representation, Sparse
 from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
+from segmax.display import counted, json_text, printable
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
 from segmax.index import num_threads
@@ -387,8 +387,9 @@ def summary(index: segmax.Index, output: str, seconds: float) -> str:
     """Return what was built, in two lines."""
     per_posting = f"{index.num_bytes / index.num_postings:.2f}" if index.num_postings else "no"
     return (
-        f"built '{output}' in {seconds:,.1f} s: {index.num_docs:,} documents, {index.num_postings:,} postings, "
-        f"{index.num_clusters:,} clusters x {index.num_segments} segments, {index.bits} bits\n"
+        f"built '{printable(output)}' in {seconds:,.1f} s: {counted(index.num_docs, 'document')}, "
+        f"{counted(index.num_postings, 'posting')}, {counted(index.num_clusters, 'cluster')} x "
+        f"{counted(index.num_segments, 'segment')}, {index.bits} bits\n"
         f"{size_text(index.num_bytes)}, {per_posting} bytes per posting, "
         f"quantization error {index.quantization_error:.2%}\n"
     )
@@ -412,8 +413,8 @@ def _to_toml(options: Options, config: BuildConfig) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Return a truth value, number, text or list of them as TOML; JSON but for one character."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    """Return a truth value, number, text or list of them as TOML, which writes them as JSON does."""
+    return json_text(value)
 
 
 # --- the parser ------------------------------------------------------------------------------------------------------

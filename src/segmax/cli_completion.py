@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
+from segmax.cli_commands import COMMANDS
 from segmax.cli_parser import Parser
 from segmax.errors import ConfigError
 
@@ -13,7 +14,7 @@ Parsers = Mapping[str, Callable[[], argparse.ArgumentParser]]
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Print a script that lets a shell complete commands, options and file names.
+Print a completion script: the shell then completes commands, options and files.
 """
 _EXAMPLES = """\
 examples:
@@ -30,12 +31,12 @@ def completion_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def completion(args: argparse.Namespace, parsers: Parsers) -> None:
-    """Run `segmax completion` for these commands."""
+def completion(args: argparse.Namespace) -> None:
+    """Run `segmax completion`."""
     if args.shell not in _SHELLS:
         msg = f"expected {' or '.join(map(repr, _SHELLS))}, got {args.shell!r}"
         raise ConfigError(msg)
-    sys.stdout.write(_SHELLS[args.shell](parsers))
+    sys.stdout.write(_SHELLS[args.shell]({name: command.parser for name, command in COMMANDS.items()}))
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:

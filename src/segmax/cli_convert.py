@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 from segmax.cli_parser import Parser, in_words_of_the_shell
+from segmax.display import counted, printable
 from segmax.errors import ConfigError, InputError
 from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, write_vectors
 
@@ -99,9 +100,10 @@ def convert(args: argparse.Namespace) -> None:
         reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
         count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
     seconds = time.perf_counter() - start
-    terms = f", {len(reader.terms):,} terms" if reader.terms is not None else ""
+    terms = f", {counted(len(reader.terms), 'term')}" if reader.terms is not None else ""
     sys.stdout.write(
-        f"wrote '{output}' in {seconds:,.1f} s: {count:,} vectors{terms}, {target.stat().st_size:,} bytes\n"
+        f"wrote '{printable(output)}' in {seconds:,.1f} s: {counted(count, 'vector')}{terms}, "
+        f"{target.stat().st_size:,} bytes\n"
     )
 
 

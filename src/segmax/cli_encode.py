@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
+from segmax.display import counted, printable
 from segmax.encoders import encode_texts, load_encoder
 from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
@@ -148,19 +149,20 @@ def encode(args: argparse.Namespace) -> None:
                 progress=args.progress,
             )
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nwhat is done is kept in '{args.output}.encoding'; the same command goes on from there\n")
+        sys.stderr.write(f"\nwhat is done is kept in '{printable(args.output)}.encoding'; the same command resumes\n")
         raise
     seconds = time.perf_counter() - start
     fresh = done.num_docs - done.num_resumed
     resumed = f", {done.num_resumed:,} of them before" if done.num_resumed else ""
+    what = ("query", "queries") if args.queries else ("document", "documents")
     lines = [
-        f"{done.path}: {done.num_docs:,} {'queries' if args.queries else 'documents'}{resumed}, "
-        f"{done.num_postings:,} weights, {seconds:.1f} s ({fresh / max(seconds, 1e-9):,.0f}/s)"
+        f"{done.path}: {counted(done.num_docs, *what)}{resumed}, "
+        f"{counted(done.num_postings, 'weight')}, {seconds:.1f} s ({fresh / max(seconds, 1e-9):,.0f}/s)"
     ]
     lines += [f"{path}: dense vectors ({name})" for name, path in done.dense.items()]
     if done.encoder is not None:
         lines.append(f"{done.encoder}: the encoder, for queries (--encoder {done.encoder} --queries)")
-    sys.stdout.write("\n".join(lines) + "\n")
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
 def _queries(path: str) -> Iterable[Document]:

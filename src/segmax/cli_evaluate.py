@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from rich.table import Table
+from typing import TYPE_CHECKING
 
 from segmax.checks import checked_choice
 from segmax.cli_parser import Parser, read_number
+from segmax.display import json_text, printable
 from segmax.errors import ConfigError, WriteError
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
-from segmax.evaluation.outcome import wide_console
-from segmax.evaluation.significance import CORRECTIONS
+from segmax.evaluation.significance import CORRECTIONS, TTest
 from segmax.figures import check_plot
 from segmax.methods import METHODS, method_name
+from segmax.text_table import Column, tables
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -29,8 +32,8 @@ the measures of relevance.
 
 A method is a name, alone or with options of its Python class:
 asc, asc:mu=0.9, asc:mu=0.5,eta=0.9, anytime:mu=0.7, anytime:budget_ms=10,
-best_first:eta=0.95, maxscore, exhaustive. Several stand apart by blanks or by
-commas; the first is what the others are compared with in t-tests.
+best_first:eta=0.95, maxscore, exhaustive. Separate several with blanks or with
+commas; t-tests compare the others with the first.
 """
 _EXAMPLES = """\
 examples:
@@ -125,12 +128,19 @@ def run_evaluate(args: argparse.Namespace) -> None:
     if args.plot is not None:
         found.plot(args.plot)
     if args.json:
-        sys.stdout.write(json.dumps(found.to_dict(args.correction), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json_text(found.to_dict(args.correction), indent=1) + "\n")
         return
-    wide_console(found).print(found)
+    _show(found, args.correction)
+
+
+def _show(found: Evaluation, correction: str) -> None:
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    console.print(found)
     if found.num_queries > 1 and len(found) > 1:
-        tests = _tests(found, args.correction)
-        wide_console(tests).print(tests)
+        for part in _tests(found, correction, console.width):
+            console.print(part)
 
 
 def _methods(texts: list[str]) -> list[str]:
@@ -139,11 +149,32 @@ def _methods(texts: list[str]) -> list[str]:
     return [name.strip() for text in texts for name in between.split(text) if name.strip()]
 
 
-def _tests(found: Evaluation, correction: str) -> Table:
-    table = Table(title=f"paired t-tests against {found.methods[0].name}, correction: {correction}")
-    for heading in ("method", "measure", "difference", "t", "p", "corrected p"):
-        table.add_column(heading, justify="left" if heading in ("method", "measure") else "right")
-    for test in found.t_tests(baseline=found.methods[0].name, correction=correction):
-        values = (f"{test.difference:+.4f}", f"{test.t:.3f}", f"{test.p_value:.4g}", f"{test.corrected_p:.4g}")
-        table.add_row(test.method, test.measure, *values, style="bold" if test.is_significant() else "")
-    return table
+def _tests(found: Evaluation, correction: str, width: int) -> Iterator[RenderableType]:
+    """Yield a table of t-tests against the first method, for what differs from it."""
+    from rich.text import Text
+
+    baseline = found.methods[0].name
+    tests = found.t_tests(baseline=baseline, correction=correction)
+    differing = [test for test in tests if found.differs(test.method, baseline, test.measure)]
+    if not differing:
+        yield Text(f"\nNo t-tests: for every query, all methods have the measures of {printable(baseline)}.")
+        return
+    yield Text(f"\npaired t-tests against {printable(baseline)}, correction: {correction}", style="bold")
+    yield from tables([_test_columns(differing)], width, ["bold" if t.is_significant() else "" for t in differing])
+    same = [method.name for method in found.methods[1:] if method.name not in {test.method for test in differing}]
+    if same:
+        yield Text(f"the same as {printable(baseline)} for every query: {printable(', '.join(same))}", style="dim")
+
+
+def _test_columns(tests: Sequence[TTest]) -> list[Column]:
+    figures = {
+        "difference": [f"{test.difference:+.4f}" for test in tests],
+        "t": [f"{test.t:.3f}" for test in tests],
+        "p": [f"{test.p_value:.4g}" for test in tests],
+        "corrected p": [f"{test.corrected_p:.4g}" for test in tests],
+    }
+    return [
+        Column(heading="method", cells=[test.method for test in tests], words=True),
+        Column(heading="measure", cells=[test.measure for test in tests], words=True),
+        *(Column(heading=heading, cells=cells) for heading, cells in figures.items()),
+    ]

@@ -10,10 +10,9 @@ import textwrap
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rich.console import Console
-
 from segmax.checks import checked_choice, checked_int
 from segmax.cli_parser import Parser, read_number
+from segmax.display import printable
 from segmax.errors import ConfigError, WriteError
 from segmax.experiments import EXPERIMENTS, Collection, Experiment, Task, open_collection
 from segmax.experiments.output import Ran, check_number, run_experiment
@@ -157,7 +156,7 @@ def experiment(args: argparse.Namespace) -> None:
         with steps.opened():
             ran = run_experiment(chosen, task, folder, _command(args))
     except KeyboardInterrupt:
-        sys.stderr.write(f"\nwhat is done is kept in '{folder}'; the same command goes on from there\n")
+        sys.stderr.write(f"\nwhat is done is kept in '{printable(folder)}'; the same command goes on from there\n")
         raise
     _tell(ran)
 
@@ -238,7 +237,9 @@ def _command(args: argparse.Namespace) -> str:
 
 
 def _tell(ran: Ran) -> None:
+    from rich.console import Console
+
     show(ran.outcome, Console(highlight=False))
-    sys.stderr.write(f"\n{spent(ran.about)}; written: {' '.join(map(str, ran.files))}\n")
+    sys.stderr.write(f"\n{printable(spent(ran.about))}; written: {printable(' '.join(map(str, ran.files)))}\n")
     if ran.missing:
-        sys.stderr.write(f"no pictures: {ran.missing}\n")
+        sys.stderr.write(f"no pictures: {printable(ran.missing)}\n")

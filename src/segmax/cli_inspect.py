@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
-
-from rich.console import Console
 
 import segmax
 from segmax.cli_parser import Parser, read_matrix, read_number
+from segmax.display import json_text
 from segmax.figures import check_plot
 from segmax.plots import plot_report
 from segmax.report import STAND_IN_TERMS, inspect_index
@@ -64,6 +62,8 @@ def inspect(args: argparse.Namespace) -> None:
     if args.plot is not None:
         plot_report(report, args.plot)
     if args.json:
-        sys.stdout.write(json.dumps(report.to_dict(), indent=1) + "\n")
+        sys.stdout.write(json_text(report.to_dict(), indent=1) + "\n")
     else:
+        from rich.console import Console
+
         Console(highlight=False).print(report)

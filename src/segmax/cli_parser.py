@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
-import scipy.sparse as sp
-
 from segmax.errors import ConfigError, InputError, SegmaxError
-from segmax.inputs import NpzFile
 
 
 class Parser(argparse.ArgumentParser):
@@ -29,17 +25,25 @@ class Parser(argparse.ArgumentParser):
 
 def read_matrix(path: str) -> Any:
     """Read the sparse matrix of an .npz file."""
+    from zipfile import BadZipFile
+
+    import scipy.sparse as sp
+
+    from segmax.inputs import NpzFile
+
     NpzFile(Path(path))  # raises where there is no such file
     try:
         return sp.load_npz(path)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
         msg = f"'{path}': expected an .npz file of scipy.sparse.save_npz ({error})"
         raise InputError(msg) from error
 
 
 def read_number(kind: type, flag: str, text: str) -> Any:
-    """Read a number of that kind, the value of a flag."""
+    """Read a number of that kind, the value of a flag, written in plain digits: no 1_000 and no ١."""
     try:
+        if kind is not str and (not text.isascii() or "_" in text):
+            raise ValueError
         return kind(text)
     except ValueError:
         expected = "a whole number" if kind is int else "a number"

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shlex
 import sys
+import time
 from collections.abc import Mapping
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import segmax
-from segmax.cli_parser import Parser, read_number
-from segmax.cli_show import as_json, as_run, show, typed_lines
-from segmax.errors import ConfigError
+from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
+from segmax.cli_show import answer, as_json, as_run, show, typed_lines
+from segmax.cli_unanswered import Reason, summary, why_nothing
+from segmax.errors import ConfigError, InputError
 from segmax.methods import METHODS
 from segmax.params import SearchParams
-from segmax.questions import read_questions
+
+if TYPE_CHECKING:
+    from segmax.questions import Questions
+    from segmax.results import BatchHits
 
 #: Options of the methods: how they are read, their placeholder, and what they do. `ASC` documents them.
 _OPTIONS: Mapping[str, tuple[type, str, str]] = {
@@ -37,19 +45,19 @@ def _flag(name: str) -> str:
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _SEARCH_HELP = """\
-Search an index. For a file of queries it prints a TREC run: query, Q0,
-document, rank, score, name. For -q TEXT, or for what you type where no queries
-are given, it shows the documents, with the words that were asked for marked.
-Exact, unless a target of recall or an option says otherwise.
+Search an index for words, and show the documents with these words marked. With
+neither words nor a file, type your queries. For a file of queries it prints a
+TREC run: query, Q0, document, rank, score, name. Results are exact, unless you
+ask for a target recall or choose an approximate method.
 
-QUERIES is a file of texts (BEIR's queries.jsonl or its folder, TREC topics,
-columns of id and text), which the index encodes, or of vectors: an .npz file,
-lines of JSON, or lines of words repeated as often as they weigh.
+A file holds texts (BEIR's queries.jsonl or its folder, TREC topics, columns of
+id and text), which the index encodes, or vectors: an .npz file, lines of JSON,
+or lines of words repeated as often as they weigh.
 """
 _SEARCH_EXAMPLES = """\
 examples:
   segmax search docs.segmax
-  segmax search docs.segmax -q "noise of travelling wave tubes" -k 3
+  segmax search docs.segmax noise of travelling wave tubes -k 3
   segmax search docs.segmax queries.jsonl -k 1000 > bm25.run
   segmax search docs.segmax queries.npz --target-recall 0.99 --json
   segmax search docs.segmax queries.npz --method best_first --eta 0.95
@@ -64,8 +72,8 @@ def search_parser() -> argparse.ArgumentParser:
         epilog=_SEARCH_EXAMPLES,
     )
     parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    parser.add_argument("queries", metavar="QUERIES", nargs="?", help="a file of queries (default: those you type)")
-    parser.add_argument("-q", "--query", metavar="TEXT", help="search for this text")
+    parser.add_argument("queries", metavar="WORDS|FILE", nargs="*", help="what to search for (default: what you type)")
+    parser.add_argument("-q", "--query", metavar="TEXT", help="search for this text, even if a file has that name")
     _add_shared(parser)
     parser.add_argument("--json", action="store_true", help="print a line of JSON per query")
     parser.add_argument("--tag", metavar="NAME", default="segmax", help="the name in a run (default: %(default)s)")
@@ -88,9 +96,7 @@ def _add_shared(parser: argparse.ArgumentParser) -> None:
 
 def search(args: argparse.Namespace) -> None:
     """Run `segmax search`."""
-    if args.query is not None and args.queries is not None:
-        msg = f"expected a file of queries or -q, got both: '{args.queries}' and {args.query!r}"
-        raise ConfigError(msg)
+    file, text = _asked(args.queries, args.query)
     how: dict[str, Any] = {
         "k": read_number(int, "-k", args.k),
         "params": _params(args),
@@ -99,25 +105,113 @@ def search(args: argparse.Namespace) -> None:
         ),
     }
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
+    start: float | None = time.perf_counter()
     with segmax.open(args.index) as index:
-        if args.queries is not None:
-            asked = read_questions(args.queries, index)
-            found = index.search_batch(asked.vectors, **how, threads=threads)
-            for name, hits in zip(asked.ids, found, strict=True):
-                sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
-        elif args.query is not None:
-            _answer(index, args.query, how, args.json)
-        else:
-            for text in typed_lines("query> "):
-                _answer(index, text, how, args.json)
+        if file is not None:
+            _search_file(index, file, {**how, "threads": threads}, args)
+            return
+        for each in typed_lines("query> ") if text is None else [text]:
+            found = answer(index, each, how, start)
+            start = None  # from the second query on, there is nothing to load
+            if args.json:
+                sys.stdout.write(as_json(found.hits, each, found.encoding))
+            else:
+                show(found)
 
 
-def _answer(index: segmax.Index, text: str, how: dict[str, Any], json_wanted: bool) -> None:
-    hits = index.search(text, **how)
-    if json_wanted:
-        sys.stdout.write(as_json(hits, text))
-    else:
-        show(hits, text, index.encoder)
+def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
+    """Print the results of a file of queries; queries that find nothing are counted on standard error."""
+    asked, texts = _read_file(file, index)
+    found = index.search_batch(asked.vectors, **how)
+    for name, hits in zip(asked.ids, found, strict=True):
+        sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
+    if reasons := _unanswered(index, asked, texts, found):
+        sys.stdout.flush()
+        sys.stderr.write(f"segmax: {summary(reasons, len(asked))}\n")
+
+
+def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
+    """Read a file of queries, also as texts where it has texts."""
+    from segmax.io import read_queries
+    from segmax.questions import is_matrix_file, questions_of, read_questions
+
+    if is_matrix_file(file):
+        return read_questions(file, index), None
+    with in_words_of_the_shell([("check the name", "check the name, or search for this text with -q")]):
+        queries = read_queries(file)
+    return questions_of(queries, index), None if queries.vectors is not None else queries.texts
+
+
+def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> list[Reason]:
+    """Return why queries found nothing, for each that did not."""
+    reasons = []
+    for row in (found.counts == 0).nonzero()[0].tolist():
+        vector = asked.vectors[row]
+        num_terms = vector.nnz if hasattr(vector, "nnz") else len(vector)
+        text, encoder = (None, None) if texts is None else (texts[row], index.encoder)
+        reasons.append(why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row])))
+    return reasons
+
+
+#: How the names of files of queries end, before the ending of a compressed file.
+_ENDINGS = (".jsonl", ".json", ".npz", ".tsv", ".csv", ".txt", ".xml", ".trec", ".topics", ".csr", ".ciff", ".bin",
+            ".parquet", ".arrow", ".feather")  # fmt: skip
+_PACKED = (".gz", ".zst", ".xz")
+
+
+def _asked(words: list[str], text: str | None) -> tuple[str | None, str | None]:
+    """Return what to search for: a file, or a text, or neither where queries are typed."""
+    if text is not None:
+        if words:
+            msg = f"expected a file of queries or -q, got both: '{' '.join(words)}' and {text!r}"
+            raise ConfigError(msg)
+        return None, text
+    if not words or words == ["-"]:
+        return None, None
+    if len(words) == 1 and _is_file(words[0]):
+        return words[0], None
+    files = [word for word in words if _has_ending(word)]
+    if len(words) > 1 and files:
+        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{files[0]}' names a file"
+        raise InputError(f"{msg}; to search for these words, use -q TEXT")
+    return None, " ".join(words)
+
+
+def _is_file(word: str) -> bool:
+    """Whether a word names a file; one that looks like the name of a file must be one."""
+    if _exists(word) or word.startswith("irds:"):
+        return True
+    if _looks_like_path(word) and not _is_dataset(word):
+        msg = f"there is no file '{word}'; to search for this text, use -q {shlex.quote(word)}"
+        raise InputError(msg)
+    return _looks_like_path(word)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):  # too long for a name, or with characters that no name has
+        return False
+
+
+def _is_dataset(word: str) -> bool:
+    from segmax.io.irds import ir_dataset_id
+
+    return ir_dataset_id(word) is not None
+
+
+def _looks_like_path(word: str) -> bool:
+    """Whether a word has a separator or a known ending; in a sentence, a slash may stand for "or"."""
+    if _has_ending(word) or word.startswith(("/", "./", "../", "~")):
+        return True
+    if os.sep not in word:
+        return False
+    return len(word.split()) == 1 or _exists(str(Path(word).parent))
+
+
+def _has_ending(word: str) -> bool:
+    name = Path(word.lower())
+    return (name.stem if name.suffix in _PACKED else name.name).endswith(_ENDINGS) or name.suffix in _PACKED
 
 
 def _params(args: argparse.Namespace) -> SearchParams | None:
@@ -180,6 +274,8 @@ def tune(args: argparse.Namespace) -> None:
     target = read_number(float, "--target-recall", args.target_recall)
     k = read_number(int, "-k", args.k)
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
+    from segmax.questions import read_questions
+
     with segmax.open(args.index) as index:
         told = index.tune(read_questions(args.queries, index).vectors, k, target, threads=threads)
         if args.json:

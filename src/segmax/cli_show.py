@@ -1,89 +1,162 @@
-"""How commands show results: to people, as a TREC run, or as JSON; and how they hear what somebody types."""
+"""How commands show results: to people, as a TREC run, or as JSON; and how they read what somebody types."""
 
 from __future__ import annotations
 
 import contextlib
-import json
+import dataclasses
 import sys
+import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.text import Text
-
-from segmax.encoders.base import Encoder
+from segmax.cli_unanswered import why_nothing
+from segmax.display import counted, duration, json_text, plain_number, printable
 from segmax.highlighting import highlight
-from segmax.io.trec import run_lines, untied
-from segmax.results import Hits
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from segmax.encoders.base import Encoder
+    from segmax.index import Index
+    from segmax.results import Hits
 
 _SNIPPET = 240  # characters of a text that are shown
+_INDENT = 5
 _MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
 
 
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a query in words found, and the seconds that each part took."""
+
+    query: str
+    hits: Hits
+    encoder: Encoder
+    terms: frozenset[str]  #: the words of the vocabulary that the query became
+    loading: float | None  #: of the index and its encoder; None where both were there
+    encoding: float
+
+    def __str__(self) -> str:
+        """Return a line about it: how many documents, or why there are none, and the times."""
+        found = counted(len(self.hits), "document") if len(self.hits) else f"nothing found: {self._reason()}"
+        times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
+        if self.loading is not None:
+            times.insert(0, f"loaded in {duration(self.loading)}")
+        return f"{found}; {', '.join(times)}"
+
+    def _reason(self) -> str:
+        stats = self.hits.stats
+        return why_nothing(self.query, len(self.terms), self.encoder, limited=stats.budget_hit).sentence
+
+
+def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
+    """Search for a text, with a clock for each part: loading the encoder, encoding, searching.
+
+    Parameters
+    ----------
+    index
+        An open index.
+    query
+        The text.
+    how
+        Arguments of `Index.search`.
+    start
+        When the index began to be opened, by `time.perf_counter`; None: loading is not timed.
+    """
+    import scipy.sparse  # noqa: F401  # which encoders load when they first need it: no part of encoding
+
+    encoder = index.encoder
+    loaded = time.perf_counter()
+    row = encoder.encode_queries([query])
+    encoded = time.perf_counter()
+    loading = None if start is None else loaded - start
+    vocabulary = encoder.vocabulary
+    terms = frozenset(vocabulary[column] for column in row.indices.tolist())
+    return Answer(query, index.search(row, **how), encoder, terms, loading, encoded - loaded)
+
+
 def as_run(hits: Hits, query_id: str, tag: str) -> str:
-    """Return the lines of a TREC run."""
+    """Return the lines of a TREC run; names are as they are, but for control characters on a terminal."""
+    from segmax.io.trec import run_lines, untied
+
     scores = dict(zip(map(str, hits.ids), untied(hits.scores.tolist()), strict=True))
-    return "".join(f"{line}\n" for line in run_lines(query_id, scores, tag))
+    shown: Callable[[str], str] = printable if sys.stdout.isatty() else str
+    return "".join(f"{shown(line)}\n" for line in run_lines(query_id, scores, tag))
 
 
-def as_json(hits: Hits, query: str) -> str:
-    """Return a line of JSON: the query, its results, with title and text where the index keeps them, and the time."""
-    found: list[dict[str, Any]] = [{"id": hit.id, "score": hit.score} for hit in hits]
+def as_json(hits: Hits, query: str, encoding: float | None = None) -> str:
+    """Return a line of JSON: the query, its results, with title and text where the index keeps them, and the times."""
+    found: list[dict[str, Any]] = [
+        {"id": name, "score": score} for name, score in zip(hits.ids, hits.scores.tolist(), strict=True)
+    ]
     if hits.has_texts:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
     told = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
-    return json.dumps(told, ensure_ascii=False) + "\n"
+    if encoding is not None:
+        told["encoding_milliseconds"] = encoding * 1e3
+    return json_text(told) + "\n"
 
 
-def show(hits: Hits, query: str, encoder: Encoder) -> None:
-    """Print results for somebody to read, the words of the query marked."""
-    console = Console(highlight=False, soft_wrap=True)
-    stem: Callable[[str], str] | None = getattr(encoder, "stem", None)
-    row = encoder.encode_queries([query])
-    vocabulary = encoder.vocabulary
-    words = {vocabulary[column] for column in row.indices.tolist()}
-    for rank, hit in enumerate(hits, start=1):
-        heading = Text(f"{rank:3}  ", style="dim")
-        heading.append(str(hit.id), style="cyan")
-        heading.append(f"  {hit.score:.4g}", style="dim")
+def show(found: Answer) -> None:
+    """Print results for people, the words of the query marked."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    hits = found.hits
+    for number, (name, score) in enumerate(zip(hits.ids, hits.scores.tolist(), strict=True)):
+        heading = Text(f"{number + 1:3}  ", style="dim", overflow="fold")
+        heading.append(printable(name), style="cyan").append(f"  {plain_number(score)}", style="dim")
+        text = None
         if hits.has_texts:
-            stored = hits.texts[rank - 1]
+            stored = hits.texts[number]
             if stored.title:
-                heading.append("  ")
-                heading.append_text(_marked(stored.title, words, stem, "bold"))
-            console.print(heading)
-            console.print(Text("     ").append_text(_marked(stored.text, words, stem, "", _SNIPPET)))
-        else:
-            console.print(heading)
-    count = f"{len(hits)} documents" if len(hits) else "nothing found"
-    console.print(Text(f"{count}, {hits.stats.elapsed_ns / 1e6:.2f} ms", style="dim"))
+                heading.append("  ").append_text(_marked(stored.title, found, "bold"))
+            text = _marked(stored.text, found, "", _SNIPPET)
+        console.print(heading)
+        if text is not None:
+            _print_indented(console, text)
+    console.print(Text(str(found), style="dim", overflow="fold"))
 
 
-def _marked(
-    text: str, words: set[str], stem: Callable[[str], str] | None, style: str, width: int | None = None
-) -> Text:
+def _print_indented(console: Console, text: Text) -> None:
+    from rich.text import Text
+
+    for line in text.wrap(console, max(1, console.width - _INDENT)):
+        line.rstrip()
+        console.print(Text(" " * _INDENT).append_text(line))
+
+
+def _marked(text: str, found: Answer, style: str, width: int | None = None) -> Text:
+    from rich.text import Text
+
+    stem: Callable[[str], str] | None = getattr(found.encoder, "stem", None)
     one_line = " ".join(text.replace(_MARK, " ").split())
-    pieces = highlight(one_line, words, normal=stem, marks=(_MARK, _MARK), width=width).split(_MARK)
-    styled = Text(style=style)
+    pieces = highlight(one_line, found.terms, normal=stem, marks=(_MARK, _MARK), width=width).split(_MARK)
+    styled = Text(style=style, overflow="fold")
     for number, piece in enumerate(pieces):
-        styled.append(piece, style="bold yellow" if number % 2 else "")
+        styled.append(printable(piece), style="bold yellow" if number % 2 else "")
     return styled
 
 
 def typed_lines(prompt: str) -> Iterator[str]:
-    """Yield what is typed, up to an empty line or the end; without a terminal, the lines of standard input."""
+    """Yield the lines that somebody types, up to the end of input; without a terminal, those of standard input.
+
+    Empty lines are skipped.
+    """
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # arrow keys and history for input()
+    sys.stdout.write("Type a query and press Enter; Ctrl-D ends.\n")
     while True:
         try:
             line = input(prompt).strip()
         except EOFError:
             sys.stdout.write("\n")
             return
-        if not line:
-            return
-        yield line
+        if line:
+            yield line

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.checks import checked_int, checked_labels
+from segmax.display import counted
 from segmax.errors import ConfigError, InputError
 from segmax.kmeans import kmeans
 from segmax.memory import MemoryLimit
@@ -223,4 +224,4 @@ class Labels(Representation):
         return {"kind": "labels"}
 
     def __repr__(self) -> str:
-        return f"Labels({self._labels.size} documents)"
+        return f"Labels({counted(self._labels.size, 'document')})"

@@ -10,13 +10,13 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.checks import checked_int
 from segmax.config import BuildConfig
+from segmax.display import counted
 from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.explain import Fate, explanation, matched_terms
 from segmax.params import ASC, BestFirst, SearchParams
@@ -39,7 +39,11 @@ from segmax.textstore import StoredText, Texts
 from segmax.typing import DocId, Queries, Query
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
+
     from segmax.encoders.base import Encoder
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 _EXACT = ASC()
 _MOST_RESULTS = 2**32  # more than an index can hold
@@ -149,8 +153,8 @@ class Index:
             return "Index(closed)"
         where = f"'{self._path}'" if self._path else "in memory"
         return (
-            f"Index({where}: {self.num_docs:,} documents, {self.num_postings:,} postings, "
-            f"{self.num_clusters} clusters x {self.num_segments} segments, {self.bits} bits)"
+            f"Index({where}: {counted(self.num_docs, 'document')}, {counted(self.num_postings, 'posting')}, "
+            f"{counted(self.num_clusters, 'cluster')} x {counted(self.num_segments, 'segment')}, {self.bits} bits)"
         )
 
     # --- texts -------------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from segmax.display import counted
 from segmax.figures import INK, check_plot, finish, literal, new_figure, picture_format
 from segmax.io.streams import write_whole
 from segmax.report import IndexReport, Tightness, size_text, structure_of
@@ -53,7 +54,7 @@ def plot_report(report: IndexReport, path: str | os.PathLike[str]) -> None:
     _draw_clusters(clusters, report)
     _draw_tightness(tightness, report.tightness)
     name = Path(report.path).name if report.path else "index in memory"
-    title = f"{literal(name)}: {report.num_docs:,} documents, {report.num_postings:,} postings"
+    title = f"{literal(name)}: {counted(report.num_docs, 'document')}, {counted(report.num_postings, 'posting')}"
     figure.suptitle(title, color=INK, fontsize=13, fontweight="bold", x=0.01, ha="left")
     with write_whole(Path(path), overwrite=True) as file:
         figure.savefig(file, dpi=150, format=picture_format(path))
@@ -99,9 +100,8 @@ def _draw_clusters(axes: Axes, report: IndexReport) -> None:
     axes.set_ylabel("clusters")
     _whole_ticks(axes)
     least, most = report.cluster_sizes.min(), report.cluster_sizes.max()
-    summary = (
-        f"{report.num_clusters:,} clusters: {least:,} to {most:,}, median {median:,.0f}, mean {mean:,.0f} (dashed)"
-    )
+    sizes = f"{least:,} to {most:,}, median {median:,.0f}, mean {mean:,.0f} (dashed)"
+    summary = f"{counted(report.num_clusters, 'cluster')}: {sizes}"
     finish(axes, "Cluster sizes", summary, grid="y")
 
 
@@ -120,8 +120,10 @@ def _draw_tightness(axes: Axes, tightness: Tightness | None) -> None:
     axes.hist(clipped, bins=edges.tolist(), weights=shares, color="#de7c3c", edgecolor="white", linewidth=0.6)
     _mark(axes, tightness.max_bound.mean)
     axes.set_ylabel("% of query and cluster pairs")
-    source = "queries" if tightness.source == "queries" else "documents as queries"
-    summary = f"{tightness.num_queries:,} {source}: mean {tightness.max_bound.mean:.2f} (dashed)"
+    source = counted(tightness.num_queries, "query", "queries")
+    if tightness.source == "documents":
+        source = f"{counted(tightness.num_queries, 'document')} as queries"
+    summary = f"{source}: mean {tightness.max_bound.mean:.2f} (dashed)"
     finish(axes, "Tightness of the bounds", summary, grid="y")
 
 

@@ -1,4 +1,4 @@
-"""Telling how far a build is: a bar on a terminal, a callback for programs, silence elsewhere."""
+"""How far a build is: a bar on a terminal, a callback for programs, silence elsewhere."""
 
 from __future__ import annotations
 
@@ -23,6 +23,9 @@ class BuildProgress:
     unit: str  #: what is counted, "documents" or "postings" for instance
 
 
+_ROOM_FOR_RATES = 100  # columns: narrower terminals show no rates, so that nothing is cut
+_WIDEST = 140  # columns that bars spread over
+
 #: What `build` takes as `progress`.
 ProgressOption = bool | Callable[[BuildProgress], None] | None
 
@@ -35,14 +38,14 @@ class Stage(Protocol):
 
 
 class Reporter(Protocol):
-    """Somebody to tell about stages."""
+    """Receives progress updates."""
 
     def stage(self, name: str, total: int | None, unit: str) -> contextlib.AbstractContextManager[Stage]:
-        """Begin a stage; leaving the context ends it."""
+        """Start a stage; leaving the context ends it."""
 
 
 class _Silent:
-    """Tells nobody."""
+    """Drops all updates."""
 
     @contextlib.contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[Stage]:
@@ -53,7 +56,7 @@ class _Silent:
 
 
 class _Callback:
-    """Tells a function."""
+    """Calls a function with each update."""
 
     def __init__(self, function: Callable[[BuildProgress], None]) -> None:
         self._function = function
@@ -91,15 +94,17 @@ class _Bars:
             TimeRemainingColumn,
         )
 
+        console = Console(stderr=True)
+        rate = " {task.fields[rate]}" if console.width >= _ROOM_FOR_RATES else ""
         columns = (
-            TextColumn("{task.description:8}"),
-            BarColumn(),
+            TextColumn("{task.description:8}", markup=False),
+            BarColumn(bar_width=None),  # takes the room that is left
             MofNCompleteColumn(),
-            TextColumn("{task.fields[unit]} {task.fields[rate]}"),
+            TextColumn(f"{{task.fields[unit]}}{rate}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
         )
-        with Progress(*columns, console=Console(stderr=True)) as self._live:
+        with Progress(*columns, console=console, expand=console.width < _WIDEST) as self._live:
             yield self
 
     @contextlib.contextmanager
@@ -130,7 +135,7 @@ class _Bar:
 
 @contextlib.contextmanager
 def reporter(progress: ProgressOption) -> Iterator[Reporter]:
-    """Return whom to tell: None shows bars if standard error is a terminal, True always, False never."""
+    """Return what receives updates: None shows bars if standard error is a terminal, True always, False never."""
     if callable(progress):
         yield _Callback(progress)
     elif progress is not None and not isinstance(progress, bool):

@@ -8,14 +8,18 @@ queries; docs/approximation.md compares them. A document cut to its heaviest ter
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.shortening import ranks_within
 from segmax.sparse import Csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 _LEAST_WORDS, _MOST_WORDS = 2, 5
 _NEIGHBOURS = 16  # documents that tell what goes together with the words

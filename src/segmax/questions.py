@@ -7,15 +7,19 @@ import os
 from collections import Counter
 from collections.abc import Container
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from segmax.errors import InputError
 from segmax.index import Index
 from segmax.io import VECTOR_FORMATS, Queries, format_of, open_vectors, read_queries
 from segmax.sparse import Csr, is_matrix, matrix_to_csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 #: Formats of vectors that `read_queries` does not read.
 _MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from segmax.bound_reader import BoundReader
 from segmax.calibration import Calibration
 from segmax.checks import checked_int
+from segmax.display import counted, printable
 from segmax.errors import InputError, damaged
 from segmax.index import Index
 from segmax.pruning import Step, TopTerms, prune_rows, step_from_dict
 from segmax.results import ClusterBounds
 from segmax.sparse import Csr, is_matrix, matrix_to_csr
+from segmax.text_table import Column, tables
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -158,16 +160,18 @@ class IndexReport:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
         from rich.text import Text
 
-        yield Text(f"segmax index {self.path or 'in memory'}", style="bold", overflow="fold", end="\n\n")
+        width = options.max_width
+        name = printable(self.path or "in memory")
+        yield Text(f"segmax index {name}", style="bold", overflow="fold", end="\n\n")
         yield _counts(self)
-        for title, table in (
-            _sizes(self),
-            _clusters(self, console.encoding, options.max_width),
-            _calibration(self.calibration),
-            _bounds(self.tightness),
+        for title, parts in (
+            ("Sizes", _sizes(self, width)),
+            _clusters(self, console.encoding, width),
+            _calibration(self.calibration, width),
+            _bounds(self.tightness, width),
         ):
-            yield Text(f"\n{title}", style="bold")
-            yield table
+            yield Text(f"\n{title}", style="bold", overflow="fold")
+            yield from parts
 
 
 def structure_of(component: str) -> str:
@@ -343,15 +347,6 @@ def _plain(value: object) -> str:
     return words.get(str(value), str(value))
 
 
-def _table(*headings: str) -> Table:
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", header_style="dim", no_wrap=True)
-    return table
-
-
 def _counts(report: IndexReport) -> Table:
     from rich.table import Table
     from rich.text import Text
@@ -365,7 +360,7 @@ def _counts(report: IndexReport) -> Table:
         "documents": f"{report.num_docs:,}",
         "terms": f"{report.num_terms:,}",
         "postings": f"{report.num_postings:,} ({mean_terms:.1f} per document)",
-        "clusters": f"{report.num_clusters:,} x {report.num_segments} segments",
+        "clusters": f"{report.num_clusters:,} x {counted(report.num_segments, 'segment')}",
         "weights": f"{report.bits} bits, quantization error {report.quantization_error:.3%}",
         "size": f"{size_text(report.num_bytes)}, {report.per_posting(report.num_bytes):.2f} bytes per posting",
         "format": f"version {report.format_version}{written}",
@@ -374,7 +369,7 @@ def _counts(report: IndexReport) -> Table:
         "options": ", ".join(f"{name}={_plain(value)}" for name, value in report.config.items() if name != "pruning"),
     }
     for name, value in rows.items():
-        table.add_row(name, Text(value))
+        table.add_row(name, Text(printable(value)))
     return table
 
 
@@ -384,67 +379,79 @@ def _clustering(clustering: Mapping[str, Any]) -> str:
     return names.get(clustering.get("kind", ""), "not recorded") + (f" ({options})" if options else "")
 
 
-def _sizes(report: IndexReport) -> tuple[str, Table]:
-    table = _table("structure, component", "bytes", "share", "bytes/posting")
+def _sizes(report: IndexReport, width: int) -> Iterator[RenderableType]:
+    rows = [*_size_rows(report), ("total", report.num_bytes, "bold")]
+    sizes = [size for _, size, _ in rows]
+    columns = [
+        Column(heading="structure, component", cells=[name for name, _, _ in rows], words=True),
+        Column(heading="bytes", cells=[f"{size:,}" for size in sizes]),
+        Column(heading="share", cells=[f"{size / report.num_bytes:.1%}" for size in sizes]),
+        Column(heading="bytes/posting", cells=[f"{report.per_posting(size):.3f}" for size in sizes]),
+    ]
+    return tables([columns], width, [style for _, _, style in rows])
 
-    def add(name: str, size: int, style: str) -> None:
-        share = size / report.num_bytes
-        table.add_row(name, f"{size:,}", f"{share:.1%}", f"{report.per_posting(size):.3f}", style=style)
 
+def _size_rows(report: IndexReport) -> Iterator[tuple[str, int, str]]:
+    """Yield name, bytes and style of every structure and its components."""
     for structure, total in report.structure_sizes.items():
         members = [item for item in report.sizes.items() if structure_of(item[0]) == structure]
         if len(members) == 1:
-            add(f"{structure} ({members[0][0]})", total, "")
+            yield f"{structure} ({members[0][0]})", total, ""
             continue
-        add(structure, total, "")
+        yield structure, total, ""
         for name, size in sorted(members, key=lambda item: -item[1]):
-            add(f"  {name}", size, "dim")
-    add("total", report.num_bytes, "bold")
-    return "Sizes", table
+            yield f"  {name}", size, "dim"
 
 
-def _clusters(report: IndexReport, encoding: str, width: int) -> tuple[str, Table]:
-    from rich.text import Text
-
+def _clusters(report: IndexReport, encoding: str, width: int) -> tuple[str, Iterator[RenderableType]]:
     sizes = report.cluster_sizes
     summary = f"min {sizes.min():,}, median {np.median(sizes):,.0f}, mean {sizes.mean():,.1f}, max {sizes.max():,}"
-    table = _table("documents", "clusters", "")
-    table.columns[2].justify = "left"
     bars = report.cluster_histogram()
     most = max(bar.num_values for bar in bars)
     longest = max(5, min(_BAR_LENGTH, width - _BAR_MARGIN))
     mark = "█" if encoding.startswith("utf") else "#"
-    for bar in bars:
-        span = f"{bar.least:,} to {bar.most:,}" if bar.most > bar.least else f"{bar.least:,}"
-        length = -(-bar.num_values * longest // most)  # up: a bar that holds anything is seen
-        table.add_row(span, f"{bar.num_values:,}", Text(mark * length, style="cyan"))
-    return f"Cluster sizes: {summary}", table
+    columns = [
+        Column(
+            heading="documents",
+            cells=[f"{bar.least:,} to {bar.most:,}" if bar.most > bar.least else f"{bar.least:,}" for bar in bars],
+        ),
+        Column(heading="clusters", cells=[f"{bar.num_values:,}" for bar in bars]),
+        # rounded up: a bar that holds anything is seen
+        Column(heading="", cells=[mark * -(-bar.num_values * longest // most) for bar in bars], words=True),
+    ]
+    return f"Cluster sizes: {summary}", tables([columns], width)
 
 
-def _calibration(calibration: Calibration) -> tuple[str, Table]:
+def _calibration(calibration: Calibration, width: int) -> tuple[str, Iterator[RenderableType]]:
     if not calibration.measured:
-        return "Calibration: none, so searches by target_recall are exact", _table()
-    table = _table("target_recall", "expected", "work", "queries", "settings")
-    for measured in calibration.measured:
-        for target in _SHOWN_TARGETS:
-            told = calibration.expectation(measured.k, target)
-            source = f"{told.num_queries} {told.source}"
-            cells = (f"{told.expected_recall:.3f}", f"{told.relative_cost:.0%}", source, told.settings_text)
-            table.add_row(f"{target} at k = {measured.k}", *cells)
-    return "Calibration: what target_recall chooses; work as a share of that of exact search", table
+        return "Calibration: none, so searches by target_recall are exact", iter(())
+    told = [calibration.expectation(each.k, target) for each in calibration.measured for target in _SHOWN_TARGETS]
+    columns = [
+        Column(heading="target_recall", cells=[f"{each.target_recall} at k = {each.k}" for each in told]),
+        Column(heading="expected", cells=[f"{each.expected_recall:.3f}" for each in told]),
+        Column(heading="work", cells=[f"{each.relative_cost:.0%}" for each in told]),
+        Column(heading="queries", cells=[each.source_text for each in told], words=True),
+        Column(heading="settings", cells=[each.settings_text for each in told], words=True),
+    ]
+    return "Calibration: what target_recall chooses; work as a share of that of exact search", tables([columns], width)
 
 
-def _bounds(tightness: Tightness | None) -> tuple[str, Table]:
+def _bounds(tightness: Tightness | None, width: int) -> tuple[str, Iterator[RenderableType]]:
     if tightness is None:
-        return "Tightness of the bounds: not measured, as no query was asked for or none reaches a document", _table()
-    table = _table("ratio", "mean", "p10", "median", "p90")
-    for name, ratios in (
-        ("Actual/MaxSBound", tightness.max_bound),
-        ("Actual/BoundSum", tightness.bound_sum),
-        ("Actual/AvgSBound", tightness.avg_bound),
-    ):
-        table.add_row(name, *(f"{value:.3f}" for value in ratios.to_dict().values()))
-    source = "queries"
+        return "Tightness of the bounds: not measured, as no query was asked for or none reaches a document", iter(())
+    ratios = {
+        "Actual/MaxSBound": tightness.max_bound.to_dict(),
+        "Actual/BoundSum": tightness.bound_sum.to_dict(),
+        "Actual/AvgSBound": tightness.avg_bound.to_dict(),
+    }
+    columns = [
+        Column(heading="ratio", cells=list(ratios)),
+        *(
+            Column(heading=name, cells=[f"{each[name]:.3f}" for each in ratios.values()])
+            for name in ("mean", "p10", "median", "p90")
+        ),
+    ]
+    source = counted(tightness.num_queries, "query", "queries")
     if tightness.source == "documents":
-        source = f"documents stand in for queries, {STAND_IN_TERMS} terms each"
-    return f"Tightness of the bounds ({tightness.num_queries} {source})", table
+        source = f"{counted(tightness.num_queries, 'document')} as queries, {STAND_IN_TERMS} terms each"
+    return f"Tightness of the bounds ({source})", tables([columns], width)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.display import counted, plain_number
 from segmax.tables import DocIds
 from segmax.textstore import StoredText
 from segmax.typing import DocId
@@ -174,7 +175,7 @@ class Hits(Sequence[Hit]):
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def __repr__(self) -> str:
-        best = f", best {self[0].id!r} at {self[0].score:.4g}" if len(self) else ""
+        best = f", best {self[0].id!r} at {plain_number(self[0].score)}" if len(self) else ""
         return f"Hits({len(self)}{best})"
 
 
@@ -262,7 +263,7 @@ class BatchHits(Sequence[Hits]):
         return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
 
     def __repr__(self) -> str:
-        return f"BatchHits({len(self)} queries, k={self.rows.shape[1]})"
+        return f"BatchHits({counted(len(self), 'query', 'queries')}, k={self.rows.shape[1]})"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -8,13 +8,13 @@ import queue
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.checks import checked_choice, checked_int, checked_number
+from segmax.display import counted
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need
@@ -24,6 +24,11 @@ from segmax.files import replacing
 from segmax.io.base import Document
 from segmax.parallel import Workers
 from segmax.spool import ScratchFile
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 FILE_NAME = "bm25.json"
 _FORMAT = "segmax-bm25"
@@ -143,7 +148,8 @@ class BM25:
     def __repr__(self) -> str:
         return (
             f"BM25(k1={self.k1:g}, b={self.b:g}, method={self.method!r}, language={self.language!r}, "
-            f"{len(self.stopwords)} stop words; {len(self._terms):,} terms of {self.num_docs:,} documents)"
+            f"{counted(len(self.stopwords), 'stop word')}; {counted(len(self._terms), 'term')} of "
+            f"{counted(self.num_docs, 'document')})"
         )
 
     @property

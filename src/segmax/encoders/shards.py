@@ -17,10 +17,9 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.encoders.base import EncodedBatch, Encoder
@@ -37,6 +36,11 @@ from segmax.io.vectors import written_format
 from segmax.progress import ProgressOption, Stage, reporter
 from segmax.sparse import Csr
 from segmax.tables import Arrays, TextTable, text_arrays
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 _JOURNAL = "journal.json"
 _FORMAT = "segmax-encoding"

@@ -11,10 +11,9 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.checks import checked_choice, checked_int, checked_number
@@ -24,6 +23,11 @@ from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
 from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.io.base import Document
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 DTYPES = ("float32", "float16", "bfloat16")
 _CHUNK_BATCHES = 8  # texts of so many batches are sorted by length, so that a batch has little padding

@@ -44,7 +44,8 @@ def read_judged(
     index
         What the queries are for: it encodes texts.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, or an iterable of single queries or texts.
+        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, a mapping of query id to text or vector, or
+        an iterable of single queries or texts, which are numbered.
     qrels
         A path, or the grade by query and document; None: nothing is judged.
     data

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.display import counted, printable
 from segmax.errors import ConfigError
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
@@ -23,14 +24,13 @@ from segmax.figures import check_plot, picture_format
 from segmax.io.streams import write_whole
 from segmax.methods import method_name, parse_method
 from segmax.params import SearchParams
+from segmax.text_table import Column, tables
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
 
 _LEVEL = 0.05
-_MOST_COLUMNS = 10_000
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -193,57 +193,77 @@ class Evaluation:
         for measure in (*self.measures, "recall_of_exact"):
             points = [Point(m.name, m.mean_ms, m.p99_ms, float(m.per_query[measure].mean())) for m in self.methods]
             panels.append(("Recall of exhaustive search" if measure == "recall_of_exact" else measure, points))
-        figure = plot_points(panels, f"{self.num_queries:,} queries, k = {self.k}")
+        figure = plot_points(panels, f"{counted(self.num_queries, 'query', 'queries')}, k = {self.k}")
         if path is not None:
             with write_whole(Path(path), overwrite=True) as file:
                 figure.savefig(file, dpi=150, format=picture_format(path))
         return figure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        yield self._table()
-
-    def __str__(self) -> str:
-        table = self._table()
-        console = wide_console(table, least=0)
-        with console.capture() as captured:
-            console.print(table)
-        return captured.get()
-
-    def _table(self) -> Table:
-        from rich.table import Table
+        from rich.text import Text
 
         marked = self._significant()
-        table = Table(title=self._heading(), caption=self._caption(significant=bool(marked)))
-        table.add_column("method", no_wrap=True)
-        for heading in (*self.measures, "of exact", "mean ms", "p50 ms", "p99 ms", "clusters", "documents"):
-            table.add_column(heading, justify="right", no_wrap=True)  # a figure cut short would be another one
-        for method in self.methods:
-            table.add_row(
-                method.name,
-                *(f"{method.relevance[name]:.4f}{marked.get((method.name, name), '')}" for name in self.measures),
-                f"{method.recall_of_exact:.4f}",
-                *(f"{value:.4f}" for value in (method.mean_ms, method.p50_ms, method.p99_ms)),
-                "–" if method.clusters_visited is None else f"{method.clusters_visited:.2%}",
-                f"{method.docs_scored_share:.2%}",
-            )
-        return table
+        yield Text(self._heading(), style="bold")
+        yield from tables([*self._columns(marked)], options.max_width)
+        yield Text(self._caption(significant=bool(marked)), style="dim")
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        console = Console(highlight=False, color_system=None)
+        with console.capture() as captured:
+            console.print(self)
+        return captured.get()
+
+    def differs(self, method: str, other: str, measure: str) -> bool:
+        """Whether two methods have different values of a measure for any query."""
+        return not np.array_equal(self._values(self[method], measure), self._values(self[other], measure))
+
+    def _columns(self, marked: Mapping[tuple[str, str], str]) -> Iterator[list[Column]]:
+        """Yield the columns of the table: what came back, and what it cost."""
+        methods = self.methods
+        yield [
+            Column(heading="method", cells=[method.name for method in methods], words=True),
+            *(
+                Column(
+                    heading=name,
+                    cells=[f"{m.relevance[name]:.4f}{marked.get((m.name, name), '')}" for m in methods],
+                )
+                for name in self.measures
+            ),
+            Column(heading="of exact", cells=[f"{method.recall_of_exact:.4f}" for method in methods]),
+        ]
+        visited = ["–" if m.clusters_visited is None else f"{m.clusters_visited:.2%}" for m in methods]
+        yield [
+            Column(heading="mean ms", cells=[f"{method.mean_ms:.4f}" for method in methods]),
+            Column(heading="p50 ms", cells=[f"{method.p50_ms:.4f}" for method in methods]),
+            Column(heading="p99 ms", cells=[f"{method.p99_ms:.4f}" for method in methods]),
+            Column(heading="clusters", cells=visited),
+            Column(heading="documents", cells=[f"{method.docs_scored_share:.2%}" for method in methods]),
+        ]
 
     def _heading(self) -> str:
-        counts = ((self.num_queries, "query", "queries"), (self.num_docs, "document", "documents"))
-        named = ", ".join(f"{count:,} {one if count == 1 else many}" for count, one, many in counts)
-        clusters = f"{self.num_clusters} cluster{'' if self.num_clusters == 1 else 's'} × {self.num_segments} segments"
-        return f"{named}, {clusters}, k = {self.k}, one thread"
+        parts = (
+            counted(self.num_queries, "query", "queries"),
+            counted(self.num_docs, "document"),
+            f"{counted(self.num_clusters, 'cluster')} × {counted(self.num_segments, 'segment')}",
+            f"k = {self.k}",
+            "one thread",
+        )
+        return ", ".join(parts)
 
     def _caption(self, *, significant: bool) -> str:
         parts = ["of exact: share of exhaustive search's results; clusters visited; documents scored"]
         if self.min_rel != 1:
             parts.append(f"grades from {self.min_rel} on are relevant for MRR and Recall")
         if self.num_unasked:
-            parts.append(f"{self.num_unasked:,} judged queries were not among the queries, and count nowhere")
+            were = "was" if self.num_unasked == 1 else "were"
+            unasked = counted(self.num_unasked, "judged query", "judged queries")
+            parts.append(f"{unasked} {were} not among the queries, and count nowhere")
         if self.dropped_self:
             parts.append("the query's own document is left out")
         if significant:
-            parts.append(f"† differs from {self.methods[0].name} (paired t-test, Holm, p < {_LEVEL})")
+            parts.append(f"† differs from {printable(self.methods[0].name)} (paired t-test, Holm, p < {_LEVEL})")
         return "; ".join(parts)
 
     def _significant(self) -> dict[tuple[str, str], str]:
@@ -252,25 +272,6 @@ class Evaluation:
             return {}
         tests = self.t_tests(baseline=self.methods[0].name)
         return {(test.method, test.measure): "†" for test in tests if test.is_significant(_LEVEL)}
-
-
-def wide_console(*shown: RenderableType, least: int | None = None) -> Console:
-    """Return the console of standard output, as wide as these need it: figures must not be cut.
-
-    Parameters
-    ----------
-    shown
-        What will be printed.
-    least
-        Its width if they need less; None: that of the terminal.
-    """
-    from rich.console import Console
-    from rich.measure import Measurement
-
-    console = Console(highlight=False)
-    options = console.options.update(width=_MOST_COLUMNS)
-    needed = max((Measurement.get(console, options, each).maximum for each in shown), default=0)
-    return Console(highlight=False, width=max(needed, console.width if least is None else least))
 
 
 def _finite(value: float) -> float | None:

@@ -65,7 +65,8 @@ def evaluate(
     index
         An open index, or the path of one, which is then read into memory first.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, or an iterable of single queries or texts.
+        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, a mapping of query id to text or vector, or
+        an iterable of single queries or texts, which are numbered.
     qrels
         The path of judgements, or the grade by query and document; None: no measures of relevance. Queries without a
         judgement are not asked.

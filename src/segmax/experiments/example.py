@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import scipy.sparse as sp
 
 from segmax.build import build
 from segmax.config import BuildConfig
@@ -14,6 +15,11 @@ from segmax.experiments.verdicts import counted, finding
 from segmax.index import Index
 from segmax.params import SearchParams
 from segmax.results import ClusterBounds
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 #: Term maxima of the two segments of each cluster, in tenths.
 _SEGMENTS = {

@@ -8,11 +8,12 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from segmax.display import counted, printable
 from segmax.experiments.base import Cell, Finding, Outcome, Sheet, Verdict
+from segmax.text_table import Column, tables
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.table import Table
 
 #: A sign for every verdict.
 MARKS: Mapping[Verdict, str] = {"holds": "✓", "fails": "✗", "tie": "≈", "unknown": "?"}
@@ -77,64 +78,28 @@ def _starts_as_number(text: str) -> bool:
 # --- on a terminal ----------------------------------------------------------------------------------------------------
 
 
-_NARROW = 12  # headings wider than this are wrapped where a table is too wide, unless their cells are as wide
-_SENTENCE = 40  # so are cells of words
-
-
 def show(outcome: Outcome, console: Console) -> None:
-    """Print tables and findings; a table is as wide as its figures need it, also where the console is narrower."""
+    """Print tables and findings; a table that is wider than the console is wrapped or stacked."""
     from rich.text import Text
 
     for sheet in outcome.sheets:
-        console.print(Text(f"\n{sheet.title}", style="bold"))
-        _print_table(sheet, console)
+        console.print(Text(f"\n{printable(sheet.title)}", style="bold"))
+        for part in tables([_columns(sheet)], console.width):
+            console.print(part)
         if sheet.note:
-            console.print(Text(sheet.note, style="dim"))
+            console.print(Text(printable(sheet.note), style="dim"))
     if outcome.findings:
         console.print(Text("\nWhat the paper finds, and what is found here", style="bold"))
     for finding in outcome.findings:
-        told = f"{finding.evidence} [{finding.rule}]"
-        console.print(Text.assemble((mark(finding), _STYLES[finding.verdict]), f" {finding.claim} ", (told, "dim")))
+        claim, told = printable(finding.claim), printable(f"{finding.evidence} [{finding.rule}]")
+        console.print(Text.assemble((mark(finding), _STYLES[finding.verdict]), f" {claim} ", (told, "dim")))
 
 
-def _print_table(sheet: Sheet, console: Console) -> None:
-    """Print a table; where it is too wide, headings and sentences are wrapped at words, and no figure ever is cut."""
-    width = console.width
-    table = _rich_table(sheet, wrapped=False)
-    if _width(table, console) > width:
-        table = _rich_table(sheet, wrapped=True)
-    console.width = max(width, _width(table, console))
-    try:
-        console.print(table)
-    finally:
-        console.width = width
-
-
-def _width(table: Table, console: Console) -> int:
-    """Return how wide a table is that nobody narrows."""
-    from rich.measure import Measurement
-
-    return Measurement.get(console, console.options.update(max_width=100_000), table).maximum
-
-
-def _rich_table(sheet: Sheet, *, wrapped: bool) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    columns = []
-    for number, name in enumerate(sheet.columns):
-        numeric = is_numeric(sheet, number)
-        texts = column_texts(sheet, number)
-        if wrapped:
-            texts = texts if numeric else [_folded(text, _SENTENCE) for text in texts]
-            widest = max((len(line) for text in texts for line in text.splitlines()), default=0)
-            name = _folded(name, max(_NARROW, widest))
-        table.add_column(Text(name), justify="right" if numeric else "left", header_style="dim", no_wrap=True)
-        columns.append(texts)
-    for row in zip(*columns, strict=True):
-        table.add_row(*map(Text, row))
-    return table
+def _columns(sheet: Sheet) -> list[Column]:
+    return [
+        Column(heading=name, cells=column_texts(sheet, number), words=not is_numeric(sheet, number))
+        for number, name in enumerate(sheet.columns)
+    ]
 
 
 def _folded(text: str, width: int) -> str:
@@ -177,7 +142,8 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
 def about_line(about: dict[str, Any]) -> str:
     """Return a sentence on what was measured, with what, on what and when."""
     parts = [
-        f"{c['name']}: {c['num_docs']:,} documents, {c['num_queries']:,} queries{'' if c['judged'] else ', not judged'}"
+        f"{c['name']}: {counted(c['num_docs'], 'document')}, {counted(c['num_queries'], 'query', 'queries')}"
+        f"{'' if c['judged'] else ', not judged'}"
         for c in about["collections"]
     ]
     machine = about["machine"]
@@ -190,7 +156,7 @@ def about_line(about: dict[str, Any]) -> str:
 
 def spent(about: dict[str, Any]) -> str:
     """Return how long a run took, and whether it went on from an earlier one."""
-    resumed = f" after {about['resumed_steps']:,} steps of an earlier run" if about["resumed_steps"] else ""
+    resumed = f" after {counted(about['resumed_steps'], 'step')} of an earlier run" if about["resumed_steps"] else ""
     return f"{about['seconds']:,.1f} s{resumed}"
 
 

@@ -7,10 +7,9 @@ import struct
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax import _core
@@ -20,6 +19,11 @@ from segmax.io.jsonl import names_of
 from segmax.io.scale import Scale, without_zeros
 from segmax.io.streams import BLOCK_BYTES, is_compressed, read_blocks, write_whole
 from segmax.sparse import Csr, canonical
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 _BUCKET_BYTES = 1 << 23  # of postings, as they are kept: some ten times as much once they are sorted
 _ASSUMED_RATIO = 4  # of a compressed file

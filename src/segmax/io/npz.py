@@ -15,10 +15,9 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, BinaryIO, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.errors import InputError, SegmaxError
@@ -29,6 +28,11 @@ from segmax.io.streams import no_file, write_whole
 from segmax.memory import MemoryLimit
 from segmax.sparse import Csr, canonical, matrix_to_csr
 from segmax.spool import PART_DOCS, narrowest
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.lazy import scipy_sparse as sp
 
 #: What zipfile and numpy raise about damaged files.
 _UNREADABLE = (
