@@ -74,7 +74,7 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
         [{0: 1}], threads=100000
     ),
     "expected at most 1024 threads, got 1025; more than cores do not help": lambda: segmax.build(DOCS, threads=1025),
-    "expected mu to be a number that fits a float, got one that does not": lambda: segmax.ASC(mu=10**400),
+    "expected mu to be a number, got 100000000000000000...0000000000000000000": lambda: segmax.ASC(mu=10**400),
     "SearchParams is no method; use ASC, BestFirst, Anytime, MaxScore or Exhaustive": lambda: SearchParams(),
     "expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
@@ -205,7 +205,7 @@ MATRICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "times": ("csr", {"data": np.array([1, 2], "datetime64[s]")}, "valid sparse matrix|float or integer dtype"),
     "objects": ("csr", {"data": np.array([1, 2], object)}, "valid sparse matrix|float or integer dtype"),
     "complex": ("csr", {"data": np.array([1j, 2])}, "expected weights of a float or integer dtype, got complex128"),
-    "longer than a double": ("csr", {"data": np.array([np.longdouble("1e400"), 1])}, "expected finite .*got inf"),
+    "longer than a double": ("csr", {"data": np.array([np.longdouble("1e400"), 1])}, r"got inf|got 1e\+400"),
     "csc, float rows": ("csc", {"indices": np.array([0.5, 0.5])}, "an integer dtype, got float64"),
     "csc, outside": ("csc", {"indptr": np.array([0, 10**6, 1, 2])}, "an indptr that does not ascend"),
     "bsr, outside": ("bsr", {"indptr": np.array([0, 10**6])}, "an indptr that does not ascend"),

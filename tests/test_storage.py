@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import functools
-import json
-import operator
 import os
 import resource
 import signal
@@ -317,46 +313,6 @@ def test_a_checked_but_impossible_table_is_refused(tmp_path: Path) -> None:
     storage.save_index(tmp_path / "bad", arrays, index._meta, overwrite=False, check=lambda *_: None)
     with pytest.raises(segmax.FormatError, match="term_first_posting does not ascend from 0"):
         segmax.open(tmp_path / "bad")
-
-
-BAD_VALUES = (None, "x", [], {}, -1, 2**40, 2**70, 1e300, float("nan"), True, 1.5)
-
-
-def places(value: object, above: tuple[object, ...] = ()) -> Iterator[tuple[object, ...]]:
-    """Every place in nested dictionaries and lists."""
-    keys = value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
-    for key in keys:
-        yield (*above, key)
-        yield from places(value[key], (*above, key))  # type: ignore[index]
-
-
-def test_every_value_of_the_metadata_may_be_wrong(tmp_path: Path) -> None:
-    """Whatever stands in meta.json, opening raises a FormatError that names the index, or opens an index that works."""
-    docs = random_docs(np.random.default_rng(3), 60, 12, 4.0, 9)
-    index = segmax.build(docs, path=tmp_path / "index", config=segmax.BuildConfig(pruning=(segmax.TopTerms(count=9),)))
-    index.tune(docs[:20], k=3)
-    meta = json.loads((tmp_path / "index" / "meta.json").read_text())
-    messages = []
-    for place in places(meta):
-        for value in (*BAD_VALUES, "gone"):
-            spoiled = copy.deepcopy(meta)
-            inside = functools.reduce(operator.getitem, place[:-1], spoiled)  # type: ignore[arg-type]
-            inside[place[-1]] = value
-            if value == "gone":
-                del inside[place[-1]]
-            try:
-                opened = segmax.Index(spoiled, index._open_arrays, tmp_path / "index")
-            except segmax.FormatError as error:
-                messages.append(str(error))
-                continue
-            assert len(opened.search({0: 1}, k=3, target_recall=0.9)) > 0
-            assert repr(opened)
-            assert str(opened.calibration)
-    assert len(messages) > 200
-    for message in messages:
-        assert str(tmp_path / "index") in message
-        assert "incompatible function arguments" not in message
-        assert "\n" not in message
 
 
 # --- interrupted writing ---------------------------------------------------------------------------------------------

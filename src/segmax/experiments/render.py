@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -100,14 +99,6 @@ def _columns(sheet: Sheet) -> list[Column]:
         Column(heading=name, cells=column_texts(sheet, number), words=not is_numeric(sheet, number))
         for number, name in enumerate(sheet.columns)
     ]
-
-
-def _folded(text: str, width: int) -> str:
-    """Return a text as lines of about that width; no word is broken."""
-    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
-
-
-# --- Markdown ---------------------------------------------------------------------------------------------------------
 
 
 def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> str:
