@@ -30,7 +30,11 @@ def checked_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
         msg = f"expected {name} to be a number, got {value!r}"
         raise ConfigError(msg)
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        msg = f"expected {name} to be a number that fits a float, got {str(value)[:40]}..."
+        raise ConfigError(msg) from None
 
 
 def checked_choice(name: str, value: object, choices: Collection[str]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import segmax
-from segmax.cli_parser import Parser, read_number
+from segmax.cli_parser import Parser, add_query_encoder, read_number
 from segmax.cli_show import as_json, as_run, show, typed_lines
 from segmax.errors import ConfigError
 from segmax.methods import METHODS
@@ -84,6 +84,7 @@ def search_parser() -> argparse.ArgumentParser:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", metavar="N", default="10", help="results per query (default: %(default)s)")
     parser.add_argument("--threads", metavar="N", help="threads to use (default: one per core)")
+    add_query_encoder(parser)
 
 
 def search(args: argparse.Namespace) -> None:
@@ -99,7 +100,7 @@ def search(args: argparse.Namespace) -> None:
         ),
     }
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
-    with segmax.open(args.index) as index:
+    with segmax.open(args.index, encoder=args.encoder) as index:
         if args.queries is not None:
             asked = read_questions(args.queries, index)
             found = index.search_batch(asked.vectors, **how, threads=threads)
@@ -180,7 +181,7 @@ def tune(args: argparse.Namespace) -> None:
     target = read_number(float, "--target-recall", args.target_recall)
     k = read_number(int, "-k", args.k)
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
-    with segmax.open(args.index) as index:
+    with segmax.open(args.index, encoder=args.encoder) as index:
         told = index.tune(read_questions(args.queries, index).vectors, k, target, threads=threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rich.console import Console
@@ -17,6 +17,7 @@ from segmax.io.trec import run_lines, untied
 from segmax.results import Hits
 
 _SNIPPET = 240  # characters of a text that are shown
+_Split = Callable[[str], Iterable[tuple[int, int, str]]]  # finds the words of a text
 _MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
 
 
@@ -39,7 +40,7 @@ def as_json(hits: Hits, query: str) -> str:
 def show(hits: Hits, query: str, encoder: Encoder) -> None:
     """Print results for somebody to read, the words of the query marked."""
     console = Console(highlight=False, soft_wrap=True)
-    stem: Callable[[str], str] | None = getattr(encoder, "stem", None)
+    split: _Split | None = getattr(encoder, "occurrences", None)
     row = encoder.encode_queries([query])
     vocabulary = encoder.vocabulary
     words = {vocabulary[column] for column in row.indices.tolist()}
@@ -51,20 +52,18 @@ def show(hits: Hits, query: str, encoder: Encoder) -> None:
             stored = hits.texts[rank - 1]
             if stored.title:
                 heading.append("  ")
-                heading.append_text(_marked(stored.title, words, stem, "bold"))
+                heading.append_text(_marked(stored.title, words, split, "bold"))
             console.print(heading)
-            console.print(Text("     ").append_text(_marked(stored.text, words, stem, "", _SNIPPET)))
+            console.print(Text("     ").append_text(_marked(stored.text, words, split, "", _SNIPPET)))
         else:
             console.print(heading)
     count = f"{len(hits)} documents" if len(hits) else "nothing found"
     console.print(Text(f"{count}, {hits.stats.elapsed_ns / 1e6:.2f} ms", style="dim"))
 
 
-def _marked(
-    text: str, words: set[str], stem: Callable[[str], str] | None, style: str, width: int | None = None
-) -> Text:
+def _marked(text: str, words: set[str], split: _Split | None, style: str, width: int | None = None) -> Text:
     one_line = " ".join(text.replace(_MARK, " ").split())
-    pieces = highlight(one_line, words, normal=stem, marks=(_MARK, _MARK), width=width).split(_MARK)
+    pieces = highlight(one_line, words, split=split, marks=(_MARK, _MARK), width=width).split(_MARK)
     styled = Text(style=style)
     for number, piece in enumerate(pieces):
         styled.append(piece, style="bold yellow" if number % 2 else "")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.checks import checked_choice
-from segmax.errors import InputError
+from segmax.errors import InputError, WriteError
 
 #: The first token, the mean of all tokens, the largest value of every dimension.
 POOLINGS = ("cls", "mean", "max")
@@ -50,7 +50,7 @@ def pooled(hidden: Any, mask: Any, names: Sequence[str]) -> dict[str, NDArray[np
 def write_dense(
     path: str | os.PathLike[str], parts: Iterable[NDArray[np.float32]], num_docs: int
 ) -> NDArray[np.float32]:
-    """Write rows to an .npy file through a memory map, under another name until it is whole.
+    """Write rows to an .npy file, under another name until it is whole.
 
     Parameters
     ----------
@@ -65,24 +65,40 @@ def write_dense(
     -------
     NDArray
         The file, mapped for reading.
+
+    Raises
+    ------
+    WriteError
+        There is no room, or no permission; a file that was there before is untouched.
     """
     target = Path(path)
     temporary = target.with_name(f"{target.name}.new")
-    array: Any = None
-    row = 0
     try:
-        for part in parts:
-            if array is None:
-                shape = (num_docs, part.shape[1])
-                array = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.float32, shape=shape)
-            if row + len(part) <= num_docs:
-                array[row : row + len(part)] = part
-            row += len(part)
-        if array is None or row != num_docs:
-            msg = f"expected {num_docs} dense vectors for '{target}', got {row}"
+        with temporary.open("wb") as file:
+            rows = _write_rows(file, parts, num_docs)
+        if rows != num_docs:
+            msg = f"expected {num_docs} dense vectors for '{target}', got {rows}"
             raise InputError(msg)
-        array.flush()
         temporary.replace(target)
+    except OSError as error:
+        msg = f"could not write '{target}' ({error.strerror or error}); what was there before is untouched"
+        raise WriteError(msg) from error
     finally:
         temporary.unlink(missing_ok=True)
     return np.lib.format.open_memmap(target, mode="r")
+
+
+def _write_rows(file: BinaryIO, parts: Iterable[NDArray[np.float32]], num_docs: int) -> int:
+    """Write an array in the format of .npy; return how many rows came, of which too many are not written.
+
+    Not through a memory map: where the disk is full, writing to one kills the process.
+    """
+    rows = 0
+    for part in parts:
+        if rows == 0:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (num_docs, part.shape[1])}
+            np.lib.format.write_array_header_1_0(file, header)
+        rows += len(part)
+        if rows <= num_docs:
+            file.write(np.ascontiguousarray(part, dtype="<f4").data)
+    return rows
