@@ -85,7 +85,7 @@ def test_parameters_are_used() -> None:
     model = bm25s.BM25(k1=0.9, b=0.4)
     tokens = bm25s.tokenize(texts, stopwords=["cat"], stemmer=None, show_progress=False)
     model.index(tokens, show_progress=False)
-    encoder = BM25(k1=0.9, b=0.4, stopwords=["cat"], language=None)
+    encoder = BM25(k1=0.9, b=0.4, stopwords=["cat"], language=None, fold_accents=False)
     _, weights = encoded(encoder, documents(texts))
     assert encoder.vocabulary == list(tokens.vocab)[: len(encoder.vocabulary)]
     expected = np.stack([model.get_scores([word]) for word in encoder.vocabulary]).T

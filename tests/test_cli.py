@@ -536,9 +536,9 @@ def test_inspect_without_queries_measures_no_bounds(built: Path, capsys: pytest.
 
 
 def test_inspect_refuses_other_files(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Queries must be a scipy matrix."""
+    """Queries must be something that segmax search takes."""
     assert "there is no file 'none.npz'" in failure(capsys, "inspect", "built", "--queries", "none.npz")
-    assert "scipy.sparse.save_npz" in failure(capsys, "inspect", "built", "--queries", "ids.txt")
+    assert "it cannot search for text" in failure(capsys, "inspect", "built", "--queries", "ids.txt")
     np.savez("odd.npz", a=np.arange(3))
     assert "scipy.sparse.save_npz" in failure(capsys, "inspect", "built", "--queries", "odd.npz")
     sp.save_npz("negative.npz", sp.csr_matrix([[-1.0, 2.0]]))

@@ -239,7 +239,7 @@ def test_what_cannot_be_is_told(path: Path) -> None:
         retriever.run()
     with pytest.raises(segmax.InputError, match="expected query or query_sparse_embedding, got both"):
         retriever.run(query="cat", query_sparse_embedding=embedding)
-    with pytest.raises(segmax.FormatError, match="an encoder that segmax cannot load"):
+    with pytest.raises(segmax.FormatError, match="segmax cannot load the encoder that made the index"):
         retriever.run(query="cat")
     with pytest.raises(segmax.ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
         SegmaxRetriever(path).run(query_sparse_embedding=embedding)

@@ -123,8 +123,8 @@ def test_what_cannot_be_is_told() -> None:
     retriever = made()
     with pytest.raises(ValidationError, match=r"expected texts=\.\.\., since the index keeps none"):
         SegmaxRetriever(index=retriever.index, encoder=retriever.encoder)
-    with pytest.raises(ValidationError, match="encoder"):
-        SegmaxRetriever(index=retriever.index, encoder="bm25", texts=TEXTS)
+    with pytest.raises(ValidationError, match=r"expected an encoder: .*got int"):
+        SegmaxRetriever(index=retriever.index, encoder=5, texts=TEXTS)
     with pytest.raises(ValidationError, match="index"):
         SegmaxRetriever(index="my.segmax", encoder=retriever.encoder, texts=TEXTS)
 

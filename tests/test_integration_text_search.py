@@ -82,8 +82,8 @@ def test_what_cannot_be_is_told() -> None:
     index, encoder = made()
     with pytest.raises(ConfigError, match=r"expected index to be a segmax\.Index, got str"):
         TextSearch("my.segmax", encoder, TEXTS)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="expected an encoder with encode_queries, got str"):
-        TextSearch(index, "bm25", TEXTS)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match=r"expected an encoder: an object with encode_queries, .*got int"):
+        TextSearch(index, 5, TEXTS)
     with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
         TextSearch(index, encoder)
     with pytest.raises(ConfigError, match="expected texts to be a dictionary or a function from id to text, got int"):
@@ -93,10 +93,15 @@ def test_what_cannot_be_is_told() -> None:
         search.by_text(5, 1)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="expected k >= 1, got 0"):
         search.by_text("cat", 0)
-    with pytest.raises(segmax.FormatError, match=r"an encoder that segmax cannot load \(WordCounts\)"):
+    index.encoder = None  # type: ignore[assignment]
+    with pytest.raises(
+        segmax.FormatError, match=r"segmax cannot load the encoder that made the index \('WordCounts'\)"
+    ):
         TextSearch(index, None, TEXTS).by_text("cat", 1)
+    plain = made(encoder=None)[0]
+    plain.encoder = None  # type: ignore[assignment]
     with pytest.raises(InputError, match="does not know what made its vectors"):
-        TextSearch(made(encoder=None)[0], None, TEXTS).by_text("cat", 1)
+        TextSearch(plain, None, TEXTS).by_text("cat", 1)
     for texts in ({}, {}.get):
         with pytest.raises(InputError, match="no text for the document 'cat'"):
             TextSearch(index, encoder, texts).by_text("mat", 1)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from segmax.checks import checked_choice
 from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
 from segmax.display import counted, printable
 from segmax.encoders import encode_texts, load_encoder
@@ -44,6 +45,8 @@ _BM25: Mapping[str, tuple[type, str, str]] = {
     "method": (str, "|".join(METHODS), "the formula (default: lucene)"),
     "stopwords": (str, "LANGUAGE|none", "words to leave out (default: en)"),
     "language": (str, "LANGUAGE|none", "of the stemmer (default: english)"),
+    "fold_accents": (bool, "on|off", "let 'cafe' find 'café' (default: on for English and without a stemmer)"),
+    "cjk_bigrams": (bool, "on|off", "index Chinese, Japanese, Korean and Thai by pairs of characters (default: on)"),
     "workers": (int, "N", "processes that split text (default: one per core)"),
 }
 _MODELS: Mapping[str, tuple[type, str, str]] = {
@@ -187,4 +190,6 @@ def encoder_options(args: argparse.Namespace) -> dict[str, Any]:
 def _value(kind: type, name: str, text: str) -> Any:
     if name in ("stopwords", "language") and text == "none":
         return None
+    if kind is bool:
+        return checked_choice(f"--{name.replace('_', '-')}", text, ("on", "off")) == "on"
     return read_number(kind, f"--{name.replace('_', '-')}", text)

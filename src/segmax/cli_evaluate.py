@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segmax.checks import checked_choice
-from segmax.cli_parser import Parser, read_number
+from segmax.cli_parser import Parser, add_query_encoder, read_number
 from segmax.display import json_text, printable
 from segmax.errors import ConfigError, WriteError
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
@@ -58,6 +58,7 @@ def evaluate_parser() -> argparse.ArgumentParser:
     what.add_argument("--data", metavar="FOLDER", help="queries and judgements: a BEIR folder or an ir_datasets id")
     what.add_argument("--split", metavar="NAME", default="test", help="which judgements there (default: %(default)s)")
     what.add_argument("--queries", metavar="FILE", help="queries, as for segmax search")
+    add_query_encoder(what)
     what.add_argument("--qrels", metavar="FILE", help="judgements, TREC's or BEIR's (default: none)")
     what.add_argument(
         "--min-rel",
@@ -115,6 +116,7 @@ def run_evaluate(args: argparse.Namespace) -> None:
         args.qrels,
         data=args.data,
         split=args.split,
+        encoder=args.encoder,
         methods=_methods(args.methods) if args.methods else DEFAULT_METHODS,
         k=read_number(int, "-k", args.k),
         min_rel=read_number(int, "--min-rel", args.min_rel),

@@ -6,10 +6,11 @@ import argparse
 import sys
 
 import segmax
-from segmax.cli_parser import Parser, read_matrix, read_number
+from segmax.cli_parser import Parser, add_query_encoder, read_number
 from segmax.display import json_text
 from segmax.figures import check_plot
 from segmax.plots import plot_report
+from segmax.questions import read_questions
 from segmax.report import STAND_IN_TERMS, inspect_index
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -38,10 +39,11 @@ def inspect_parser() -> argparse.ArgumentParser:
     queries = parser.add_argument_group("queries for the tightness of the bounds")
     queries.add_argument(
         "--queries",
-        metavar="FILE.npz",
-        help="queries as scipy.sparse.save_npz wrote them (default: documents of the index stand in, each cut to its "
+        metavar="FILE",
+        help="a file of queries, as for segmax search (default: documents of the index stand in, each cut to its "
         f"{STAND_IN_TERMS} largest weights)",
     )
+    add_query_encoder(queries)
     queries.add_argument("--sample", metavar="N", default="50", help="how many to use; 0: none (default: %(default)s)")
     queries.add_argument("--seed", metavar="N", default="0", help="of the choice of these (default: %(default)s)")
     output = parser.add_argument_group("output")
@@ -56,8 +58,8 @@ def inspect(args: argparse.Namespace) -> None:
     seed = read_number(int, "--seed", args.seed)
     if args.plot is not None:
         check_plot(args.plot)
-    with segmax.open(args.index) as index:
-        queries = read_matrix(args.queries) if args.queries is not None else None
+    with segmax.open(args.index, encoder=args.encoder) as index:
+        queries = read_questions(args.queries, index).vectors if args.queries is not None else None
         report = inspect_index(index, queries, sample, seed)
     if args.plot is not None:
         plot_report(report, args.plot)

@@ -1,14 +1,13 @@
-"""What all commands share: how they are parsed, and how numbers and matrices are read."""
+"""What all commands share: how they are parsed, and how numbers are read."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
-from segmax.errors import ConfigError, InputError, SegmaxError
+from segmax.errors import ConfigError, SegmaxError
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,20 +22,14 @@ class Parser(argparse.ArgumentParser):
         raise ConfigError(msg)
 
 
-def read_matrix(path: str) -> Any:
-    """Read the sparse matrix of an .npz file."""
-    from zipfile import BadZipFile
-
-    import scipy.sparse as sp
-
-    from segmax.inputs import NpzFile
-
-    NpzFile(Path(path))  # raises where there is no such file
-    try:
-        return sp.load_npz(path)
-    except (OSError, ValueError, KeyError, EOFError, BadZipFile) as error:
-        msg = f"'{path}': expected an .npz file of scipy.sparse.save_npz ({error})"
-        raise InputError(msg) from error
+def add_query_encoder(parser: argparse._ActionsContainer) -> None:
+    """Add --encoder for commands that search an index for text."""
+    parser.add_argument(
+        "--encoder",
+        metavar="MODEL|stored",
+        help="what encodes text: the name or folder of a model, or 'stored' for the model that the index names, if you "
+        "trust the index (default: BM25, if the index was made with it)",
+    )
 
 
 def read_number(kind: type, flag: str, text: str) -> Any:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import segmax
-from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
+from segmax.cli_parser import Parser, add_query_encoder, in_words_of_the_shell, read_number
 from segmax.cli_show import answer, as_json, as_run, show, typed_lines
 from segmax.cli_unanswered import Reason, summary, why_nothing
 from segmax.errors import ConfigError, InputError
@@ -92,6 +92,7 @@ def search_parser() -> argparse.ArgumentParser:
 def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", metavar="N", default="10", help="results per query (default: %(default)s)")
     parser.add_argument("--threads", metavar="N", help="threads to use (default: one per core)")
+    add_query_encoder(parser)
 
 
 def search(args: argparse.Namespace) -> None:
@@ -106,7 +107,7 @@ def search(args: argparse.Namespace) -> None:
     }
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     start: float | None = time.perf_counter()
-    with segmax.open(args.index) as index:
+    with segmax.open(args.index, encoder=args.encoder) as index:
         if file is not None:
             _search_file(index, file, {**how, "threads": threads}, args)
             return
@@ -276,7 +277,7 @@ def tune(args: argparse.Namespace) -> None:
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
     from segmax.questions import read_questions
 
-    with segmax.open(args.index) as index:
+    with segmax.open(args.index, encoder=args.encoder) as index:
         told = index.tune(read_questions(args.queries, index).vectors, k, target, threads=threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == k)

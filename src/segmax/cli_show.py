@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from segmax.cli_unanswered import why_nothing
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _SNIPPET = 240  # characters of a text that are shown
 _INDENT = 5
+_Split = Callable[[str], Iterable[tuple[int, int, str]]]  # finds the words of a text
 _MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
 
 
@@ -132,9 +133,9 @@ def _print_indented(console: Console, text: Text) -> None:
 def _marked(text: str, found: Answer, style: str, width: int | None = None) -> Text:
     from rich.text import Text
 
-    stem: Callable[[str], str] | None = getattr(found.encoder, "stem", None)
+    split: _Split | None = getattr(found.encoder, "occurrences", None)
     one_line = " ".join(text.replace(_MARK, " ").split())
-    pieces = highlight(one_line, found.terms, normal=stem, marks=(_MARK, _MARK), width=width).split(_MARK)
+    pieces = highlight(one_line, found.terms, split=split, marks=(_MARK, _MARK), width=width).split(_MARK)
     styled = Text(style=style, overflow="fold")
     for number, piece in enumerate(pieces):
         styled.append(printable(piece), style="bold yellow" if number % 2 else "")

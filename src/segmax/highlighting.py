@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 _WORD = re.compile(r"\w+")
 _SENTENCE_GAP = 12  # characters by which a passage may start earlier, to start with a word
@@ -14,6 +14,7 @@ def highlight(
     words: Collection[str],
     *,
     normal: Callable[[str], str] | None = None,
+    split: Callable[[str], Iterable[tuple[int, int, str]]] | None = None,
     marks: tuple[str, str] = ("**", "**"),
     width: int | None = None,
 ) -> str:
@@ -27,6 +28,9 @@ def highlight(
         What was asked for, in the form of the vocabulary: lower case, perhaps stemmed.
     normal
         Turns a word of the text, in lower case, into that form; by default it is left as it is.
+    split
+        Instead: finds the words of the text, as (start, end, form), as `BM25.occurrences` does. Words may overlap, as
+        the pairs of characters do that Chinese and Japanese text is indexed by.
     marks
         What to put before and after a marked word.
     width
@@ -37,22 +41,30 @@ def highlight(
     >>> highlight("Clusters of documents", {"document"}, normal=lambda word: word.removesuffix("s"))
     'Clusters of **documents**'
     """
-    found = [
-        (match.start(), match.end(), form)
-        for match in _WORD.finditer(text)
-        if (form := _form(match.group(), normal)) in words
-    ]
+    pieces = _words(text, normal) if split is None else split(text)
+    found = [(start, end, form) for start, end, form in pieces if form in words]
     first, last = (0, len(text)) if width is None or len(text) <= width else _window(text, found, width)
-    pieces, at = ["…" if first > 0 else ""], first
-    for start, end, _ in found:
-        if first <= start and end <= last:
-            pieces += [text[at:start], marks[0], text[start:end], marks[1]]
-            at = end
-    return "".join([*pieces, text[at:last], "…" if last < len(text) else ""])
+    shown, at = ["…" if first > 0 else ""], first
+    for start, end in _merged((start, end) for start, end, _ in found if first <= start and end <= last):
+        shown += [text[at:start], marks[0], text[start:end], marks[1]]
+        at = end
+    return "".join([*shown, text[at:last], "…" if last < len(text) else ""])
 
 
-def _form(word: str, normal: Callable[[str], str] | None) -> str:
-    return word.lower() if normal is None else normal(word.lower())
+def _words(text: str, normal: Callable[[str], str] | None) -> Iterator[tuple[int, int, str]]:
+    for match in _WORD.finditer(text):
+        word = match.group().lower()
+        yield match.start(), match.end(), word if normal is None else normal(word)
+
+
+def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return stretches of text in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for start, end in spans:
+        if merged and start < merged[-1][1]:
+            start = merged.pop()[0]
+        merged.append((start, end))
+    return merged
 
 
 def _window(text: str, found: list[tuple[int, int, str]], width: int) -> tuple[int, int]:

@@ -19,6 +19,7 @@ from segmax.config import BuildConfig
 from segmax.display import counted
 from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.explain import Fate, explanation, matched_terms
+from segmax.meta import META_NAME
 from segmax.params import ASC, BestFirst, SearchParams
 from segmax.points import sample_rows, selected_rows
 from segmax.pruning import QueryThreshold, prune_queries, prune_query
@@ -65,6 +66,7 @@ class Index:
         self._preload = False
         self._targets: dict[tuple[int, float], BestFirst] = {}
         self._encoder: Encoder | None = None
+        self._encoder_name: str | None = None
         with index_errors(path):
             check_counts(meta, arrays, path)
             self._handle: _core.Index | None = _core.Index(
@@ -175,22 +177,18 @@ class Index:
 
     @property
     def encoder(self) -> Encoder:
-        """What turns text into queries: what made the vectors, if the build was told, or what was assigned here."""
-        if self._encoder is None:
-            if "encoder" not in self._meta:
-                msg = (
-                    "the index does not know what made its vectors, so it cannot search for text; encode queries "
-                    "first, or assign index.encoder"
-                )
-                raise InputError(msg)
-            from segmax.encoders import encoder_from_dict  # what they need is heavy, or an extra
+        """What turns text into queries: what was chosen here or by `segmax.open`, or else BM25 as the index keeps it.
 
-            self._encoder = encoder_from_dict(self._meta["encoder"], self._terms)
+        Assign what `segmax.open` takes as `encoder`. An index never loads a model by itself: it could be anybody's.
+        """
+        if self._encoder is None:
+            self._encoder = resolve_encoder(self, None)
         return self._encoder
 
     @encoder.setter
-    def encoder(self, encoder: Encoder) -> None:
-        self._encoder = encoder
+    def encoder(self, encoder: object) -> None:
+        self._encoder = None if encoder is None else resolve_encoder(self, encoder)
+        self._encoder_name = _name_anywhere(encoder) if isinstance(encoder, (str, os.PathLike)) else None
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
@@ -413,7 +411,7 @@ class Index:
         if self._path is None:
             msg = "an index in memory cannot be pickled: save it, and pickle what segmax.open returns"
             raise SegmaxError(msg)
-        return open_index, (str(self._path), self._preload)
+        return open_index, (str(self._path), self._preload, False, self._encoder_name)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -614,7 +612,22 @@ def _core_params(params: SearchParams | None) -> _core.SearchParams:
     raise ConfigError(msg)
 
 
-def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool = False) -> Index:
+def _name_anywhere(encoder: str | os.PathLike[str]) -> str:
+    """Return the name of an encoder, or a folder from any working directory: that is how a pickled index finds it."""
+    return str(Path(encoder).absolute()) if Path(encoder).is_dir() else os.fspath(encoder)
+
+
+def resolve_encoder(index: Index, encoder: object) -> Encoder:
+    """Return the encoder that `encoder` stands for; see `open_index`."""
+    from segmax.encoders import encoder_for_index  # what they need is heavy, or an extra
+
+    where = "the index" if index.path is None else f"'{index.path / META_NAME}'"
+    return encoder_for_index(encoder, index._meta.get("encoder"), index.terms, where)
+
+
+def open_index(
+    path: str | os.PathLike[str], preload: bool = False, verify: bool = False, encoder: object = None
+) -> Index:
     """Open an index by memory map.
 
     Parameters
@@ -626,6 +639,10 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
         index is open: the system then ends the process (SIGBUS). A preloaded index no longer needs its files.
     verify
         Check every byte; otherwise postings and bounds are checked for size only. `segmax.verify` does the same.
+    encoder
+        What encodes text for searches: the name or folder of a model, a `SparseEncoder` of sentence-transformers, any
+        object with `encode_queries`, or "stored" to load the model that the index names. None: BM25 if the index was
+        made with it, else text cannot be searched. Models of an index that you did not make are those of a stranger.
 
     Raises
     ------
@@ -633,11 +650,20 @@ def open_index(path: str | os.PathLike[str], preload: bool = False, verify: bool
         If there is nothing at the path.
     FormatError
         If there is no index, a damaged one, or one of a newer version.
+    ConfigError, InputError
+        If the encoder cannot be loaded, or did not make the index.
+
+    Examples
+    --------
+    >>> index = open_index("docs.segmax", encoder="naver/splade-v3")  # doctest: +SKIP
+    >>> index.search("copper waveguides")  # doctest: +SKIP
     """
     where = Path(path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
     index = Index(meta, arrays, where)
     index._preload = preload
+    if encoder is not None:
+        index.encoder = encoder
     return index
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from segmax.build import BuildKeywords, build, check_keywords, scratch_folder
 from segmax.checks import checked_choice
 from segmax.cluster import ClusterJob, Dense, Representation
-from segmax.encoders import BM25, Encoder, description, load_encoder
+from segmax.encoders import BM25, Encoder, as_encoder, description
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import POOLINGS
@@ -33,7 +33,7 @@ CLUSTER_BY = ("sparse", "max", "mean", "cls")
 def build_from_texts(
     texts: object,
     *,
-    encoder: Encoder | str = "bm25",
+    encoder: object = "bm25",
     path: str | os.PathLike[str] | None = None,
     keep_texts: bool = True,
     title: bool = True,
@@ -50,7 +50,7 @@ def build_from_texts(
         (`segmax.io.Document`), or mappings with "text" and perhaps "title" and "id" (or "_id"). Without ids documents
         are numbered from 0.
     encoder
-        "bm25", the name or folder of a model, or an encoder.
+        "bm25", the name or folder of a model, a `SparseEncoder` of sentence-transformers, or an encoder.
     path
         Where to write the index; None keeps it in memory.
     keep_texts
@@ -77,14 +77,15 @@ def build_from_texts(
     reader: Iterable[Document] = (
         open_texts(texts) if isinstance(texts, (str, os.PathLike)) else _Documents(_iterable(texts))
     )
-    made = load_encoder(encoder, **pooling) if isinstance(encoder, str) else encoder
-    vectors = EncodedTexts(reader if title else _Untitled(reader), made)
+    made = as_encoder(encoder, **pooling)
+    vectors = EncodedTexts(reader if title else _Untitled(reader), made, _scratch(options))
     with contextlib.ExitStack() as stack:
         if pooling:
             folder = scratch_folder(options.get("scratch"), path)
             vectors.pooled = stack.enter_context(_pooled(made, cluster_by, folder, cluster_options or {}))
             options["clusters"] = vectors.pooled
-        return build(vectors, path=path, texts=reader if keep_texts else None, encoder=description(made), **options)
+        index = build(vectors, path=path, texts=reader if keep_texts else None, encoder=description(made), **options)
+    return with_encoder(index, made)
 
 
 def build_from_vectors(
@@ -123,7 +124,7 @@ def build_from_vectors(
     def words() -> Iterator[str]:  # asked for when all vectors are read: only then some files know them
         yield from _checked_terms(reader.terms if terms is None else terms, encoder)
 
-    return build(
+    index = build(
         reader,
         path=path,
         terms=terms if encoder is None else words(),
@@ -131,6 +132,19 @@ def build_from_vectors(
         encoder=None if encoder is None else description(encoder),
         **options,
     )
+    return with_encoder(index, encoder)
+
+
+def with_encoder(index: Index, encoder: Encoder | None) -> Index:
+    """Let an index that was just built use the encoder at hand; of BM25 it has its own, which learns nothing else."""
+    if encoder is not None and not isinstance(encoder, BM25):
+        index.encoder = encoder
+    return index
+
+
+def _scratch(options: Mapping[str, Any]) -> Path | None:
+    """Return the folder for scratch files that was asked for."""
+    return None if options.get("scratch") is None else scratch_folder(options["scratch"], None)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -204,9 +218,10 @@ def _title_of(text: Mapping[str, Any], row: int) -> str:
 class EncodedTexts:
     """Documents as a `VectorReader` for `build`; what learns its vocabulary on the way begins with fewer columns."""
 
-    def __init__(self, documents: Iterable[Document], encoder: Encoder) -> None:
+    def __init__(self, documents: Iterable[Document], encoder: Encoder, scratch: Path | None = None) -> None:
         self._documents = documents
         self._encoder = encoder
+        self._scratch = scratch
         self._encoded: Iterator[EncodedBatch] | None = None
         self._count: int | None = getattr(documents, "num_docs", None)
         self.pooled: _Pooled | None = None  # what else wants what the encoder gives
@@ -225,7 +240,9 @@ class EncodedTexts:
         """Count the words of all documents, if that has to be done before the first one has a vector."""
         if isinstance(self._encoder, BM25):
             with told.stage("count", self._count, "documents") as stage:
-                self._encoded = self._encoder.learn_documents(batched(self._documents), stage.advance)
+                self._encoded = self._encoder.learn_documents(
+                    batched(self._documents), stage.advance, scratch=self._scratch
+                )
             return self._encoder.num_docs
         return self._count
 

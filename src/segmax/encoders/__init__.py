@@ -3,11 +3,11 @@
 from segmax.encoders.base import EncodedBatch, Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.loading import load_encoder
+from segmax.encoders.loading import as_encoder, load_encoder
 from segmax.encoders.pooling import write_dense
 from segmax.encoders.shards import Encoding, encode_texts
 from segmax.encoders.sparse_model import SparseModel
-from segmax.encoders.stored import description, encoder_from_dict
+from segmax.encoders.stored import description, encoder_for_index
 from segmax.encoders.unicoil import UniCOIL
 
 __all__ = [
@@ -18,9 +18,10 @@ __all__ = [
     "LexMAE",
     "SparseModel",
     "UniCOIL",
+    "as_encoder",
     "description",
     "encode_texts",
-    "encoder_from_dict",
+    "encoder_for_index",
     "load_encoder",
     "write_dense",
 ]

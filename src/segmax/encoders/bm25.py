@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_choice, checked_int, checked_number
+from segmax.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.display import counted
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need
-from segmax.encoders.words import Counts, WordCounter, WordProcess
-from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
+from segmax.encoders.words import Counts, WordCounter, WordProcess, WordRules
+from segmax.errors import ConfigError, FormatError, InputError, SegmaxError, WriteError
 from segmax.files import replacing
 from segmax.io.base import Document
 from segmax.parallel import Workers
@@ -36,6 +36,11 @@ _VERSION = 1
 _PIECE_DOCS = 2048
 _ALONE_DOCS = 16384  # fewer than these are counted before a helper process would have started
 _INSTALL = "bm25s PyStemmer"
+_MOST_BYTES = 1 << 32  # of a file; a hundred million terms fit
+_ENGLISH = (None, "english", "porter", "lovins")  # languages of stemmers in which accents rarely matter
+#: Options that descriptions of earlier versions lack, with what these did.
+_EARLIER = {"fold_accents": False, "cjk_bigrams": False}
+_OPTIONS = frozenset({"k1", "b", "delta", "method", "language", "stopwords"}) | _EARLIER.keys()
 
 Floats = NDArray[np.float64]
 
@@ -76,7 +81,8 @@ METHODS = tuple(_TERM_PARTS)
 class BM25:
     """BM25: needs no model, works offline, and learns its vocabulary from the documents.
 
-    Text is put into lower case, split into words of two characters or more, freed of stop words and stemmed. A document
+    Text is put into lower case, split into words of two characters or more, freed of accents and stop words, and
+    stemmed. A document
     carries the BM25 weight of each of its words, a query the number of times it has each: their dot product is the BM25
     score that bm25s gives (but for a number per query that is the same for all documents, with "bm25l" and "bm25+").
 
@@ -90,6 +96,12 @@ class BM25:
         The language of the Snowball stemmer, "english" or "german" for instance; None: no stemming.
     method
         "lucene", "robertson", "atire", "bm25l" or "bm25+".
+    fold_accents
+        Write letters of Latin, Greek and Cyrillic script without accents, before anything is left out or stemmed, so
+        that "cafe" finds "café". None: for English and without a stemmer; in other languages accents make other words.
+    cjk_bigrams
+        Index Chinese, Japanese, Korean and Thai text by pairs of neighboring characters; False: a stretch without
+        blanks is one word.
     workers
         Processes that split text once there are many documents; None: one per core. The result does not depend on it.
     scratch
@@ -116,6 +128,8 @@ class BM25:
         stopwords: str | Iterable[str] | None = "en",
         language: str | None = "english",
         method: str = "lucene",
+        fold_accents: bool | None = None,
+        cjk_bigrams: bool = True,
         workers: int | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
@@ -128,9 +142,13 @@ class BM25:
         self.method = checked_choice("method", method, METHODS)
         self.stopwords = _stop_words(stopwords)
         self.language = _checked_language(language)
+        folds = self.language in _ENGLISH if fold_accents is None else fold_accents
+        self.fold_accents = checked_bool("fold_accents", folds)
+        self.cjk_bigrams = checked_bool("cjk_bigrams", cjk_bigrams)
         self.workers = len(os.sched_getaffinity(0)) if workers is None else checked_int("workers", workers, 1)
         self._scratch = Path(tempfile.gettempdir() if scratch is None else scratch)
-        self._counter = WordCounter(self.stopwords, self.language)
+        self._rules = WordRules(self.stopwords, self.language, self.fold_accents, self.cjk_bigrams)
+        self._counter = WordCounter(self._rules)
         self.reset()
 
     @classmethod
@@ -144,6 +162,10 @@ class BM25:
     def stem(self, word: str) -> str:
         """Return the term that a word in lower case becomes."""
         return self._counter.stem(word)
+
+    def occurrences(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield where the words of a text start and end, and the term of each: what `segmax.highlight` marks."""
+        return self._counter.occurrences(text)
 
     def __repr__(self) -> str:
         return (
@@ -171,6 +193,8 @@ class BM25:
             "method": self.method,
             "language": self.language,
             "stopwords": list(self.stopwords),
+            "fold_accents": self.fold_accents,
+            "cjk_bigrams": self.cjk_bigrams,
         }
 
     def describe(self) -> dict[str, Any]:
@@ -187,7 +211,11 @@ class BM25:
         yield from self.learn_documents(batches)
 
     def learn_documents(
-        self, batches: Iterable[Sequence[Document]], advance: Callable[[int], object] | None = None
+        self,
+        batches: Iterable[Sequence[Document]],
+        advance: Callable[[int], object] | None = None,
+        *,
+        scratch: Path | None = None,
     ) -> Iterator[EncodedBatch]:
         """Do what `encode_documents` does, but learn at once; the iterator that is returned has the weights.
 
@@ -196,10 +224,12 @@ class BM25:
         batches
             The documents.
         advance
-            Told how many more documents are counted, again and again.
+            Receives how many more documents are counted, again and again.
+        scratch
+            Where word counts wait; None: where this encoder keeps them.
         """
         self.reset()
-        with ScratchFile(self._scratch) as file:
+        with ScratchFile(self._scratch if scratch is None else scratch) as file:
             lengths: list[tuple[Any, int]] = []
             for batch in self.count_documents(batches):
                 self.learn(batch.vectors)
@@ -308,7 +338,7 @@ class BM25:
         else:
             return
         idle: queue.SimpleQueue[WordProcess] = queue.SimpleQueue()
-        processes = [WordProcess(self.stopwords, self.language) for _ in range(self.workers)]
+        processes = [WordProcess(self._rules) for _ in range(self.workers)]
         for process in processes:
             idle.put(process)
 
@@ -334,7 +364,6 @@ class BM25:
     def save(self, folder: str | os.PathLike[str]) -> None:
         """Write parameters, vocabulary and statistics to a folder, as JSON."""
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
         content = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -344,34 +373,94 @@ class BM25:
             "terms": list(self._terms),
             "document_frequencies": self._frequencies.tolist(),
         }
-        with replacing(path / FILE_NAME) as file:
-            file.write(json.dumps(content).encode("utf-8"))
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            with replacing(path / FILE_NAME) as file:
+                file.write(json.dumps(content).encode("utf-8"))
+        except OSError as error:
+            msg = (
+                f"could not write '{path / FILE_NAME}' ({error.strerror or error}); what was there before is untouched"
+            )
+            raise WriteError(msg) from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, workers: int | None = None) -> Self:
-        """Read what `save` wrote."""
+        """Read what `save` wrote.
+
+        Raises
+        ------
+        InputError
+            There is no such file, or it cannot be read.
+        FormatError
+            It is damaged, or of another version.
+        """
         path = Path(folder) / FILE_NAME
         try:
-            content = json.loads(path.read_text(encoding="utf-8"))
+            content = _read_json(path)
             if content["format"] != _FORMAT or content["version"] != _VERSION:
-                found = f"{content['format']!r}, version {content['version']!r}"
+                found = f"{str(content['format'])[:40]!r}, version {str(content['version'])[:40]}"
                 msg = f"'{path}' is {found}, and this segmax reads {_FORMAT!r}, version {_VERSION}; upgrade segmax"
                 raise FormatError(msg)
-            bm25 = cls(**content["parameters"], workers=workers)
-            bm25.add_terms(content["terms"])
-            bm25._num_docs, bm25._num_words = int(content["num_docs"]), int(content["num_words"])
-            bm25._frequencies = np.array(content["document_frequencies"], dtype=np.int64)
-            if len(bm25._terms) != len(bm25._frequencies):
-                raise ValueError("terms and frequencies differ in number")
-        except FileNotFoundError as error:
-            msg = f"there is no '{path}'; expected a folder that BM25.save wrote"
+            bm25 = cls(**stored_options(content["parameters"]), workers=workers)
+            bm25._remember(content)
+        except OSError as error:
+            msg = f"'{path}': cannot be read ({error.strerror or error})"
             raise InputError(msg) from error
-        except SegmaxError:
+        except (FormatError, InputError):
             raise
-        except (ValueError, KeyError, TypeError) as error:
-            msg = f"'{path}' is damaged or no BM25 of segmax ({error}); encode the documents again"
+        except ConfigError as error:  # a value that cannot be, or a package that is missing
+            msg = f"'{path}': {error}"
+            raise ConfigError(msg) from error
+        except Exception as error:  # every step above may stumble over what the file holds
+            msg = f"'{path}' is damaged or no BM25 of segmax ({str(error)[:200]}); encode the documents again"
             raise FormatError(msg) from error
         return bm25
+
+    def _remember(self, content: Mapping[str, Any]) -> None:
+        """Take over what was learned, or raise ValueError or ConfigError."""
+        terms, frequencies = content["terms"], content["document_frequencies"]
+        if not isinstance(terms, list) or not all(isinstance(term, str) for term in terms):
+            raise ValueError("expected terms to be a list of words")
+        if not isinstance(frequencies, list) or not all(type(count) is int for count in frequencies):
+            raise ValueError("expected document_frequencies to be a list of whole numbers")
+        self.add_terms(terms)
+        if not len(self._terms) == len(terms) == len(frequencies):
+            raise ValueError("terms and frequencies differ in number, or a term is there twice")
+        self._num_docs = checked_int("num_docs", content["num_docs"], 0)
+        self._num_words = checked_int("num_words", content["num_words"], 0)
+        if not all(0 <= count <= self._num_docs for count in frequencies):
+            raise ValueError("a document frequency is above the number of documents")
+        self._frequencies = np.array(frequencies, dtype=np.int64)
+
+
+def _read_json(path: Path) -> Any:
+    """Read a file that is regular and not larger than any vocabulary."""
+    if path.exists() and not path.is_file():
+        msg = f"'{path}': expected a regular file"
+        raise InputError(msg)
+    if path.is_file() and path.stat().st_size > _MOST_BYTES:
+        msg = f"'{path}': expected at most {_MOST_BYTES >> 30} GiB, got {path.stat().st_size:,} bytes"
+        raise InputError(msg)
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        msg = f"there is no '{path}'; expected a folder that BM25.save wrote"
+        raise InputError(msg) from error
+
+
+def stored_options(options: object) -> dict[str, Any]:
+    """Return options that were stored, as arguments of `BM25`; raise ValueError where there are others.
+
+    Places and processes (`scratch`, `workers`) are for the caller to choose, never for a file.
+    """
+    if not isinstance(options, Mapping) or not options.keys() <= _OPTIONS:
+        unknown = sorted(map(str, options.keys() - _OPTIONS)) if isinstance(options, Mapping) else [str(options)]
+        msg = f"expected options of BM25 ({', '.join(sorted(_OPTIONS))}), got {unknown[0][:80]!r}"
+        raise ValueError(msg)
+    if not isinstance(options.get("stopwords", []), list):
+        msg = f"expected stopwords to be a list of words, got {str(options['stopwords'])[:80]!r}"
+        raise ValueError(msg)
+    return {**_EARLIER, **options}
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -390,7 +479,7 @@ def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
     if stopwords is None:
         return ()
     if not isinstance(stopwords, str):
-        words = tuple(stopwords)
+        words = tuple(stopwords) if isinstance(stopwords, Iterable) else (stopwords,)
         if not all(isinstance(word, str) for word in words):
             msg = f"expected stopwords to be words, got {words!r}"[:200]
             raise ConfigError(msg)

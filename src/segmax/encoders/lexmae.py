@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from segmax.checks import checked_bool, checked_int
+from segmax.encoders.model_files import find_model, loading
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading, max_pooled
+from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import InputError
 from segmax.io.base import Document
 
@@ -56,13 +57,18 @@ class LexMAE(TransformerEncoder):
             pooling=pooling,
         )
         self.title = checked_bool("title", title)
-        self.max_length = checked_int("max_length", max_length, 2)
-        self.query_length = checked_int("query_length", query_length, 2)
+        self.max_length = checked_int("max_length", max_length, 2, LARGEST)
+        self.query_length = checked_int("query_length", query_length, 2, LARGEST)
         transformers = need_torch("transformers", "LexMAE")
-        find_model(self.name, "LexMAE")
+        local = find_model(self.name, "LexMAE")
         with loading("LexMAE", self.name), quiet_loading():
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name)
-            model, info = transformers.AutoModelForMaskedLM.from_pretrained(self.name, output_loading_info=True)
+            self._load(transformers, {"trust_remote_code": False, "local_files_only": local})
+
+    def _load(self, transformers: Any, how: dict[str, bool]) -> None:
+        self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name, **how)
+        model, info = transformers.AutoModelForMaskedLM.from_pretrained(
+            self.name, output_loading_info=True, weights_only=True, **how
+        )
         missing = sorted(info["missing_keys"])
         if missing:
             msg = (
@@ -75,6 +81,7 @@ class LexMAE(TransformerEncoder):
         self._model = model.to(device=self.device, dtype=getattr(self._torch, self.dtype)).eval()
         self._keeps_special = bool(getattr(model.config, "keep_special_tokens", False))
         self._columns = column_names(self._tokenizer.get_vocab(), model.config.vocab_size)
+        self.encode_queries(["a"])  # parts that do not fit together show now, not in the middle of a collection
 
     @property
     def vocabulary(self) -> list[str]:

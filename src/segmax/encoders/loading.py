@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
-import pickle
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any, TypeVar
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.packages import need_torch
+from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_names
 from segmax.encoders.pooling import POOLINGS
-from segmax.encoders.sparse_model import SparseModel
-from segmax.encoders.transformer import TransformerEncoder, damaged, find_model, weight_names
+from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
+from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.unicoil import UniCOIL
 from segmax.errors import ConfigError
 
@@ -51,16 +49,37 @@ def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
     >>> load_encoder("bm25", k1=0.9, b=0.4, language=None)
     BM25(k1=0.9, b=0.4, method='lucene', language=None, 33 stop words; 0 terms of 0 documents)
     """
-    text = os.fspath(name)
-    kind, colon, rest = text.partition(":")
-    if colon and kind in _KINDS:
-        return _made(_KINDS[kind], rest, options)
-    if text == "bm25":
+    kind, rest = _kind_and_name(name)
+    if kind is BM25 and rest == "bm25":
         return _made(BM25, None, options)
-    if (Path(text) / FILE_NAME).is_file():
-        return _made(BM25.load, text, options)
-    find_model(text, "an encoder")
-    return _made(_model_class(text), text, options)
+    make: Callable[..., Encoder] = BM25.load if kind is BM25 else kind
+    return _made(make, rest, options)
+
+
+def encoder_class(name: str | os.PathLike[str]) -> type[BM25 | TransformerEncoder]:
+    """Return the class of the encoder that a name stands for; only small files are looked at."""
+    return _kind_and_name(name)[0]
+
+
+def as_encoder(encoder: object, **options: Any) -> Encoder:
+    """Return the encoder that is given: as such, by name or folder, or as a loaded `SparseEncoder`.
+
+    Raises
+    ------
+    ConfigError
+        It is none of these, or an option does not apply.
+    """
+    if isinstance(encoder, (str, os.PathLike)):
+        return load_encoder(encoder, **options)
+    if is_sparse_encoder(encoder):
+        return SparseModel(encoder, **options)
+    if isinstance(encoder, Encoder):
+        return encoder
+    msg = (
+        "expected an encoder: a name, a folder, an object with encode_documents, encode_queries and vocabulary, or a "
+        f"SparseEncoder of sentence-transformers, got {type(encoder).__name__}"
+    )
+    raise ConfigError(msg)
 
 
 def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) -> T:
@@ -78,11 +97,31 @@ def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) 
         raise ConfigError(msg) from error
 
 
+def _kind_and_name(name: object) -> tuple[type[BM25 | TransformerEncoder], str]:
+    text = os.fspath(name) if isinstance(name, (str, os.PathLike)) else None
+    if not isinstance(text, str):
+        msg = f"expected the name or the folder of an encoder, got {type(name).__name__}"
+        raise ConfigError(msg)
+    kind, colon, rest = text.partition(":")
+    if colon and kind in _KINDS:
+        return _KINDS[kind], rest
+    if text == "bm25" or _is_file(Path(text) / FILE_NAME):
+        return BM25, text
+    return _model_class(text), text
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
+
+
 def _model_class(name: str) -> type[TransformerEncoder]:
     folder = Path(name)
-    if not folder.is_dir():
-        spoken = name.lower()
-        return UniCOIL if "unicoil" in spoken else LexMAE if "lexmae" in spoken else SparseModel
+    if not _is_file(folder / "config.json") and not _is_file(folder / "modules.json"):
+        return _class_of_name(name)
+    check_files(folder)
     if (folder / "modules.json").is_file():
         return SparseModel
     if any(key.endswith("tok_proj.weight") for key in _weight_names(folder)):
@@ -92,13 +131,18 @@ def _model_class(name: str) -> type[TransformerEncoder]:
     return SparseModel
 
 
+def _class_of_name(name: str) -> type[TransformerEncoder]:
+    if is_folder(Path(name)):
+        msg = f"'{name}' holds no encoder: expected a {FILE_NAME}, a modules.json or a config.json in it"
+        raise ConfigError(msg)
+    check_name(name, "an encoder")
+    spoken = name.lower()
+    return UniCOIL if "unicoil" in spoken else LexMAE if "lexmae" in spoken else SparseModel
+
+
 def _architectures(folder: Path) -> list[str]:
-    try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        return [str(entry) for entry in config.get("architectures") or ()]
-    except (OSError, ValueError, AttributeError):
-        msg = f"'{folder}' holds no encoder: expected a {FILE_NAME}, a modules.json or a config.json in it"
-        raise ConfigError(msg) from None
+    told = read_json(folder / "config.json").get("architectures")
+    return [str(entry) for entry in told] if isinstance(told, list) else []
 
 
 def _weight_names(folder: Path) -> list[str]:
@@ -107,10 +151,4 @@ def _weight_names(folder: Path) -> list[str]:
     if safe.is_file():
         return weight_names(safe)
     pickled = folder / "pytorch_model.bin"
-    if pickled.is_file():
-        torch = need_torch("torch", f"'{pickled}'")
-        try:
-            return list(torch.load(pickled, map_location="meta", weights_only=True))
-        except (OSError, EOFError, RuntimeError, TypeError, ValueError, pickle.UnpicklingError) as error:
-            raise damaged(pickled, "the weights of a model, as torch saves them") from error
-    return []
+    return list(read_pickled(pickled, f"'{pickled}'", device="meta")) if pickled.is_file() else []

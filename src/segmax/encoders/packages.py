@@ -9,6 +9,9 @@ from typing import Any
 
 from segmax.errors import ConfigError
 
+#: The oldest major versions that work. Before sentence-transformers 6, a model in a folder could run code of its own.
+_OLDEST = {"sentence_transformers": 6, "transformers": 5}
+
 
 def need(module: str, who: str, install: str) -> Any:
     """Import a module, or say how to get it.
@@ -35,8 +38,27 @@ def need(module: str, who: str, install: str) -> Any:
 
 
 def need_torch(module: str, who: str) -> Any:
-    """Import a module of the extra that models need."""
-    return need(module, who, "'segmax[encoders]'")
+    """Import a module of the extra that models need, and check that it is recent enough.
+
+    Raises
+    ------
+    ConfigError
+        The package is not installed, or its version is too old.
+    """
+    found = need(module, who, "'segmax[encoders]'")
+    oldest = _OLDEST.get(module, 0)
+    if major_version(found) < oldest:
+        package = module.replace("_", "-")
+        version = getattr(found, "__version__", "none")
+        msg = f"{who} needs {package} {oldest} or newer, got {version}: pip install -U 'segmax[encoders]'"
+        raise ConfigError(msg)
+    return found
+
+
+def major_version(module: Any) -> int:
+    """Return the first number of a module's version, 0 where it has none."""
+    first = str(getattr(module, "__version__", "0")).split(".")[0]
+    return int(first) if first.isdecimal() else 0
 
 
 @contextlib.contextmanager

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.checks import checked_choice
-from segmax.errors import InputError
+from segmax.errors import InputError, WriteError
 from segmax.files import replacing
 
 #: The first token, the mean of all tokens, the largest value of every dimension.
@@ -66,17 +66,36 @@ def write_dense(
     -------
     NDArray
         The file, mapped for reading.
+
+    Raises
+    ------
+    WriteError
+        There is no room, or no permission; a file that was there before is untouched.
     """
     target = Path(path)
-    row = 0
-    with replacing(target) as file:
-        for part in parts:
-            if file.tell() == 0:
-                header = {"descr": "<f4", "fortran_order": False, "shape": (num_docs, part.shape[1])}
-                np.lib.format.write_array_header_1_0(file, header)
-            file.write(np.ascontiguousarray(part, dtype="<f4").data)
-            row += len(part)
-        if row != num_docs or row == 0:
-            msg = f"expected {num_docs} dense vectors for '{target}', got {row}"
-            raise InputError(msg)
+    try:
+        with replacing(target) as file:
+            rows = _write_rows(file, parts, num_docs)
+            if rows != num_docs or rows == 0:
+                msg = f"expected {num_docs} dense vectors for '{target}', got {rows}"
+                raise InputError(msg)
+    except OSError as error:
+        msg = f"could not write '{target}' ({error.strerror or error}); what was there before is untouched"
+        raise WriteError(msg) from error
     return np.lib.format.open_memmap(target, mode="r")
+
+
+def _write_rows(file: BinaryIO, parts: Iterable[NDArray[np.float32]], num_docs: int) -> int:
+    """Write an array in the format of .npy; return how many rows came, of which too many are not written.
+
+    Not through a memory map: where the disk is full, writing to one kills the process.
+    """
+    rows = 0
+    for part in parts:
+        if rows == 0:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (num_docs, part.shape[1])}
+            np.lib.format.write_array_header_1_0(file, header)
+        rows += len(part)
+        if rows <= num_docs:
+            file.write(np.ascontiguousarray(part, dtype="<f4").data)
+    return rows

@@ -11,8 +11,9 @@ import contextlib
 import itertools
 import json
 import os
-import shutil
+import re
 import time
+import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -47,6 +48,8 @@ _FORMAT = "segmax-encoding"
 _VERSION = 1
 _SHARD_POSTINGS = 1 << 22  # a shard is read whole
 _SHARD_SECONDS = 30.0  # what an interruption may cost
+#: What a journal writes into its folder.
+_OUR_FILES = re.compile(r"(shard-\d{6,}\.npz|journal\.json)(\.new)?", re.ASCII)
 _WHOLE_NUMBERS = ("ciff", "tokens")  # formats that hold nothing else
 
 
@@ -137,7 +140,7 @@ def encode_texts(
         dense = {name: _write_dense(journal, name, target) for name in poolings}
     saved = work.save(target)
     num_docs, num_postings = journal.num_docs, journal.num_postings
-    shutil.rmtree(journal.folder)
+    journal.remove()
     return Encoding(target, num_docs, num_postings, num_resumed, dense, saved)
 
 
@@ -150,8 +153,11 @@ def _encode(work: _Documents, source: _Source, journal: _Journal, stage: Stage, 
     def keep() -> None:
         if waiting:
             num_docs = sum(len(batch.ids) for batch in waiting)
+            # Only once they are written they count as kept: after a failure they can be tried again.
             journal.add(waiting, work.new_terms(), source.checksum(num_docs))
             waiting.clear()
+            work.keep_terms()
+            source.keep(num_docs)
 
     try:
         for batch in work.encoded(source.batches()):
@@ -265,11 +271,12 @@ class _Documents:
 
     def new_terms(self) -> list[str]:
         """Return the terms that came up since the last shard."""
-        if self._bm25 is None:
-            return []
-        fresh = self._bm25.vocabulary[self._num_terms :]
-        self._num_terms += len(fresh)
-        return fresh
+        return [] if self._bm25 is None else self._bm25.vocabulary[self._num_terms :]
+
+    def keep_terms(self) -> None:
+        """Take note that all terms so far are in a shard."""
+        if self._bm25 is not None:
+            self._num_terms = len(self._bm25.vocabulary)
 
     def finish(self, journal: _Journal) -> None:
         """Learn from all shards."""
@@ -350,7 +357,12 @@ class _Source:
 
     def checksum(self, count: int) -> int:
         """Return the checksum after the next `count` documents that were handed out."""
-        return deque((self._given.popleft() for _ in range(count)), maxlen=1)[0]
+        return self._given[count - 1]
+
+    def keep(self, count: int) -> None:
+        """Take note that these documents are in a shard."""
+        for _ in range(count):
+            self._given.popleft()
 
 
 # --- shards and their journal ----------------------------------------------------------------------------------------
@@ -364,13 +376,43 @@ class _Journal:
         self.entries: list[dict[str, Any]] = []
         self.is_written = False  # whether the file is there, so that what lies beside it is its own
         self._job = json.loads(json.dumps(job))  # as it will be read back
-        if (folder / _JOURNAL).exists():
+        self._is_ours = _is_there(folder)
+        if self._is_ours:
+            self._check_ours()
             self._read()
+
+    def _check_ours(self) -> None:
+        """Raise IndexExistsError where something lies in the place of the folder that is none of ours."""
+        journal = self.folder / _JOURNAL
+        if self.folder.is_symlink() or journal.is_symlink() or not journal.is_file():
+            raise self._foreign()
+
+    def _foreign(self) -> IndexExistsError:
+        return IndexExistsError(
+            f"'{self.folder}' is where unfinished work is kept, but segmax did not make it; move it away, or choose "
+            "another name for the file to write"
+        )
 
     def begin(self) -> None:
         """Write down what is known; until then there need not be a folder."""
-        _guarded(lambda: self.folder.mkdir(exist_ok=True), self.folder)
-        self._write()
+        if self._is_ours:
+            self._write(self.entries)
+            return
+        _guarded(self.folder.mkdir, self.folder)
+        try:
+            self._write(self.entries)
+        except BaseException:  # else an empty folder would stand in the way of the next run
+            self.remove()
+            raise
+        self._is_ours = True
+
+    def remove(self) -> None:
+        """Delete the files that a journal writes, and the folder if nothing else is in it."""
+        with contextlib.suppress(OSError):  # what cannot be deleted, or was put there by others, stays
+            for path in self.folder.iterdir():
+                if _OUR_FILES.fullmatch(path.name) and not path.is_dir():
+                    path.unlink()  # of a symbolic link, the link
+            self.folder.rmdir()
 
     @property
     def num_docs(self) -> int:
@@ -388,7 +430,7 @@ class _Journal:
             try:
                 with np.load(self.folder / entry["file"], allow_pickle=False) as arrays:
                     yield dict(arrays)
-            except (OSError, ValueError, KeyError) as error:
+            except (OSError, ValueError, LookupError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
                 raise self._damaged(f"{entry['file']}: {error}") from error
 
     def dense_names(self) -> list[str]:
@@ -399,7 +441,7 @@ class _Journal:
     def add(self, batches: list[EncodedBatch], terms: list[str], checksum: int) -> None:
         """Write a shard, then enter it."""
         arrays = _arrays(batches, terms)
-        name = f"shard-{len(self.entries):06}.npz"
+        name = _shard_name(len(self.entries))
 
         def write() -> None:
             with replacing(self.folder / name, self.folder / f"{name}.new") as file:
@@ -408,15 +450,15 @@ class _Journal:
         _guarded(write, self.folder)
         num_docs, num_postings = len(arrays["indptr"]) - 1, len(arrays["data"])
         entry = {"file": name, "num_docs": num_docs, "num_postings": num_postings, "checksum": checksum}
+        self._write([*self.entries, entry])
         self.entries.append(entry)
-        self._write()
 
-    def _write(self) -> None:
+    def _write(self, entries: list[dict[str, Any]]) -> None:
         content = {
             "format": _FORMAT,
             "version": _VERSION,
             "job": self._job,
-            "shards": self.entries,
+            "shards": entries,
             "is_written": self.is_written,
         }
 
@@ -429,12 +471,19 @@ class _Journal:
     def _read(self) -> None:
         try:
             content = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
-            if (content["format"], content["version"]) != (_FORMAT, _VERSION):
+            if content["format"] != _FORMAT:
+                raise self._foreign()
+            if content["version"] != _VERSION:
                 raise ValueError("it is of another version")
-            job, self.entries = content["job"], content["shards"]
+            job, self.entries = dict(content["job"]), _checked_entries(content["shards"])
             self.is_written = bool(content.get("is_written", False))
-        except (ValueError, KeyError, TypeError) as error:
-            raise self._damaged(f"{_JOURNAL}: {error}") from error
+        except IndexExistsError:
+            raise
+        except OSError as error:
+            msg = f"'{self.folder / _JOURNAL}': cannot be read ({error.strerror or error})"
+            raise InputError(msg) from error
+        except Exception as error:  # every step above may stumble over what the file holds
+            raise self._damaged(f"{_JOURNAL}: {str(error)[:200]}") from error
         for name in itertools.chain(job, self._job):
             if job.get(name) != self._job.get(name):
                 msg = (
@@ -465,6 +514,26 @@ class _Shards:
             csr = Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, len(self.terms))
             yield VectorBatch(_texts(shard, "id"), self._scale.apply(csr))
             self._stage.advance(csr.num_rows)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether something is at a path, if only a link that leads nowhere."""
+    return path.is_symlink() or path.exists()
+
+
+def _checked_entries(entries: object) -> list[dict[str, Any]]:
+    """Return the entries of a journal, or raise ValueError."""
+    if not isinstance(entries, list):
+        raise ValueError("expected a list of shards")
+    for number, entry in enumerate(entries):
+        counts = [entry[name] for name in ("num_docs", "num_postings", "checksum")]
+        if entry["file"] != _shard_name(number) or not all(type(count) is int and count >= 0 for count in counts):
+            raise ValueError(f"shard {number} has an entry that segmax did not write")
+    return entries
+
+
+def _shard_name(number: int) -> str:
+    return f"shard-{number:06}.npz"
 
 
 def _arrays(batches: list[EncodedBatch], terms: list[str]) -> Arrays:

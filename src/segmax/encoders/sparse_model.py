@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import functools
-import os
+import sys
+import zlib
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Any
 
 from segmax.checks import checked_int
+from segmax.encoders.model_files import find_model, loading
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading, max_pooled
+from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import ConfigError
 
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
 
 
 class SparseModel(TransformerEncoder):
-    """A SparseEncoder of sentence-transformers, by its name on the hub or from a folder.
+    """A SparseEncoder of sentence-transformers: by its name on the hub, from a folder, or loaded already.
 
     Prompts, and different ways for queries and documents (a Router), are used as the model has them. A folder of plain
     transformers with a masked language model becomes a SPLADE encoder, as sentence-transformers makes it.
@@ -25,16 +26,17 @@ class SparseModel(TransformerEncoder):
     Parameters
     ----------
     name
-        A folder, or a name on the hub.
+        A folder, a name on the hub, or a `SparseEncoder` that you have loaded. segmax runs no code that comes with a
+        model; a model that needs its own code has to be loaded by you.
     max_length
         Cut texts after so many word pieces; None: as the model says.
     device, dtype, batch_size, top_n, min_weight, pooling
-        As in `TransformerEncoder`.
+        As in `TransformerEncoder`. A loaded model keeps its own device, dtype and length.
     """
 
     def __init__(
         self,
-        name: str | os.PathLike[str],
+        name: Any,
         *,
         device: str | None = None,
         dtype: str = "float32",
@@ -44,8 +46,12 @@ class SparseModel(TransformerEncoder):
         min_weight: float = 0.0,
         pooling: str | Iterable[str] = (),
     ) -> None:
+        self._is_given = is_sparse_encoder(name)
+        if self._is_given:
+            _check_kept(name, device=device, dtype=dtype, max_length=max_length)
+            device, dtype = str(name.device), _dtype_of(name)
         super().__init__(
-            name,
+            "a loaded SparseEncoder" if self._is_given else name,
             device=device,
             dtype=dtype,
             batch_size=batch_size,
@@ -53,24 +59,46 @@ class SparseModel(TransformerEncoder):
             min_weight=min_weight,
             pooling=pooling,
         )
-        self.max_length = None if max_length is None else checked_int("max_length", max_length, 1)
+        self.max_length = None if max_length is None else checked_int("max_length", max_length, 1, LARGEST)
         self._library = need_torch("sentence_transformers", "SparseModel")
-        find_model(self.name, "SparseModel")
+        self._hidden: Any = None
+        if self._is_given:
+            self._model = name.eval()
+            self._set_up()
+            return
+        local = find_model(self.name, "SparseModel")
         with loading("SparseModel", self.name), quiet_loading():
-            model = self._library.SparseEncoder(
-                self.name,
-                device=self.device,
-                local_files_only=Path(self.name).is_dir(),  # else it asks the hub about a folder
-                model_kwargs={"dtype": getattr(self._torch, self.dtype)},
-            )
-        self._model = model.to(getattr(self._torch, self.dtype)).eval()  # parts that are no transformer, too
+            self._model = self._loaded(local)
+            self._speed_up_pooling()
+            self._set_up()
+
+    def _loaded(self, local: bool) -> Any:
+        dtype = getattr(self._torch, self.dtype)
+        model = self._library.SparseEncoder(
+            self.name,
+            device=self.device,
+            trust_remote_code=False,
+            local_files_only=local,  # else it asks the hub about a folder
+            # Given here, these win over what the files of the model ask for.
+            model_kwargs={"dtype": dtype, "weights_only": True, "trust_remote_code": False},
+            processor_kwargs={"trust_remote_code": False},
+            config_kwargs={"trust_remote_code": False},
+        )
+        return model.to(dtype).eval()  # parts that are no transformer, too
+
+    def _set_up(self) -> None:
         if self.max_length is not None:
             for part in self._transformers():
                 part.max_seq_length = self.max_length
-        self._hidden: Any = None
         self._watch_hidden_states()
-        self._speed_up_pooling()
         self._columns = self._name_columns()
+
+    def describe(self) -> dict[str, Any]:
+        """Return what its vectors depend on, besides the documents."""
+        if not self._is_given:
+            return super().describe()
+        # Where a loaded model comes from, and whether it was trained since, only its owner knows.
+        return {"encoder": "SparseModel", "model": None, "files": [_fingerprint(self._model)], **self.options()}
 
     @property
     def vocabulary(self) -> list[str]:
@@ -147,3 +175,34 @@ class SparseModel(TransformerEncoder):
 
     def _forward_queries(self, texts: list[str]) -> Any:
         return self._model.encode_query(texts, batch_size=self.batch_size, show_progress_bar=False)
+
+
+def is_sparse_encoder(value: object) -> bool:
+    """Return whether this is a loaded `SparseEncoder` of sentence-transformers."""
+    library = sys.modules.get("sentence_transformers")  # not imported: then nobody has loaded one
+    kind = getattr(library, "SparseEncoder", None)
+    return isinstance(kind, type) and isinstance(value, kind)
+
+
+def _check_kept(model: Any, **options: Any) -> None:
+    """Raise ConfigError where an option would change a model that somebody else has loaded."""
+    unchanged = {"device": None, "dtype": ("float32", _dtype_of(model)), "max_length": None}
+    for name, value in options.items():
+        if value is not None and value not in (unchanged[name] or ()):
+            msg = f"{name}={value!r} cannot be set on a SparseEncoder that is loaded already; set it on the model"
+            raise ConfigError(msg)
+
+
+def _dtype_of(model: Any) -> str:
+    first = next(model.parameters(), None)
+    return "float32" if first is None else str(first.dtype).removeprefix("torch.")
+
+
+def _fingerprint(model: Any) -> list[Any]:
+    """Return what differs between two models: names and sizes of all weights, and a checksum of some of them."""
+    checksum = 0
+    state = model.state_dict()
+    for name, value in state.items():
+        some = value.reshape(-1)[:256].float().cpu().numpy().tobytes()
+        checksum = zlib.crc32(some, zlib.crc32(f"{name} {tuple(value.shape)}".encode(), checksum))
+    return ["weights", len(state), checksum]

@@ -1,20 +1,55 @@
-"""What an index keeps of its encoder, and how it gets the encoder back for queries."""
+"""What an index keeps of its encoder, and which encoder it gets for queries.
+
+What an index keeps is data of whoever made the index. BM25 is made of it without being asked for, since it is nothing
+but numbers and words. A model is code and files: it is loaded only if the caller says so.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
 
+from segmax.checks import checked_bool, checked_choice, checked_int
 from segmax.encoders.base import Encoder
-from segmax.encoders.bm25 import BM25
+from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.sparse_model import SparseModel
+from segmax.encoders.loading import encoder_class, load_encoder
+from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
+from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
-from segmax.errors import FormatError
+from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
 
-_MODELS = {kind.__name__: kind for kind in (SparseModel, UniCOIL, LexMAE)}
-#: What tells where the vectors came from, and is nothing that an encoder is made with.
+#: What a caller says to have the model loaded that an index names.
+STORED = "stored"
+_SHARED_OPTIONS = frozenset({"dtype", "top_n", "min_weight", "max_length"})
+#: The options of every kind of model that queries depend on, as a description may have them.
+_OPTIONS: Mapping[type[TransformerEncoder], frozenset[str]] = {
+    SparseModel: _SHARED_OPTIONS,
+    UniCOIL: _SHARED_OPTIONS | {"query_length", "tokenizer"},
+    LexMAE: _SHARED_OPTIONS | {"query_length", "title"},
+}
+_MAY_BE_NONE: Mapping[type[TransformerEncoder], frozenset[str]] = {
+    SparseModel: frozenset({"top_n", "max_length"}),
+    UniCOIL: frozenset({"top_n", "tokenizer"}),
+    LexMAE: frozenset({"top_n"}),
+}
+_CHECKS: Mapping[str, Callable[[object], object]] = {
+    "dtype": lambda value: checked_choice("dtype", value, DTYPES),
+    "top_n": lambda value: checked_int("top_n", value, 1, LARGEST),
+    "min_weight": checked_min_weight,
+    "max_length": lambda value: checked_int("max_length", value, 1, LARGEST),
+    "query_length": lambda value: checked_int("query_length", value, 1, LARGEST),
+    "title": lambda value: checked_bool("title", value),
+    "tokenizer": str,  # looked at once it is used
+}
+_MODELS = {kind.__name__: kind for kind in _OPTIONS}
+#: What a description tells about documents or about where it comes from; queries need none of it.
 _ORIGIN = frozenset({"encoder", "model", "files", "pooling"})
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
 def description(encoder: Encoder) -> dict[str, Any]:
@@ -25,13 +60,174 @@ def description(encoder: Encoder) -> dict[str, Any]:
     return told
 
 
-def encoder_from_dict(told: Mapping[str, Any], terms: Iterable[str] | None) -> Encoder:
-    """Return the encoder that `description` told about; `terms` is the vocabulary of the index."""
-    kind = told.get("encoder")
-    options = {name: value for name, value in told.items() if name not in _ORIGIN}
+def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None, where: str) -> Encoder:
+    """Return what encodes queries for an index.
+
+    Parameters
+    ----------
+    choice
+        What the caller chose: an object with `encode_queries`, a loaded `SparseEncoder`, a name or a folder, "stored"
+        for the model that the index names; None: nothing, so that only BM25 can be had.
+    told
+        What the index keeps, as `description` returned it; None: nothing.
+    terms
+        The vocabulary of the index, if it has one.
+    where
+        The file that `told` is from, for messages.
+
+    Raises
+    ------
+    SegmaxError
+        There is no encoder, it is not allowed, or it does not fit the index.
+    """
+    if choice is None or (isinstance(choice, str) and choice == STORED):
+        return _fitted(_stored(told, terms, where, trusted=choice is not None), terms)
+    if isinstance(choice, (str, os.PathLike)):
+        return _fitted(_named(choice, told, terms, where), terms)
+    if is_sparse_encoder(choice):
+        return _fitted(
+            SparseModel(choice, **_same_options(SparseModel, told, where, leave_out={"dtype", "max_length"})), terms
+        )
+    if not callable(getattr(choice, "encode_queries", None)):
+        msg = (
+            "expected an encoder: an object with encode_queries, a SparseEncoder of sentence-transformers, a name, a "
+            f"folder, or {STORED!r}, got {type(choice).__name__}"
+        )
+        raise ConfigError(msg)
+    return _fitted(cast("Encoder", choice), terms)
+
+
+# --- what the index keeps --------------------------------------------------------------------------------------------
+
+
+def _stored(told: object, terms: Iterable[str] | None, where: str, *, trusted: bool) -> Encoder:
+    """Return the encoder that an index describes."""
+    if told is None:
+        msg = (
+            "the index does not know what made its vectors, so it cannot search for text; encode queries first, or "
+            "choose an encoder: segmax.open(path, encoder=...), index.encoder = ... or --encoder"
+        )
+        raise InputError(msg)
+    kind = _kind(told, where)
     if kind == "bm25" and terms is not None:
-        return BM25.of_vocabulary(terms, **options)
-    if kind in _MODELS:
-        return _MODELS[str(kind)](told["model"], **options)
-    msg = f"the index was made by an encoder that segmax cannot load ({kind}); assign index.encoder"
-    raise FormatError(msg)
+        with _told(where):
+            return BM25.of_vocabulary(terms, **stored_options(_options(told, where)))
+    if kind not in _MODELS:
+        msg = f"{where}: segmax cannot load the encoder that made the index ({kind[:80]!r}); assign index.encoder"
+        raise FormatError(msg)
+    if not trusted:
+        raise InputError(_not_trusted(cast("Mapping[str, Any]", told)))
+    return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", told), where)
+
+
+def _stored_model(kind: type[TransformerEncoder], told: Mapping[str, Any], where: str) -> Encoder:
+    options = _model_options(kind, told, where)
+    name = _checked_name(told.get("model"), where)
+    if options.get("tokenizer") is not None:
+        options["tokenizer"] = _checked_name(options["tokenizer"], where)
+    with _told(where):
+        return kind(name, **options)
+
+
+def _not_trusted(told: Mapping[str, Any]) -> str:
+    """Return what to do where an index names a model and the caller said nothing about it."""
+    name = told.get("model")
+    model = f"the model {name[:200]!r}" if isinstance(name, str) else "a model"
+    return (
+        f"the index was made with {model}, and segmax loads no model that an index names unless you say so: pass "
+        f"encoder={STORED!r} to segmax.open (--encoder {STORED}) if you trust it, or the name or folder of the model"
+    )
+
+
+def _kind(told: object, where: str) -> str:
+    kind = told.get("encoder") if isinstance(told, Mapping) else None
+    if not isinstance(kind, str):
+        msg = f"{where}: expected the description of an encoder, got {str(told)[:80]!r}; assign index.encoder"
+        raise FormatError(msg)
+    return kind
+
+
+def _options(told: object, where: str) -> dict[str, Any]:
+    _kind(told, where)
+    return {name: value for name, value in cast("Mapping[str, Any]", told).items() if name not in _ORIGIN}
+
+
+def _model_options(kind: type[TransformerEncoder], told: object, where: str) -> dict[str, Any]:
+    options = _options(told, where)
+    unknown = sorted(options.keys() - _OPTIONS[kind])
+    if unknown:
+        msg = f"{where}: {kind.__name__} has no option {str(unknown[0])[:80]!r}; assign index.encoder"
+        raise FormatError(msg)
+    with _told(where):
+        for name, value in options.items():
+            if value is not None or name not in _MAY_BE_NONE[kind]:
+                _CHECKS[name](value)
+    return options
+
+
+def _checked_name(name: object, where: str) -> str:
+    """Return a name on the hub that an index brings along; folders have to come from the caller."""
+    if name is None:
+        msg = f"{where}: the index was made with a model that was loaded in Python; pass encoder= with that model"
+        raise InputError(msg)
+    if not isinstance(name, str) or ".." in name or _HUB_NAME.fullmatch(name) is None:
+        shown = str(name)[:200]
+        msg = (
+            f"{where}: {shown!r} is a folder or no name on the hub, and segmax takes no folders from an index; if you "
+            f"trust it, pass encoder={shown!r}"
+        )
+        raise InputError(msg)
+    if Path(name).exists():
+        msg = f"{where}: {name!r} is meant as a name on the hub, but also is a folder here; pass encoder='./{name}'"
+        raise InputError(msg)
+    return name
+
+
+@contextlib.contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Name the file in whatever is raised over what it says."""
+    try:
+        yield
+    except SegmaxError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except Exception as error:
+        msg = f"{where}: the description of the encoder cannot be used ({str(error)[:200]})"
+        raise FormatError(msg) from error
+
+
+# --- what the caller names -------------------------------------------------------------------------------------------
+
+
+def _named(name: str | os.PathLike[str], told: object, terms: Iterable[str] | None, where: str) -> Encoder:
+    """Return an encoder by name, with the options that the index was made with where it is of the same kind."""
+    kind = encoder_class(name)
+    if kind is not BM25:
+        model = cast("type[TransformerEncoder]", kind)
+        # A tokenizer is files again, and the caller said nothing about those.
+        return load_encoder(name, **_same_options(model, told, where, leave_out={"tokenizer"}))
+    if os.fspath(name) == "bm25" and told is not None and _kind(told, where) == "bm25":
+        return _stored(told, terms or (), where, trusted=False)
+    return load_encoder(name)
+
+
+def _same_options(kind: type[TransformerEncoder], told: object, where: str, *, leave_out: set[str]) -> dict[str, Any]:
+    if told is None or _kind(told, where) != kind.__name__:
+        return {}
+    options = _model_options(kind, told, where)
+    return {name: value for name, value in options.items() if name not in leave_out}
+
+
+def _fitted(encoder: Encoder, terms: Iterable[str] | None) -> Encoder:
+    """Return an encoder whose columns are those of the index."""
+    if terms is None or not isinstance(encoder, (BM25, TransformerEncoder)):
+        return encoder
+    wanted = list(terms)
+    if encoder.vocabulary == wanted:
+        return encoder
+    if isinstance(encoder, BM25):
+        return BM25.of_vocabulary(wanted, **encoder.options())
+    msg = (
+        f"{encoder!r} did not make this index: it has a vocabulary of {len(encoder.vocabulary):,} terms, the index "
+        f"another one of {len(wanted):,}"
+    )
+    raise InputError(msg)

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import abc
-import contextlib
-import json
+import math
 import os
-import pickle
-import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +18,7 @@ from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
-from segmax.errors import ConfigError, InputError, SegmaxError
+from segmax.errors import ConfigError
 from segmax.io.base import Document
 
 if TYPE_CHECKING:
@@ -30,6 +27,7 @@ else:
     from segmax.lazy import scipy_sparse as sp
 
 DTYPES = ("float32", "float16", "bfloat16")
+LARGEST = 2**31 - 1  # of options that libraries keep in 32 bits
 _CHUNK_BATCHES = 8  # texts of so many batches are sorted by length, so that a batch has little padding
 
 
@@ -74,10 +72,13 @@ class TransformerEncoder(abc.ABC):
         pooling: str | Iterable[str] = (),
     ) -> None:
         self.name = os.fspath(name)
+        if not isinstance(self.name, str) or not self.name:
+            msg = f"expected a model as a folder or a name on the hub, got {name!r}"
+            raise ConfigError(msg)
         self.dtype = checked_choice("dtype", dtype, DTYPES)
         self.batch_size = checked_int("batch_size", batch_size, 1)
-        self.top_n = None if top_n is None else checked_int("top_n", top_n, 1)
-        self.min_weight = checked_number("min_weight", min_weight)
+        self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
+        self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
         self._torch = need_torch("torch", type(self).__name__)
         has_gpu = self._torch.cuda.is_available()
@@ -161,6 +162,15 @@ class TransformerEncoder(abc.ABC):
         return matrix if self.top_n is None else largest_weights(matrix, self.top_n)
 
 
+def checked_min_weight(value: object) -> float:
+    """Return the smallest weight to keep, or raise ConfigError."""
+    number = checked_number("min_weight", value)
+    if not math.isfinite(number):
+        msg = f"expected min_weight to be finite, got {value!r}"
+        raise ConfigError(msg)
+    return number
+
+
 def largest_weights(matrix: sp.csr_matrix, count: int) -> sp.csr_matrix:
     """Return rows with their `count` largest weights; of equal ones those with the smaller column stay."""
     lengths = np.diff(matrix.indptr)
@@ -189,70 +199,6 @@ def column_names(tokens: Mapping[str, int], num_columns: int) -> list[str]:
         if number < num_columns:
             names[number] = token
     return names
-
-
-def find_model(name: str, who: str) -> None:
-    """Raise ConfigError where a name looks like a folder and there is none, InputError where one has damaged files."""
-    folder = Path(name)
-    if folder.is_dir():
-        _check_files(folder)
-    elif name.startswith((".", "/", "~")) or name.count("/") > 1:
-        msg = f"{who}: there is no folder '{name}'; expected one with a model, or a name on the hub"
-        raise ConfigError(msg)
-
-
-def _check_files(folder: Path) -> None:
-    """Raise InputError where a file of a model cannot be what its name says, before a library stumbles over it."""
-    config = folder / "config.json"
-    if config.is_file() and not (folder / "modules.json").is_file():  # modules may do without what it says
-        try:
-            told = json.loads(config.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise damaged(config, f"the JSON of a model's options ({error})") from error
-        if not isinstance(told, dict) or not told:
-            raise damaged(config, f"an object with a model's options, got {str(told)[:40]}")
-    safe = folder / "model.safetensors"
-    if safe.is_file():
-        weight_names(safe)
-    pickled = folder / "pytorch_model.bin"
-    if pickled.is_file() and pickled.stat().st_size == 0:
-        raise damaged(pickled, "the weights of a model, got an empty file")
-
-
-def weight_names(path: Path) -> list[str]:
-    """Return the names of the weights in a .safetensors file, without reading them."""
-    with path.open("rb") as file:  # the length of a JSON object, then that object, with a key per tensor
-        try:
-            (length,) = struct.unpack("<Q", file.read(8))
-            names = json.loads(file.read(length)) if length <= path.stat().st_size else None
-        except (struct.error, ValueError):
-            names = None
-    if not isinstance(names, dict):
-        raise damaged(path, "weights in the format of safetensors")
-    return list(names)
-
-
-def damaged(path: Path, expected: str) -> InputError:
-    """Return the error about a file that is not what was expected."""
-    return InputError(f"'{path}': expected {expected}; the file is damaged, copy or download it again")
-
-
-@contextlib.contextmanager
-def loading(who: str, name: str) -> Iterator[None]:
-    """Turn whatever a library raises over a model into an InputError: they have no common class for that."""
-    try:
-        yield
-    except SegmaxError:
-        raise
-    except pickle.UnpicklingError as error:  # torch would have it read in a way that runs code
-        msg = (
-            f"{who}: could not load '{name}': pytorch_model.bin holds no weights of a model; copy or download it again"
-        )
-        raise InputError(msg) from error
-    except Exception as error:
-        reason = (str(error).splitlines() or [""])[0][:300].rstrip(".") or type(error).__name__
-        msg = f"{who}: could not load '{name}': {reason}; are all files of the model there, and whole?"
-        raise InputError(msg) from error
 
 
 def _stacked(parts: list[sp.csr_matrix], num_columns: int) -> sp.csr_matrix:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from segmax.checks import checked_int
+from segmax.encoders.model_files import find_model, loading, read_pickled
 from segmax.encoders.packages import need_torch
-from segmax.encoders.transformer import Forward, TransformerEncoder, column_names, find_model, loading
+from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names
 from segmax.errors import InputError
 
 _PREFIX = "coil_encoder."  # of all weights in the published checkpoints
@@ -59,21 +60,23 @@ class UniCOIL(TransformerEncoder):
             min_weight=min_weight,
             pooling=pooling,
         )
-        self.max_length = checked_int("max_length", max_length, 2)
-        self.query_length = checked_int("query_length", query_length, 2)
+        self.max_length = checked_int("max_length", max_length, 2, LARGEST)
+        self.query_length = checked_int("query_length", query_length, 2, LARGEST)
         self.tokenizer = None if tokenizer is None else os.fspath(tokenizer)
         transformers = need_torch("transformers", "UniCOIL")
-        find_model(self.name, "UniCOIL")
+        local = find_model(self.name, "UniCOIL")
+        local_tokenizer = local if self.tokenizer is None else find_model(self.tokenizer, "UniCOIL's tokenizer")
         with loading("UniCOIL", self.name):
-            config = transformers.BertConfig.from_pretrained(self.name)
-            self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.tokenizer or self.name)
-            state = _read_weights(self._torch, transformers, self.name)
-        self.max_length = min(self.max_length, config.max_position_embeddings)
-        self.query_length = min(self.query_length, config.max_position_embeddings)
-        self._bert = transformers.BertModel(config, add_pooling_layer=False)
-        self._projection = self._torch.nn.Linear(config.hidden_size, 1)
-        self._load(state)
-        self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
+            config = transformers.BertConfig.from_pretrained(self.name, trust_remote_code=False, local_files_only=local)
+            self._tokenizer = transformers.AutoTokenizer.from_pretrained(
+                self.tokenizer or self.name, trust_remote_code=False, local_files_only=local_tokenizer
+            )
+            state = _read_weights(transformers, self.name, local)
+            self.max_length = min(self.max_length, config.max_position_embeddings)
+            self.query_length = min(self.query_length, config.max_position_embeddings)
+            self._load(state, transformers, config)
+            self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
+            self.encode_queries(["a"])  # parts that do not fit together show now, not in the middle of a collection
 
     @property
     def vocabulary(self) -> list[str]:
@@ -85,13 +88,19 @@ class UniCOIL(TransformerEncoder):
         lengths = {"max_length": self.max_length, "query_length": self.query_length}
         return {**super().options(), **lengths, "tokenizer": self.tokenizer}
 
-    def _load(self, state: dict[str, Any]) -> None:
-        """Give the two parts their weights; every one must be there, and no other."""
+    def _load(self, state: dict[str, Any], transformers: Any, config: Any) -> None:
+        """Make the two parts and give them their weights; every one must be there, and no other."""
         torch = self._torch
         state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
         state = {key: value for key, value in state.items() if not key.startswith(_UNUSED)}
-        whole = torch.nn.ModuleDict({"bert": self._bert, "tok_proj": self._projection})
-        expected = whole.state_dict()
+        with torch.device("meta"):  # sizes that config.json only claims take no memory
+            self._check_state(_parts(torch, transformers, config).state_dict(), state)
+        whole = _parts(torch, transformers, config)
+        whole.load_state_dict(state)
+        whole.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
+        self._bert, self._projection = whole["bert"], whole["tok_proj"]
+
+    def _check_state(self, expected: dict[str, Any], state: dict[str, Any]) -> None:
         for what, keys in (("lacks", expected.keys() - state.keys()), ("also has", state.keys() - expected.keys())):
             if keys:
                 msg = (
@@ -99,12 +108,13 @@ class UniCOIL(TransformerEncoder):
                     f"{', '.join(sorted(keys)[:3])}"
                 )
                 raise InputError(msg)
-        try:
-            whole.load_state_dict(state)
-        except RuntimeError as error:
-            msg = f"UniCOIL: the weights of '{self.name}' do not fit its config.json: {error}"
-            raise InputError(msg) from error
-        whole.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
+        for key, value in state.items():
+            if value.shape != expected[key].shape:
+                msg = (
+                    f"UniCOIL: the weights of '{self.name}' do not fit its config.json: {key} is "
+                    f"{tuple(value.shape)}, expected {tuple(expected[key].shape)}"
+                )
+                raise InputError(msg)
 
     def _forward_documents(self, texts: list[str]) -> Forward:
         return self._forward(texts, self.max_length, "amax")
@@ -124,14 +134,21 @@ class UniCOIL(TransformerEncoder):
         return Forward(rows, hidden, mask)
 
 
-def _read_weights(torch: Any, transformers: Any, name: str) -> dict[str, Any]:
+def _parts(torch: Any, transformers: Any, config: Any) -> Any:
+    bert = transformers.BertModel(config, add_pooling_layer=False)
+    return torch.nn.ModuleDict({"bert": bert, "tok_proj": torch.nn.Linear(config.hidden_size, 1)})
+
+
+def _read_weights(transformers: Any, name: str, local: bool) -> dict[str, Any]:
     """Return the weights of a checkpoint by name, from either kind of file."""
     for file in _WEIGHT_FILES:
-        path = transformers.utils.cached_file(name, file, _raise_exceptions_for_missing_entries=False)
+        path = transformers.utils.cached_file(
+            name, file, local_files_only=local, _raise_exceptions_for_missing_entries=False
+        )
         if path is None:
             continue
         if Path(path).suffix == ".safetensors":
             return dict(need_torch("safetensors.torch", "UniCOIL").load_file(path))
-        return dict(torch.load(path, map_location="cpu", weights_only=True))
+        return read_pickled(Path(path), "UniCOIL")
     msg = f"UniCOIL: expected {' or '.join(_WEIGHT_FILES)} in '{name}', found neither"
     raise InputError(msg)

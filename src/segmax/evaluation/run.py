@@ -46,6 +46,7 @@ def evaluate(
     *,
     data: PathLike | None = None,
     split: str = "test",
+    encoder: object = None,
     methods: Mapping[str, SearchParams] | Iterable[SearchParams | str] = DEFAULT_METHODS,
     k: int = 10,
     min_rel: int = 1,
@@ -74,6 +75,8 @@ def evaluate(
         A BEIR folder, in the place of both.
     split
         Which judgements of the folder.
+    encoder
+        What encodes queries that are texts, for an index given by path; as for `segmax.open`.
     methods
         Parameters by name, or parameters or texts such as "asc:mu=0.9"; the first is the baseline of t-tests.
     k
@@ -108,7 +111,7 @@ def evaluate(
     checked_int("passes", passes, 1)
     checked_int("min_rel", min_rel, 1)
     with contextlib.ExitStack() as stack:
-        opened = index if isinstance(index, Index) else stack.enter_context(open_index(index, preload=True))
+        opened = _opened(index, encoder, stack)
         judged = read_judged(opened, queries, qrels, data=data, split=split)
         if not len(judged.questions):
             msg = "expected queries, got none"
@@ -135,6 +138,15 @@ def evaluate(
             judged=judged.qrels is not None,
             num_unasked=judged.num_unasked,
         )
+
+
+def _opened(index: Index | PathLike, encoder: object, stack: contextlib.ExitStack) -> Index:
+    if not isinstance(index, Index):
+        return stack.enter_context(open_index(index, preload=True, encoder=encoder))
+    if encoder is not None:
+        msg = "expected encoder only where the index is given by path; of an open one, assign index.encoder"
+        raise ConfigError(msg)
+    return index
 
 
 def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -> dict[str, SearchParams]:

@@ -8,11 +8,10 @@ import os
 from typing import Any, Self
 
 from segmax.checks import checked_int
-from segmax.encoders import load_encoder
 from segmax.errors import InputError
 from segmax.index import Index, open_index
 from segmax.integrations.extras import cannot_import
-from segmax.integrations.text_search import QueryEncoder, TextHit, TextSearch, text_and_metadata
+from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
 
 try:
@@ -40,8 +39,9 @@ class SegmaxRetriever:
     index
         What to search, or its path, which is opened on first use.
     encoder
-        What made the vectors of the index: anything with `encode_queries(list of strings)`; or, to be made on first
-        use, a name or folder for `segmax.encoders.load_encoder`, or a function. None: the one that the index knows.
+        What made the vectors of the index: a name or folder of a model, a `SparseEncoder` of sentence-transformers,
+        anything with `encode_queries(list of strings)`, a function that makes one on first use, or "stored" for the
+        model that the index names, if you trust it. None: the encoder of the index.
     texts
         From id to text: a dictionary, or a function. A text is a string, a mapping with "text" (the rest becomes
         `meta`), or a Haystack `Document`. None: those that the index keeps.
@@ -202,16 +202,14 @@ def _document(hit: TextHit) -> Document:
     return Document(id=str(hit.id), content=text, meta=meta, score=hit.score)
 
 
-def _made(encoder: Any) -> QueryEncoder | None:
-    """Return the encoder itself, where a name or a function was given."""
-    if isinstance(encoder, (str, os.PathLike)):
-        return load_encoder(encoder)
-    made: QueryEncoder | None = encoder() if _is_function(encoder) else encoder
-    return made
+def _made(encoder: Any) -> Any:
+    """Return the encoder itself, where a function was given."""
+    return encoder() if _is_function(encoder) else encoder
 
 
 def _is_function(value: object) -> bool:
-    return callable(value) and not isinstance(value, QueryEncoder)  # encoders may be callable, as torch modules are
+    # Encoders may be callable, as torch modules are.
+    return callable(value) and not hasattr(value, "encode_queries") and not hasattr(value, "encode_query")
 
 
 # --- writing down ----------------------------------------------------------------------------------------------------

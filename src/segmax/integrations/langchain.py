@@ -6,11 +6,9 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.encoders.base import Encoder
 from segmax.index import Index
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.text_search import (
-    QueryEncoder,
     TextHit,
     TextSearch,
     free_ids,
@@ -39,8 +37,9 @@ class SegmaxRetriever(BaseRetriever):
     index
         What to search.
     encoder
-        What made the vectors of the index: anything with `encode_queries(list of strings)`. None: the one that the
-        index knows.
+        What made the vectors of the index: a name or folder of a model, a `SparseEncoder` of sentence-transformers,
+        anything with `encode_queries(list of strings)`, or "stored" for the model that the index names, if you trust
+        it. None: the encoder of the index.
     texts
         From id to text: a dictionary, or a function. A text is a string, a mapping with "text" (the rest becomes
         metadata), or a LangChain `Document`. None: those that the index keeps.
@@ -51,7 +50,7 @@ class SegmaxRetriever(BaseRetriever):
     """
 
     index: Index
-    encoder: QueryEncoder | None = None
+    encoder: Any = None
     texts: Any = None
     k: int = 4
     params: Any = None
@@ -68,7 +67,7 @@ class SegmaxRetriever(BaseRetriever):
     def from_documents(
         cls,
         documents: Iterable[Document],
-        encoder: Encoder,
+        encoder: object,
         *,
         index_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -80,7 +79,7 @@ class SegmaxRetriever(BaseRetriever):
         documents
             Those without an id get their number for one, or another that is free; no two may have the same.
         encoder
-            Makes vectors of texts.
+            Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
             Options of `segmax.build`, such as `path`.
         **kwargs
@@ -90,7 +89,7 @@ class SegmaxRetriever(BaseRetriever):
         by_id = dict(zip(free_ids([doc.id for doc in given], "document"), given, strict=True))
         wanted = [SegmaxDocument(doc_id, "", doc.page_content) for doc_id, doc in by_id.items()]
         index = index_documents(wanted, encoder, index_kwargs or {})
-        return cls(index=index, encoder=encoder, texts=by_id, **kwargs)
+        return cls(index=index, encoder=index.encoder, texts=by_id, **kwargs)
 
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None

@@ -6,11 +6,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.encoders.base import Encoder
 from segmax.index import Index
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.text_search import (
-    QueryEncoder,
     TextHit,
     TextSearch,
     free_ids,
@@ -44,8 +42,9 @@ class SegmaxRetriever(BaseRetriever):
     index
         What to search.
     encoder
-        What made the vectors of the index: anything with `encode_queries(list of strings)`. None: the one that the
-        index knows.
+        What made the vectors of the index: a name or folder of a model, a `SparseEncoder` of sentence-transformers,
+        anything with `encode_queries(list of strings)`, or "stored" for the model that the index names, if you trust
+        it. None: the encoder of the index.
     texts
         From id to text: a dictionary, or a function such as `docstore.get_node`. A text is a string, a mapping with
         "text" (the rest becomes metadata), or a node. None: those that the index keeps.
@@ -60,7 +59,7 @@ class SegmaxRetriever(BaseRetriever):
     def __init__(
         self,
         index: Index,
-        encoder: QueryEncoder | None = None,
+        encoder: object = None,
         texts: Any = None,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
         params: SearchParams | None = None,
@@ -78,7 +77,7 @@ class SegmaxRetriever(BaseRetriever):
     def from_nodes(
         cls,
         nodes: Iterable[BaseNode],
-        encoder: Encoder,
+        encoder: object,
         *,
         index_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -90,7 +89,7 @@ class SegmaxRetriever(BaseRetriever):
         nodes
             What to index: their text with the metadata that is meant for embedding. No two may have the same id.
         encoder
-            Makes vectors of texts.
+            Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
             Options of `segmax.build`, such as `path`.
         **kwargs
@@ -99,7 +98,7 @@ class SegmaxRetriever(BaseRetriever):
         given = list(nodes)
         by_id = dict(zip(free_ids([node.node_id for node in given], "node"), given, strict=True))
         wanted = [Document(i, "", node.get_content(metadata_mode=MetadataMode.EMBED)) for i, node in by_id.items()]
-        return cls(index_documents(wanted, encoder, index_kwargs or {}), encoder, by_id, **kwargs)
+        return cls(index_documents(wanted, encoder, index_kwargs or {}), texts=by_id, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         hits = self._search.by_text(query_bundle.query_str, self.similarity_top_k)

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 
 from segmax.build import build
 from segmax.checks import checked_int
-from segmax.encoders import Encoder, description
+from segmax.encoders import as_encoder, description
 from segmax.errors import ConfigError, InputError
-from segmax.index import Index
+from segmax.index import Index, resolve_encoder
 from segmax.io.base import Document
 from segmax.params import SearchParams
-from segmax.pipeline import EncodedTexts
+from segmax.pipeline import EncodedTexts, with_encoder
 from segmax.typing import DocId
-
-
-@runtime_checkable
-class QueryEncoder(Protocol):
-    """The half of an `Encoder` that a search needs."""
-
-    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
-        """Encode queries, a row each."""
 
 
 class TextHit(NamedTuple):
@@ -42,7 +34,7 @@ class TextSearch:
     index
         What to search.
     encoder
-        What made the vectors of the index; None: the one that the index knows, if it does.
+        What made the vectors of the index, as `segmax.open` takes it; None: the encoder of the index.
     texts
         A function, or anything with items like a dictionary, from id to text; None: those that the index keeps. A text
         is a string, or an object or mapping with `text` and more.
@@ -58,16 +50,13 @@ class TextSearch:
     def __init__(
         self,
         index: Index,
-        encoder: QueryEncoder | None,
+        encoder: object = None,
         texts: Any = None,
         params: SearchParams | None = None,
         target_recall: float | None = None,
     ) -> None:
         if not isinstance(index, Index):
             msg = f"expected index to be a segmax.Index, got {type(index).__name__}; open one with segmax.open"
-            raise ConfigError(msg)
-        if encoder is not None and not isinstance(encoder, QueryEncoder):
-            msg = f"expected an encoder with encode_queries, got {type(encoder).__name__}"
             raise ConfigError(msg)
         if texts is None and index.texts is None:
             msg = (
@@ -79,7 +68,7 @@ class TextSearch:
             msg = f"expected texts to be a dictionary or a function from id to text, got {type(texts).__name__}"
             raise ConfigError(msg)
         self.index = index
-        self._encoder = encoder
+        self._encoder = None if encoder is None else resolve_encoder(index, encoder)
         self._texts = texts
         self._params = params
         self._target_recall = target_recall
@@ -127,13 +116,14 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
     raise InputError(msg)
 
 
-def index_documents(documents: Sequence[Document], encoder: Encoder, options: Mapping[str, Any]) -> Index:
-    """Encode documents, a few at a time, and build an index that keeps them and knows its encoder.
+def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
+    """Encode documents, a few at a time, and build an index that keeps them and has their encoder.
 
-    `options` are those of `segmax.build`.
+    `encoder` is what `segmax.build_from_texts` takes, `options` are those of `segmax.build`.
     """
-    kept = {"texts": documents, "encoder": description(encoder)}
-    return build(EncodedTexts(documents, encoder), **{**kept, **options})
+    made = as_encoder(encoder)
+    kept = {"texts": documents, "encoder": description(made)}
+    return with_encoder(build(EncodedTexts(documents, made), **{**kept, **options}), made)
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:

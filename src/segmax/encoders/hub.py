@@ -1,0 +1,71 @@
+"""Whether a model's name leads anywhere: to the hub, or to the cache of what was downloaded from there."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import Any
+
+from segmax.encoders.packages import need_torch
+from segmax.errors import ConfigError
+
+_PROBE_SECONDS = 1.5
+#: One of these is in the cache if a model or a tokenizer was downloaded.
+_FIRST_FILES = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
+
+
+def must_come_from_cache(name: str, who: str) -> bool:
+    """Return whether a model has to be read from the cache, because the hub cannot be reached.
+
+    Left to itself, huggingface_hub asks a dead network again and again for most of a minute.
+
+    Raises
+    ------
+    ConfigError
+        The name cannot be one of the hub, or the hub cannot be reached and the cache does not have the model.
+    """
+    hub = need_torch("huggingface_hub", who)
+    try:
+        hub.utils.validate_repo_id(name)
+    except ValueError as error:
+        msg = f"{who}: there is no folder {name!r}, and it is not a name on the hub, such as 'naver/splade-v3'"
+        raise ConfigError(msg) from error
+    if hub.constants.HF_HUB_OFFLINE:
+        why = "HF_HUB_OFFLINE is set"
+    elif _answers(hub):
+        return False
+    else:
+        why = f"the hub ({hub.constants.ENDPOINT}) could not be reached"
+    if _is_cached(hub, name):
+        return True
+    msg = f"{who}: there is neither a folder nor a cached model {name!r}, and {why}; give the folder of a model"
+    raise ConfigError(msg)
+
+
+def _answers(hub: Any) -> bool:
+    """Return whether the hub answers soon; `HF_HUB_ETAG_TIMEOUT` sets how many seconds it may take."""
+    asked = os.environ.get("HF_HUB_ETAG_TIMEOUT")
+    seconds = hub.constants.HF_HUB_ETAG_TIMEOUT if asked else _PROBE_SECONDS
+    answered = threading.Event()
+
+    def ask() -> None:
+        try:
+            hub.get_session().head(hub.constants.ENDPOINT, timeout=seconds)
+        except Exception:  # whatever the client raises, there was no answer
+            return
+        answered.set()
+
+    # In a thread of its own: looking up the address has no timeout.
+    thread = threading.Thread(target=ask, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answered.is_set()
+
+
+def _is_cached(hub: Any, name: str) -> bool:
+    caches = [None, os.environ.get("SENTENCE_TRANSFORMERS_HOME")]
+    return any(
+        isinstance(hub.try_to_load_from_cache(name, file, cache_dir=cache), str)
+        for cache in dict.fromkeys(caches)
+        for file in _FIRST_FILES
+    )

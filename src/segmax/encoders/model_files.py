@@ -1,0 +1,186 @@
+"""The files of a model: where they are, whether they are whole, and that they bring no code that would run."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import re
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from segmax.encoders.hub import must_come_from_cache
+from segmax.encoders.packages import need_torch
+from segmax.errors import ConfigError, InputError, SegmaxError
+
+#: The largest number that options of a model may have; sizes and token ids are far below.
+_LARGEST = 2**31 - 1
+_MOST_LAYERS = 1000
+_MOST_JSON_BYTES = 1 << 28  # vocabularies are the largest of these files, with some tens of megabytes
+#: Options of a model's files for which the libraries would run code that comes from elsewhere.
+_RUN_CODE = frozenset({"trust_remote_code", "weights_only", "allow_all_kernels", "use_kernels", "kernel_config"})
+#: What libraries say that found code beside a model, or pickled objects that are no weights.
+_WANTS_CODE = re.compile("trust_remote_code|custom code")
+#: The first torch whose way to read pickled weights cannot be made to run code.
+_SAFE_TORCH = (2, 6)
+
+
+def find_model(name: str, who: str) -> bool:
+    """Check that a folder holds a whole model, or that a name leads to one; return whether to use local files only.
+
+    Raises
+    ------
+    ConfigError
+        There is no such folder, or neither the hub nor the cache is at hand for a name.
+    InputError
+        A file in the folder is damaged, or would have code run.
+    """
+    folder = Path(name)
+    if is_folder(folder):
+        check_files(folder)
+        return True
+    check_name(name, who)
+    return must_come_from_cache(name, who)
+
+
+def check_name(name: str, who: str) -> None:
+    """Raise ConfigError where a name looks like a folder, and there is none."""
+    if name.startswith((".", "/", "~")) or name.count("/") > 1:
+        msg = f"{who}: there is no folder {name!r}; expected one with a model, or a name on the hub"
+        raise ConfigError(msg)
+
+
+def is_folder(folder: Path) -> bool:
+    """Return whether there is such a folder; what cannot be a path is none."""
+    try:
+        return folder.is_dir()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+def check_files(folder: Path) -> None:
+    """Raise InputError where a file of a model cannot be what its name says, before a library stumbles over it."""
+    config = folder / "config.json"
+    has_modules = (folder / "modules.json").is_file()
+    if config.exists():
+        told = read_json(config)
+        if not isinstance(told, dict) or (not told and not has_modules):  # modules may do without what it says
+            raise damaged(config, f"an object with a model's options, got {str(told)[:40]}")
+        _check_sizes(config, told)
+    for path in sorted(folder.rglob("sentence_*_config.json")):
+        _check_options(path, read_json(path))
+    safe = folder / "model.safetensors"
+    if safe.exists():
+        weight_names(safe)
+    pickled = folder / "pytorch_model.bin"
+    if pickled.is_file() and pickled.stat().st_size == 0:
+        raise damaged(pickled, "the weights of a model, got an empty file")
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file of a model holds, or raise InputError."""
+    try:
+        if not path.is_file() or path.stat().st_size > _MOST_JSON_BYTES:
+            raise damaged(path, f"a regular file of at most {_MOST_JSON_BYTES >> 20} MiB")
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise damaged(path, f"JSON ({error})") from error
+
+
+def _check_sizes(path: Path, told: dict[str, Any]) -> None:
+    """Raise InputError where a library would loop or allocate for ever."""
+    for name, value in told.items():
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            continue
+        most = _MOST_LAYERS if name.endswith("layers") else _LARGEST
+        if not -_LARGEST <= value <= most:
+            raise damaged(path, f"{name} <= {most}, got {str(value)[:40]}")
+
+
+def _check_options(path: Path, told: Any) -> None:
+    """Raise InputError where options of a module would have the libraries run code."""
+    if not isinstance(told, dict):
+        raise damaged(path, f"an object with a module's options, got {str(told)[:40]}")
+    for options in (told, *(value for value in told.values() if isinstance(value, dict))):
+        wrong = sorted(_RUN_CODE & options.keys())
+        if wrong:
+            msg = f"'{path}' sets {wrong[0]!r}, which would run code of the model; segmax never does: remove it"
+            raise InputError(msg)
+
+
+def weight_names(path: Path) -> list[str]:
+    """Return the names of the weights in a .safetensors file, without reading them."""
+    try:
+        size = path.stat().st_size
+        with path.open("rb") as file:  # the length of a JSON object, then that object, with a key per tensor
+            (length,) = struct.unpack("<Q", file.read(8))
+            names = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except (struct.error, ValueError, RecursionError, MemoryError):
+        names = None
+    if not isinstance(names, dict):
+        raise damaged(path, "weights in the format of safetensors")
+    return list(names)
+
+
+def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]:
+    """Return the weights of a file that `torch.save` wrote: tensors and nothing else, so that no code runs."""
+    torch = need_torch("torch", who)
+    version = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
+    if version < _SAFE_TORCH:
+        msg = (
+            f"{who}: torch {torch.__version__} cannot read '{path}' safely; install torch 2.6 or newer, or convert "
+            "the weights to model.safetensors"
+        )
+        raise ConfigError(msg)
+    try:
+        found = torch.load(path, map_location=device, weights_only=True)
+    except OSError as error:
+        raise cannot_read(path, error) from error
+    except Exception as error:  # torch has no common class for what can be wrong with a file
+        raise damaged(path, "the weights of a model, as torch saves them") from error
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise damaged(path, f"weights by name, got {type(found).__name__}")
+    return found
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+def damaged(path: Path, expected: str) -> InputError:
+    """Return the error about a file that is not what was expected."""
+    return InputError(f"'{path}': expected {expected}; the file is damaged, copy or download it again")
+
+
+def cannot_read(path: Path, error: OSError) -> InputError:
+    """Return the error about a file that the system does not let us read."""
+    return InputError(f"'{path}': cannot be read ({error.strerror or error})")
+
+
+@contextlib.contextmanager
+def loading(who: str, name: str) -> Iterator[None]:
+    """Turn whatever a library raises over a model into an InputError: they have no common class for that."""
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except pickle.UnpicklingError as error:  # torch would have it read in a way that runs code
+        msg = (
+            f"{who}: could not load '{name}': pytorch_model.bin holds no weights of a model; copy or download it again"
+        )
+        raise InputError(msg) from error
+    except Exception as error:
+        if _WANTS_CODE.search(str(error)):
+            msg = f"{who}: could not load '{name}': the model brings code of its own, which segmax never runs"
+            raise InputError(msg) from error
+        reason = (str(error).splitlines() or [""])[0][:300].rstrip(".") or type(error).__name__
+        msg = f"{who}: could not load '{name}': {reason}; are all files of the model there, and whole?"
+        raise InputError(msg) from error
