@@ -21,11 +21,11 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core", "highlighting", "typing"},
+    {"errors", "_core", "highlighting"},
     {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "textstore"},
     {"tables"},
     {"results"},
-    {"params", "pruning", "quantize", "spool"},
+    {"params", "pruning", "quantize", "spool", "typing"},
     {"io.base", "io.irds", "io.scale", "io.scratch", "io.streams", "methods"},
     {"io.jsonl", "io.npz", "io.records"},
     {"io.arrow", "io.bigann", "io.ciff", "io.seismic", "io.tokens", "io.trec"},

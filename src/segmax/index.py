@@ -26,6 +26,7 @@ from segmax.results import (
     BatchHits,
     BatchStats,
     ClusterBounds,
+    DocId,
     Explanation,
     Hits,
     MatchedTerm,
@@ -36,10 +37,10 @@ from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch,
 from segmax.storage import load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
-from segmax.typing import DocId, Queries, Query
 
 if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
+    from segmax.typing import Queries, Query  # loads what only annotations need
 
 _EXACT = ASC()
 _MOST_RESULTS = 2**32  # more than an index can hold

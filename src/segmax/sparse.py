@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from numbers import Real
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,15 +119,13 @@ def matrix_to_csr(value: object) -> Csr:
     if matrix.dtype.kind not in "buif":
         msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
         raise InputError(msg)
-    return Csr(matrix.indptr.astype(np.int64), matrix.indices, _as_double(matrix.data), int(matrix.shape[1]))
+    return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
 
 
-def _as_double(weights: NDArray[Any]) -> NDArray[Any]:
-    """Return floats that are wider than a double as doubles; what does not fit becomes infinite, and is refused."""
-    if weights.dtype.kind != "f" or weights.dtype.itemsize <= 8:
-        return weights
+def _as_doubles(weights: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the weights of queries as doubles; what does not fit becomes infinite, which the core refuses."""
     with np.errstate(over="ignore"):
-        return weights.astype(np.float64)
+        return weights.astype(np.float64, copy=False)
 
 
 def check_structure(csr: Csr, num_rows: int) -> None:
@@ -206,7 +203,7 @@ def _query_weights(values: Any) -> NDArray[np.float64]:
     if not usable:
         msg = f"expected numbers as query weights, got {values!r}"[:300]
         raise InputError(msg)
-    return _as_double(array).astype(np.float64, copy=False)
+    return _as_doubles(array)
 
 
 _DOUBLE = np.dtype(np.float64)
@@ -215,7 +212,7 @@ _DOUBLE = np.dtype(np.float64)
 def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
     """Convert what numpy has no dtype for: fractions, decimals and whole numbers of more than 64 bits."""
     numbers = list(values)
-    if not all(isinstance(number, (Real, Decimal)) and not isinstance(number, bool) for number in numbers):
+    if not all(isinstance(number, Number) and not isinstance(number, (bool, complex)) for number in numbers):
         msg = "not all of these are real numbers"
         raise TypeError(msg)
     return np.array([float(number) for number in numbers], dtype=np.float64)
@@ -319,7 +316,7 @@ def query_arrays(
         if csr.num_rows != 1:
             msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
             raise InputError(msg)
-        return csr.indices.astype(np.int64), csr.values.astype(np.float64)
+        return csr.indices.astype(np.int64), _as_doubles(csr.values)
     if isinstance(query, str):
         msg = f"expected texts only or vectors only, got the text {query!r} among vectors"[:300]
         raise InputError(msg)
@@ -346,7 +343,7 @@ def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) 
     """Return many queries as one CSR triple with int64 terms and float64 weights."""
     if is_matrix(queries):
         csr = matrix_to_csr(queries)
-        return Csr(csr.indptr, csr.indices.astype(np.int64), csr.values.astype(np.float64), csr.num_columns)
+        return Csr(csr.indptr, csr.indices.astype(np.int64), _as_doubles(csr.values), csr.num_columns)
     parts = [query_arrays(query, lookup, num_terms) for query in query_list(queries)]
     indptr = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum([len(terms) for terms, _ in parts], out=indptr[1:])

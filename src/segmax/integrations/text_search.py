@@ -15,7 +15,7 @@ from segmax.index import Index
 from segmax.io.base import Document
 from segmax.params import SearchParams
 from segmax.pipeline import EncodedTexts
-from segmax.typing import DocId
+from segmax.results import DocId
 
 
 @runtime_checkable
