@@ -182,6 +182,19 @@ def test_weights_of_queries_are_numbers(name: str) -> None:
                 ask(query)
 
 
+def test_weights_of_queries_fit_a_double() -> None:
+    """A wider number that is too large for one is as infinite as infinity."""
+    index = segmax.build(DOCS)
+    data = np.array([np.longdouble("1e400")])
+    row = sp.csr_matrix((data, np.array([1]), np.array([0, 1])), shape=(1, 3))
+    for query in ({1: data[0]}, ([1], data), row):
+        for ask in (index.search, lambda query: index.search_batch([query])):
+            with pytest.raises(segmax.InputError, match="expected finite query weights >= 0, got inf for term 1"):
+                ask(query)
+    with pytest.raises(segmax.InputError, match="expected finite query weights >= 0, got inf for term 1"):
+        index.search_batch(row)
+
+
 def test_numbers_that_numpy_has_no_dtype_for() -> None:
     """Fractions, decimals and large whole numbers are numbers."""
     index = segmax.build(DOCS)
@@ -205,7 +218,6 @@ MATRICES: dict[str, tuple[str, dict[str, Any], str]] = {
     "times": ("csr", {"data": np.array([1, 2], "datetime64[s]")}, "valid sparse matrix|float or integer dtype"),
     "objects": ("csr", {"data": np.array([1, 2], object)}, "valid sparse matrix|float or integer dtype"),
     "complex": ("csr", {"data": np.array([1j, 2])}, "expected weights of a float or integer dtype, got complex128"),
-    "longer than a double": ("csr", {"data": np.array([np.longdouble("1e400"), 1])}, r"got inf|got 1e\+400"),
     "csc, float rows": ("csc", {"indices": np.array([0.5, 0.5])}, "an integer dtype, got float64"),
     "csc, outside": ("csc", {"indptr": np.array([0, 10**6, 1, 2])}, "an indptr that does not ascend"),
     "bsr, outside": ("bsr", {"indptr": np.array([0, 10**6])}, "an indptr that does not ascend"),

@@ -21,12 +21,12 @@ SOURCE = ROOT / "src" / "segmax"
 
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
-    {"errors", "_core", "display", "files", "highlighting", "lazy", "typing"},
+    {"errors", "_core", "display", "files", "highlighting", "lazy"},
     {"meta"},
     {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "text_table", "textstore"},
     {"tables"},
     {"results"},
-    {"params", "pruning", "quantize", "spool"},
+    {"params", "pruning", "quantize", "spool", "typing"},
     {"io.base", "io.irds", "io.scale", "io.scratch", "io.streams", "methods"},
     {"io.jsonl", "io.npz", "io.records"},
     {"io.arrow", "io.bigann", "io.ciff", "io.seismic", "io.tokens", "io.trec"},

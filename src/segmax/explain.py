@@ -5,16 +5,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.params import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
-from segmax.results import ClusterBounds, Explanation, Hits, MatchedTerm
+from segmax.results import ClusterBounds, DocId, Explanation, Hits, MatchedTerm
 from segmax.tables import TextTable
-from segmax.typing import DocId
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
 
@@ -119,13 +117,13 @@ def exact_parts(units: Sequence[int], scale: float) -> list[float]:
     True
     """
     score = float(sum(units)) * scale
-    if not math.isfinite(score):
+    if not units or not math.isfinite(score):
         return [unit * scale for unit in units]
-    last_place = Fraction(math.ulp(score))
-    places = [round(unit * Fraction(scale) / last_place) for unit in units]
-    if places:
-        places[places.index(max(places))] += int(Fraction(score) / last_place) - sum(places)
-    return [float(count * last_place) for count in places]
+    last_place = math.ulp(score)  # a power of two: dividing by it and multiplying with it are exact
+    numerator, denominator = (scale / last_place).as_integer_ratio()
+    places = [(2 * unit * numerator + denominator) // (2 * denominator) for unit in units]
+    places[places.index(max(places))] += int(score / last_place) - sum(places)
+    return [count * last_place for count in places]
 
 
 def _shortening(dropped_terms: int, params: SearchParams) -> str:

@@ -27,6 +27,7 @@ from segmax.results import (
     BatchHits,
     BatchStats,
     ClusterBounds,
+    DocId,
     Explanation,
     Hits,
     MatchedTerm,
@@ -37,12 +38,12 @@ from segmax.sparse import Csr, TermLookup, is_matrix, query_arrays, query_batch,
 from segmax.storage import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.tables import DocIds, TextTable
 from segmax.textstore import StoredText, Texts
-from segmax.typing import DocId, Queries, Query
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
     from segmax.encoders.base import Encoder
+    from segmax.typing import Queries, Query  # loads what only annotations need
 else:
     from segmax.lazy import scipy_sparse as sp
 

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from segmax.display import counted, plain_number
 from segmax.tables import DocIds
 from segmax.textstore import StoredText
-from segmax.typing import DocId
+
+DocId = int | str
 
 _MOST_CELL = 200  # characters of a text in a table
 _MOST_TERMS = 10  # that an explanation prints

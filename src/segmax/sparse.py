@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from decimal import Decimal
-from numbers import Real
+from numbers import Number
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -128,7 +127,7 @@ def matrix_to_csr(value: object) -> Csr:
 
 
 def _as_doubles(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Return weights of a query as doubles; what does not fit becomes infinite, and the core refuses it."""
+    """Return the weights of queries as doubles; what does not fit becomes infinite, which the core refuses."""
     with np.errstate(over="ignore"):
         return weights.astype(np.float64, copy=False)
 
@@ -238,7 +237,7 @@ _DOUBLE = np.dtype(np.float64)
 def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
     """Convert what numpy has no dtype for: fractions, decimals and whole numbers of more than 64 bits."""
     numbers = list(values)
-    if not all(isinstance(number, (Real, Decimal)) and not isinstance(number, bool) for number in numbers):
+    if not all(isinstance(number, Number) and not isinstance(number, (bool, complex)) for number in numbers):
         msg = "not all of these are real numbers"
         raise TypeError(msg)
     return np.array([float(number) for number in numbers], dtype=np.float64)

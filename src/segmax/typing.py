@@ -16,6 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from segmax.results import DocId
+
 __all__ = ["DocId", "Documents", "Queries", "Query", "SparseMatrix", "Tensor", "Term", "TermWeights", "Weight"]
 
 
@@ -32,9 +34,6 @@ class Tensor(Protocol):
     def dim(self) -> int:
         """Return the number of dimensions."""
 
-
-#: What you call a document: a string, or a whole number.
-DocId: TypeAlias = int | str
 
 #: A scipy sparse matrix or array, in any format.
 SparseMatrix: TypeAlias = sp.spmatrix | sp.sparray

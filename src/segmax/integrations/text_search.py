@@ -15,7 +15,7 @@ from segmax.index import Index, resolve_encoder
 from segmax.io.base import Document
 from segmax.params import SearchParams
 from segmax.pipeline import EncodedTexts, with_encoder
-from segmax.typing import DocId
+from segmax.results import DocId
 
 
 class TextHit(NamedTuple):
