@@ -651,7 +651,7 @@ def test_ciff_in_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize(
     ("lists", "ids", "told"),
     [
-        ({"a": {5: 1}}, ["x"], r"postings list 1 of 1 \(a\): expected documents from 0 to 1 - 1, got 5"),
+        ({"a": {5: 1}}, ["x"], r'postings list 1 of 1 \("a"\): expected documents from 0 to 1 - 1, got 5'),
         ({"a": {0: 1}}, ["x", "y", "z"], None),
         ({}, [], None),
         ({"": {0: 2}}, [""], None),

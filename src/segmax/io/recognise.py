@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.errors import InputError
-from segmax.io.arrow import MAGIC, dataset_files
+from segmax.io.arrow import dataset_files, is_arrow
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
 from segmax.io.records import VECTOR_NAMES
@@ -61,7 +61,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         raise is_empty(path, "vectors or texts")
     if head.startswith(_ZIP) or name.endswith(".npz"):
         return "npz"
-    if head.startswith(MAGIC) or name.endswith((".parquet", ".arrow", ".feather")):
+    if is_arrow(head, name):
         return "parquet"
     if (found := _text_format(head, name)) is not None:
         return found
