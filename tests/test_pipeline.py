@@ -102,18 +102,20 @@ def test_wrong_texts(texts: object) -> None:
     """What no collection of texts is."""
     with pytest.raises(segmax.InputError, match="expected texts as a path"):
         segmax.build_from_texts(texts)
-    with pytest.raises(segmax.InputError, match="for document 1, got int"):
+    with pytest.raises(
+        segmax.InputError, match="document 1: expected a string, a Document or a mapping with 'text', got int"
+    ):
         segmax.build_from_texts(["a", 7])
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ({"title": 5}, "expected the title of document 1 as a string or None, got int"),
-        ({"title": ["a"]}, "expected the title of document 1 as a string or None, got list"),
-        ({"id": 1.5}, "expected the id of document 1 as a string or a whole number, got float"),
-        ({"_id": None}, "expected the id of document 1 as a string or a whole number, got NoneType"),
-        ({"id": True}, "expected the id of document 1 as a string or a whole number, got bool"),
+        ({"title": 5}, "document 1: expected a string as title, got int"),
+        ({"title": ["a"]}, "document 1: expected a string as title, got list"),
+        ({"id": 1.5}, "document 1: expected an id as string or whole number under .* got 1\\.5"),
+        ({"_id": None}, "document 1: expected an id as string or whole number under .* got null"),
+        ({"id": True}, "document 1: expected an id as string or whole number under .* got True"),
     ],
 )
 def test_titles_are_strings_and_ids_strings_or_numbers(text: dict[str, Any], told: str) -> None:

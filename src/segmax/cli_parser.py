@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 import scipy.sparse as sp
 
+from segmax.checks import parsed_float, parsed_int
 from segmax.errors import ConfigError, InputError, SegmaxError
 from segmax.inputs import NpzFile
 
@@ -39,12 +40,14 @@ def read_matrix(path: str) -> Any:
 
 def read_number(kind: type, flag: str, text: str) -> Any:
     """Read a number of that kind, the value of a flag."""
-    try:
+    if kind not in (int, float):
         return kind(text)
-    except ValueError:
+    number = parsed_int(text) if kind is int else parsed_float(text)
+    if number is None:
         expected = "a whole number" if kind is int else "a number"
         msg = f"{flag}: expected {expected}, got {text!r}"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg)
+    return number
 
 
 @contextlib.contextmanager

@@ -44,7 +44,8 @@ def read_judged(
     index
         What the queries are for: it encodes texts.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, or an iterable of single queries or texts.
+        A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
+        columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         A path, or the grade by query and document; None: nothing is judged.
     data

@@ -97,7 +97,7 @@ class CiffVectors:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Name the file in what is wrong with it, and the folder where there is no room for its postings."""
-        with reading(self._path), unpacking(self._path, self._scratch), parsing(self._path):
+        with reading(self._path), unpacking(self._path, self._scratch, verb="sort"), parsing(self._path):
             yield
 
 

@@ -18,14 +18,14 @@ _COPY_ENTRIES = 1 << 20
 
 
 @contextlib.contextmanager
-def unpacking(path: Path, folder: Path | None, size: int | None = None) -> Iterator[None]:
+def unpacking(path: Path, folder: Path | None, size: int | None = None, *, verb: str = "decompress") -> Iterator[None]:
     """Say which file needs room where, if a scratch file cannot be made or written."""
     try:
         yield
     except OSError as error:
         needs = "" if size is None else f": it needs {size:,} bytes"
         msg = (
-            f"could not decompress '{path}' in '{folder or tempfile.gettempdir()}' "
+            f"could not {verb} '{path}' in '{folder or tempfile.gettempdir()}' "
             f"({error.strerror or error}){needs}; choose another folder with scratch=..."
         )
         raise WriteError(msg) from error

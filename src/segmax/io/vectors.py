@@ -20,7 +20,7 @@ from segmax.io.npz import NpzVectors, has_ids, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
-from segmax.io.streams import base_name, check_free, is_compressed, no_file
+from segmax.io.streams import base_name, check_free, is_compressed, no_file, reading
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
 from segmax.progress import ProgressOption, reporter
@@ -125,13 +125,14 @@ def _vector_format(path: Path) -> str:
 
 def _files(path: Path, kind: str) -> list[Path]:
     """Return the files of a format that are read one after the other."""
-    if not path.is_dir():
-        _check_plain(path, kind)
-        return [path]
-    files = dataset_files(path) if kind == "parquet" else shards_of(path)
-    if not files:
-        raise no_file(path / ("*.parquet" if kind == "parquet" else "*.jsonl"))
-    return files
+    with reading(path):
+        if not path.is_dir():
+            _check_plain(path, kind)
+            return [path]
+        files = dataset_files(path) if kind == "parquet" else shards_of(path)
+        if not files:
+            raise no_file(path / ("*.parquet" if kind == "parquet" else "*.jsonl"))
+        return files
 
 
 def _check_plain(path: Path, kind: str) -> None:
@@ -142,16 +143,17 @@ def _check_plain(path: Path, kind: str) -> None:
 
 
 def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Path | None) -> VectorReader:
-    _check_plain(path, kind)
-    if kind == "npz":
-        return NpzVectors(path, scale, limit)
-    if kind == "ciff":
-        return CiffVectors(path, scale, scratch)
-    if kind == "csr":
-        return BigannVectors(path, scale, scratch)
-    if kind == "seismic":
-        return SeismicVectors(path, scale)
-    return _JOINED[kind](_files(path, kind), scale)
+    with reading(path):
+        _check_plain(path, kind)
+        if kind == "npz":
+            return NpzVectors(path, scale, limit)
+        if kind == "ciff":
+            return CiffVectors(path, scale, scratch)
+        if kind == "csr":
+            return BigannVectors(path, scale, scratch)
+        if kind == "seismic":
+            return SeismicVectors(path, scale)
+        return _JOINED[kind](_files(path, kind), scale)
 
 
 class _Joined:
