@@ -196,7 +196,7 @@ def test_folders_of_shards(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"part-2\.jsonl', line 2, byte 10: expected a member \"vector\""):
         read(open_vectors(folder))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match=r"there is no file '.*\*\.jsonl'; check the path"):
+    with pytest.raises(InputError, match=r"expected a folder with corpus\.jsonl .* got none of these"):
         open_vectors(tmp_path / "empty")
 
 
@@ -872,7 +872,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 def test_what_is_no_file_of_vectors(tmp_path: Path) -> None:
     """Text, nothing, and what is not there; and formats that do not exist."""
     (tmp_path / "text.tsv").write_text("d1\tsome words of text\nd2\tand more\n")
-    with pytest.raises(InputError, match=r"expected an \.npz file .* got columns of text; make vectors of it first"):
+    with pytest.raises(InputError, match=r"expected an \.npz file .* got columns of text .*; make vectors of it first"):
         open_vectors(tmp_path / "text.tsv")
     (tmp_path / "text.jsonl").write_text('{"id": "a", "text": "words"}\n')
     with pytest.raises(InputError, match="got lines of JSON with texts"):

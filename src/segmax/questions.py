@@ -15,10 +15,12 @@ import scipy.sparse as sp
 
 from segmax.errors import InputError
 from segmax.index import Index
-from segmax.io import VECTOR_FORMATS, Queries, format_of, open_vectors, read_queries
+from segmax.io import VECTOR_FORMATS, Queries, open_vectors, read_queries
 from segmax.io.frames import frame_records, is_frame, is_series, series_records
 from segmax.io.queries import QUERY_NAMES
+from segmax.io.recognise import recognise
 from segmax.io.records import VECTOR_NAMES, Record, checked_id, id_of, is_missing, no_text, text_of
+from segmax.io.streams import reading
 from segmax.sparse import Csr, is_matrix, matrix_to_csr
 
 #: Formats of vectors that `read_queries` does not read.
@@ -85,7 +87,9 @@ def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
 
 def is_matrix_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds vectors in a format that has no texts beside them."""
-    return Path(path).is_file() and format_of(path) in _MATRICES
+    file = Path(path)
+    with reading(file):
+        return file.is_file() and recognise(file) in _MATRICES
 
 
 def questions_of(queries: object, index: Index) -> Questions:
@@ -114,7 +118,7 @@ def questions_of(queries: object, index: Index) -> Questions:
     try:
         each = list(queries)  # type: ignore[call-overload]
     except TypeError as error:
-        msg = f"expected queries as a path, a mapping, a DataFrame, a matrix or an iterable, got {_kind(queries)}"
+        msg = f"expected queries as a path, a matrix or an iterable, got {_kind(queries)}"
         raise InputError(msg) from error
     return _of_each(_numbers(len(each)), each, index)
 

@@ -17,7 +17,7 @@ from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
 from segmax.io.npz import NpzVectors, has_ids, write_npz
-from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of, shards_of, unknown
+from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
 from segmax.io.streams import base_name, check_free, is_compressed, no_file, reading
@@ -114,7 +114,9 @@ def open_vectors(
 
 
 def _vector_format(path: Path) -> str:
-    found = format_of(path)
+    found = recognise(path)
+    if found is None:
+        raise unknown(path, "something else")
     if found in TEXT_FORMATS:
         told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
         if found == "tsv-text":
