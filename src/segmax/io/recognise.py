@@ -62,8 +62,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     found = recognise(file)
     if found is None:
         known = "; ".join(f"{what}: {', '.join(formats.values())}" for what, formats in _FORMATS.items())
-        msg = f"'{file}': expected a known format ({known}), got something else"
-        raise InputError(msg)
+        raise unknown_folder(file) if file.is_dir() else unknown(file, "something else", known)
     return found
 
 
@@ -101,9 +100,14 @@ def _file_format(path: Path) -> str | None:
     return None
 
 
-def unknown(path: Path, got: str) -> InputError:
-    """Return the error about a file that is not of vectors."""
-    return InputError(f"'{path}': expected {', '.join(VECTOR_FORMATS.values())}, got {got}")
+def unknown(path: Path, got: str, expected: str = ", ".join(VECTOR_FORMATS.values())) -> InputError:
+    """Return the error about a file that is not of vectors, or not what else was expected."""
+    return InputError(f"'{path}': expected {expected}, got {got}")
+
+
+def unknown_folder(path: Path) -> InputError:
+    """Return the error about a folder that holds nothing that is known."""
+    return InputError(f"'{path}': expected a folder with {', '.join(_FOLDERS)}, got none of these")
 
 
 def shards_of(folder: Path) -> list[Path]:
@@ -118,10 +122,7 @@ def _folder_format(folder: Path) -> str | None:
         return "parquet"
     if shards := shards_of(folder):
         return recognise(shards[0])
-    if next(text_files(folder), None) is not None:
-        return "files"
-    msg = f"'{folder}': expected a folder with {', '.join(_FOLDERS)}, got none of these"
-    raise InputError(msg)
+    return "files" if next(text_files(folder), None) is not None else None
 
 
 def _text_format(head: bytes, name: str) -> str | None:

@@ -18,7 +18,7 @@ from segmax.io.base import Document, TextReader
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
-from segmax.io.recognise import TEXT_FORMATS, recognise, shards_of
+from segmax.io.recognise import TEXT_FORMATS, recognise, shards_of, unknown, unknown_folder
 from segmax.io.records import TEXT_NAMES, Place, Records, document_of, find_id, no_id, read_json_lines
 from segmax.io.spooled import Spooled, is_stream, renamed
 from segmax.io.streams import no_file, reading
@@ -82,9 +82,10 @@ def text_format(path: Path) -> str:
     kind = recognise(path)
     if kind in TEXT_FORMATS:
         return str(kind)
+    if kind is None and path.is_dir():
+        raise unknown_folder(path)
     got = "something else" if kind is None else f"{kind} vectors, which need no encoding"
-    msg = f"'{path}': expected texts ({', '.join(TEXT_FORMATS.values())}), got {got}"
-    raise InputError(msg)
+    raise unknown(path, got, f"texts ({', '.join(TEXT_FORMATS.values())})")
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ def open_vectors(
 def _vector_format(path: Path) -> str:
     found = recognise(path)
     if found is None:
-        raise unknown(path, "something else")
+        raise no_file(path / "*.jsonl") if path.is_dir() else unknown(path, "something else")
     if found in TEXT_FORMATS:
         told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
         if found == "tsv-text":
