@@ -207,7 +207,7 @@ def test_convert_mistakes(tmp_path: Path, path: Path) -> None:
         run(path, tmp_path / "a.npz")
     run(path, tmp_path / "a.npz", "--overwrite")
     (tmp_path / "ones.tsv").write_text("q1\tcat dog\n")
-    with pytest.raises(segmax.InputError, match=r"got columns of text; .* say so with --from tokens"):
+    with pytest.raises(segmax.InputError, match=r"got columns of text .*; .* say so with --from tokens"):
         run(tmp_path / "ones.tsv", tmp_path / "b.npz")
     run(tmp_path / "ones.tsv", tmp_path / "b.npz", "--from", "tokens")
     (tmp_path / "float.jsonl").write_text('{"id": 1, "vector": {"a": 0.5}}\n')

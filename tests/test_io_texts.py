@@ -5,16 +5,29 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import sys
+import threading
 import types
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from segmax import ConfigError, InputError
-from segmax.io import Document, format_of, open_texts, read_qrels, read_queries, read_run, write_qrels, write_run
+from segmax.io import (
+    Document,
+    format_of,
+    open_texts,
+    open_vectors,
+    read_qrels,
+    read_queries,
+    read_run,
+    write_qrels,
+    write_run,
+)
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 
@@ -249,7 +262,7 @@ def test_queries_of_json(tmp_path: Path) -> None:
         ):
             read_queries(path)
     for line, told in (
-        ('{"id": 1, "vector": {"a": "x"}}', "expected the vector as an object of terms and weights"),
+        ('{"id": 1, "vector": {"a": "x"}}', "expected a finite number as the weight of 'a', got str"),
         ('{"id": 1}', "expected a text or a vector, got id"),
     ):
         path.write_text(line)
@@ -416,3 +429,251 @@ def test_runs_are_what_ir_measures_reads(tmp_path: Path) -> None:
     run = {(r.query_id, r.doc_id): r.score for r in ir_measures.read_trec_run(str(tmp_path / "run"))}
     assert qrels == {(q, d): g for q, docs in QRELS.items() for d, g in docs.items()}
     assert run == {(q, d): s for q, docs in RUN.items() for d, s in docs.items()}
+
+
+# --- texts of new users ----------------------------------------------------------------------------------------------
+
+
+def test_csv(tmp_path: Path) -> None:
+    """Under a header, quoted or not, separated by commas or semicolons, over several lines, with other columns."""
+    expected = [("1", 'A "b"', "first\n\nsecond"), ("2", "", "third")]
+    for mark, name in ((",", "docs.csv"), (";", "docs.csv"), ("\t", "docs.tsv"), (",", "export")):
+        header, first, second = (
+            ["_id", "Title", "Text", "year"],
+            ["1", '"A ""b"""', '"first\n\nsecond"', "7"],
+            ["2", "", "third", ""],
+        )
+        (tmp_path / name).write_text("\r\n".join(mark.join(row) for row in (header, first, second)))
+        assert list(open_texts(tmp_path / name)) == expected, (mark, name)
+    long = "x" * 300_000
+    (tmp_path / "docs.csv.gz").write_bytes(gzip.compress(f'text\n"{long}"\nshort\n'.encode()))
+    reader = open_texts(tmp_path / "docs.csv.gz")
+    assert list(reader) == [("0", "", long), ("1", "", "short")]
+    (tmp_path / "docs.tsv").write_text('id\ttext\n1\t"To be" he said\n2\t"quoted"\n')
+    assert [document.text for document in open_texts(tmp_path / "docs.tsv")] == ['"To be" he said', "quoted"]
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ("a,b\n1,2\n", r"line 1: expected a header with a column of texts \(text, .*\), got 'a,b'"),
+        ("id,text\n1,a,b\n", "line 2: expected 2 columns, as in the first line, got 3"),
+        ("id,text,id\n1,a,b\n", "line 1: expected every column once, got 'id' again"),
+        ('id,text\n1,a\n2,"b\n3,c\n', r"line 3: expected columns, quoted as CSV has it, got something else"),
+        ('id,text\n1,"a" b\n', r"line 2: expected columns, quoted as CSV has it, got something else"),
+        ("id,text\n1,a\n1,b\n", r"line 3: expected every id once, got '1' again, first at '.*docs\.csv', line 2"),
+    ],
+)
+def test_wrong_csv(tmp_path: Path, content: str, told: str) -> None:
+    """The message has the file and the line."""
+    (tmp_path / "docs.csv").write_text(content)
+    with pytest.raises(InputError, match=rf"docs\.csv', {told}"):
+        list(open_texts(tmp_path / "docs.csv"))
+
+
+def test_json_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of objects or of strings, on one line or many, read in blocks of any size."""
+    from segmax.io import json_array
+
+    records = [{"id": f"d{i}", "title": "T", "text": 'é😀 ] , [ \\ " ' * (i % 5)} for i in range(200)]
+    expected = [(record["id"], "T", record["text"]) for record in records]
+    for indent in (None, 1):
+        (tmp_path / "docs.json").write_text(json.dumps(records, indent=indent, ensure_ascii=False))
+        for size in (1, 7, 1 << 16):
+            monkeypatch.setattr(json_array, "_BLOCK_BYTES", size)
+            assert list(open_texts(tmp_path / "docs.json")) == expected
+    (tmp_path / "export").write_text('["one", "two"]')
+    assert list(open_texts(tmp_path / "export")) == [("0", "", "one"), ("1", "", "two")]
+    (tmp_path / "docs.json").write_text("[ ]")
+    assert list(open_texts(tmp_path / "docs.json")) == []
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('[{"id": 1, "text": "a"},\n{"id": 2 "text": "b"}]', r"line 2: expected JSON, got Expecting ',' delimiter"),
+        ('[{"id": 1, "text": "a"}\n{"id": 2}]', "line 2: expected ',' or ']' behind an element, got '{\"id\": 2}]'"),
+        ('[{"id": 1, "text": "a"}, 7]', "line 1: expected an object or a string as element, got '7]'"),
+        ('[{"id": 1, "text": "a"}', "line 1: expected ',' or ']' behind an element, got the end of the file"),
+        ('[{"id": 1, "text": "a"}] []', "line 1: expected nothing behind the array"),
+        ('[{"id": 1, "text": "a"},\n\n {"id": 2, "text": null}]', "line 3: text is null, expected a string"),
+        ('[{"id": 1, "text": "a"},\n {"text": "b"}]', "line 2: expected an id as string or whole number"),
+    ],
+)
+def test_wrong_json_arrays(tmp_path: Path, content: str, told: str) -> None:
+    """The message has the file and the line."""
+    (tmp_path / "docs.json").write_text(content)
+    with pytest.raises(InputError, match=rf"docs\.json', {told.replace('{', '.').replace(']', '.')}"):
+        list(open_texts(tmp_path / "docs.json"))
+
+
+def test_a_mistake_in_a_long_array_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not after everything behind it has been read for an end."""
+    from segmax.io import streams
+
+    (tmp_path / "docs.json").write_text('[{"id": 1, "text" "a"},\n' + '{"id": 2, "text": "b"},\n' * 300_000)
+    read = 0
+    inner = streams.read_blocks
+
+    def counted(path: Path, size: int) -> Iterator[bytes]:
+        nonlocal read
+        for block in inner(path, size):
+            read += len(block)
+            yield block
+
+    monkeypatch.setattr("segmax.io.json_array.read_blocks", counted)
+    with pytest.raises(InputError, match=r"docs\.json', line 1: expected JSON, got Expecting ':' delimiter"):
+        list(open_texts(tmp_path / "docs.json"))
+    assert read < 1 << 20
+
+
+def test_folders_of_text_files(tmp_path: Path) -> None:
+    """A document per file, called by its path; the first heading of Markdown is its title, or else the file's name."""
+    (tmp_path / "sub" / ".git").mkdir(parents=True)
+    (tmp_path / "a.md").write_text("\ufeff# The title #\n\nSome text.\n\n## More\n")
+    (tmp_path / "sub" / "b.txt").write_text("# no heading\nin plain text\n")
+    (tmp_path / "sub" / "c.md").write_text("No heading.\n\n# Later\n")
+    (tmp_path / "sub" / "d.txt.gz").write_bytes(gzip.compress(b"compressed"))
+    (tmp_path / "sub" / ".git" / "hidden.txt").write_text("hidden")
+    (tmp_path / "sub" / "image.png").write_bytes(b"\x89PNG")
+    (tmp_path / "sub" / "loop").symlink_to(tmp_path)
+    expected = [
+        ("a.md", "The title", "Some text.\n\n## More"),
+        ("sub/b.txt", "b", "# no heading\nin plain text"),
+        ("sub/c.md", "c", "No heading.\n\n# Later"),
+        ("sub/d.txt.gz", "d", "compressed"),
+    ]
+    assert list(open_texts(tmp_path)) == expected
+    assert list(open_texts(tmp_path / "a.md")) == expected[:1]
+    (tmp_path / "sub" / "e.txt").write_bytes(b"one\ntwo \xff\n")
+    with pytest.raises(InputError, match=r"e\.txt', line 2: expected UTF-8, got the byte 0xff"):
+        list(open_texts(tmp_path))
+    (tmp_path / "none").mkdir()
+    with pytest.raises(InputError, match=r"none': expected a folder with corpus\.jsonl \(BEIR\), .*\.md files"):
+        open_texts(tmp_path / "none")
+
+
+def test_documents_without_ids_are_numbered(tmp_path: Path) -> None:
+    """All of them, or none: over several files, too."""
+    (tmp_path / "a.jsonl").write_text('{"text": "one"}\n\n{"text": "two"}\n')
+    (tmp_path / "b.jsonl").write_text('{"text": "three"}\n')
+    reader = open_texts(tmp_path / "a.jsonl")
+    assert reader.numbered is True  # type: ignore[attr-defined]
+    assert [document.id for document in reader] == ["0", "1"]
+    assert [document.id for document in open_texts([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])] == ["0", "1", "2"]
+    (tmp_path / "b.jsonl").write_text('{"text": "three", "id": "x"}\n')
+    with pytest.raises(InputError, match=r"b\.jsonl', line 1: expected no id, as in documents before, got 'x'"):
+        list(open_texts([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]))
+    with pytest.raises(InputError, match=r"a\.jsonl', line 1: expected an id .* got none"):
+        list(open_texts([tmp_path / "b.jsonl", tmp_path / "a.jsonl"]))
+    assert open_texts(tmp_path / "b.jsonl").numbered is False  # type: ignore[attr-defined]
+
+
+def test_several_files_of_any_kind(tmp_path: Path) -> None:
+    """One after the other; an id that comes again is told with both places."""
+    (tmp_path / "a.jsonl").write_text('{"id": "d1", "text": "one"}\n')
+    (tmp_path / "b.csv").write_text("id,text\nd2,two\n")
+    (tmp_path / "c.tsv").write_text("d3\tthree\nd1\tfour\n")
+    reader = open_texts([tmp_path / "a.jsonl", tmp_path / "b.csv"])
+    assert [document.id for document in reader] == ["d1", "d2"]
+    again = open_texts([tmp_path / name for name in ("a.jsonl", "b.csv", "c.tsv")])
+    told = r"c\.tsv', line 2: expected every id once, got 'd1' again, first at '.*a\.jsonl', line 1"
+    with pytest.raises(InputError, match=told):
+        list(again)
+    with pytest.raises(InputError, match="expected a file or folder of texts, got none"):
+        open_texts([])
+
+
+def test_null_is_told(tmp_path: Path) -> None:
+    """From a text that is not there; a title may be null."""
+    path = tmp_path / "docs.jsonl"
+    path.write_text('{"id": 1, "title": null, "text": "fine"}\n{"id": 2, "text": null}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl', line 2: text is null, expected a string; write \"\""):
+        list(open_texts(path))
+    path.write_text('{"id": null, "text": "a"}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl', line 1: expected an id .* got null"):
+        list(open_texts(path))
+    path.write_text('{"id": 1, "query": null}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl', line 1: query is null"):
+        read_queries(path)
+    path.write_text('{"id": 1, "text": "half \\ud83d"}\n')
+    with pytest.raises(InputError, match=r"docs\.jsonl', line 1: expected text that UTF-8 can hold"):
+        list(open_texts(path))
+
+
+def test_pipes_are_read(tmp_path: Path) -> None:
+    """Once, into a scratch file, so that they can be gone through again; messages have their names."""
+    for content, told in (
+        ('{"id": "d1", "text": "one"}\n', None),
+        ('{"id": "d1"}\n', "pipe', line 1: expected a text under"),
+    ):
+        pipe = tmp_path / "pipe"
+        pipe.unlink(missing_ok=True)
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_text, args=(content,))
+        writer.start()
+        if told is None:
+            reader = open_texts(pipe, scratch=tmp_path)
+            assert list(reader) == list(reader) == [("d1", "", "one")]
+            assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
+        else:
+            with pytest.raises(InputError, match=told):
+                list(open_texts(pipe))
+        writer.join()
+
+
+def test_files_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The message names the file, whoever asks for it."""
+    path = tmp_path / "docs.jsonl"
+    path.write_text('{"id": "d1", "text": "one"}\n')
+
+    def refused(self: Path, *_: object, **__: object) -> Any:
+        raise PermissionError(13, "Permission denied", str(self))
+
+    readers = (open_texts, open_vectors, read_queries, read_qrels, read_run, format_of)
+    for name in ("open", "stat"):
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, name, refused)
+            for read in readers:
+                with pytest.raises(InputError, match=r"docs\.jsonl': could not be read \(Permission denied\)"):
+                    read(path)
+    for read in readers:
+        with pytest.raises(InputError, match=r"xxx"):
+            read(tmp_path / ("x" * 300))  # longer than a name may be
+
+
+@pytest.mark.parametrize("score", ["inf", "-inf", "nan", "1_000", "\u0661", "1e999", "0x10", "", "1,5"])
+def test_scores_and_grades_are_plain_numbers(tmp_path: Path, score: str) -> None:
+    """What float() and int() take besides is a mistake in a file."""
+    path = tmp_path / "file"
+    for content, read in (
+        (f"q1 Q0 d1 1 {score or '-'} tag\n", read_run),
+        (f"q1\td1\t1\t{score}\n", read_run),
+        (f"q1\td1\t{score}\n", read_run),
+        (f"q1 0 d1 {score or '-'}\n", read_qrels),
+        (f"q1\td1\t{score}\nq1\td2\t{score}\n", read_qrels),
+    ):
+        path.write_text(content)
+        with pytest.raises(InputError, match=r"file', line 1: expected"):
+            read(path)
+
+
+@pytest.mark.parametrize(
+    ("vector", "told"),
+    [
+        ('{"a": NaN}', "expected numbers, got NaN"),
+        ('{"a": -Infinity}', "expected numbers, got -Infinity"),
+        ('{"a": 1e999}', "expected a finite number as the weight of 'a', got inf"),
+        (f'{{"a": 1{"0" * 400}}}', "expected a finite number as the weight of 'a', got a number too large"),
+        ('{"a": true}', "expected a finite number as the weight of 'a', got bool"),
+        ('{"a": "3"}', "expected a finite number as the weight of 'a', got str"),
+        ('{"a": 1, "b": 2, "a": 3}', "expected every member of an object once, got 'a' again"),
+        ('{"a": 1}, "vector": {"b": 1}', "expected every member of an object once, got 'vector' again"),
+    ],
+)
+def test_weights_of_queries_are_plain_numbers(tmp_path: Path, vector: str, told: str) -> None:
+    """And every term comes once, as in documents."""
+    path = tmp_path / "queries.jsonl"
+    path.write_text(f'{{"id": 1, "vector": {{"a": 1}}}}\n{{"id": 2, "vector": {vector}}}\n')
+    with pytest.raises(InputError, match=rf"queries\.jsonl', line 2: {told}"):
+        read_queries(path)

@@ -102,18 +102,20 @@ def test_wrong_texts(texts: object) -> None:
     """What no collection of texts is."""
     with pytest.raises(segmax.InputError, match="expected texts as a path"):
         segmax.build_from_texts(texts)
-    with pytest.raises(segmax.InputError, match="for document 1, got int"):
+    with pytest.raises(
+        segmax.InputError, match="document 1: expected a string, a Document or a mapping with 'text', got int"
+    ):
         segmax.build_from_texts(["a", 7])
 
 
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ({"title": 5}, "expected the title of document 1 as a string or None, got int"),
-        ({"title": ["a"]}, "expected the title of document 1 as a string or None, got list"),
-        ({"id": 1.5}, "expected the id of document 1 as a string or a whole number, got float"),
-        ({"_id": None}, "expected the id of document 1 as a string or a whole number, got NoneType"),
-        ({"id": True}, "expected the id of document 1 as a string or a whole number, got bool"),
+        ({"title": 5}, "document 1: expected a string as title, got int"),
+        ({"title": ["a"]}, "document 1: expected a string as title, got list"),
+        ({"id": 1.5}, "document 1: expected an id as string or whole number under .* got 1\\.5"),
+        ({"_id": None}, "document 1: expected an id as string or whole number under .* got null"),
+        ({"id": True}, "document 1: expected an id as string or whole number under .* got True"),
     ],
 )
 def test_titles_are_strings_and_ids_strings_or_numbers(text: dict[str, Any], told: str) -> None:
@@ -267,3 +269,171 @@ def test_index_of_vectors(corpus: Path, capsys: pytest.CaptureFixture[str]) -> N
     capsys.readouterr()
     assert main(["index", "vectors.jsonl", "other", "--k1", "0.9"]) == 2
     assert "--k1 is about texts, and 'vectors.jsonl' holds vectors" in capsys.readouterr().err
+
+
+# --- tables and mappings in memory -----------------------------------------------------------------------------------
+
+ANIMALS = {"z": "zebras graze", "w": "whales sing", "b": "bats hang"}
+
+
+def check_animals(texts: object) -> None:
+    """The animals are found under their ids."""
+    index = segmax.build_from_texts(texts)
+    assert [index.search(word).ids for word in ("zebra", "whales", "bat")] == [["z"], ["w"], ["b"]]
+
+
+def test_mappings_of_texts() -> None:
+    """Of id to text, or of id to a mapping with the text; one document is no collection."""
+    check_animals(ANIMALS)
+    check_animals({name: {"title": "", "text": text} for name, text in ANIMALS.items()})
+    index = segmax.build_from_texts({7: {"title": "Apples", "body": "fall"}, "8": "pears"})
+    assert index.search("apple").ids == ["7"]
+    for texts, told in (
+        ({"id": "1", "text": "a"}, r"got one document \(id, text\); put it into a list"),
+        ({"a": None}, "document 'a': text is null"),
+        ({"a": 5}, "document 'a': expected a string or a mapping with 'text', got int"),
+        ({"a": {"id": "b", "text": "c"}}, "document 'a': expected the id that it is called by, got 'b'"),
+        ({1.5: "a"}, r"document 1\.5: expected an id as string or whole number .* got 1\.5"),
+        (["a", None], "document 1: expected a string, a Document or a mapping with 'text', got null"),
+    ):
+        with pytest.raises(segmax.InputError, match=told):
+            segmax.build_from_texts(texts)
+
+
+def test_dataframes_and_series() -> None:
+    """Columns under the names that files have; the index has the ids where no column has."""
+    pd = pytest.importorskip("pandas")
+    names, texts = list(ANIMALS), list(ANIMALS.values())
+    for column in ("id", "doc_id", "_id", "docno"):
+        check_animals(pd.DataFrame({column: names, "text": texts, "year": [1, 2, 3]}))
+    check_animals(pd.DataFrame({"text": texts}, index=names))
+    check_animals(pd.Series(texts, index=names))
+    check_animals(pd.DataFrame({"id": names, "title": texts, "text": [None, float("nan"), pd.NA]}))
+    frame = pd.DataFrame({"text": ["old", *texts]})
+    assert segmax.build_from_texts(frame[frame.text != "old"]).search("bats").ids == ["3"]
+    index = segmax.build_from_texts(pd.DataFrame({"id": [1, 2], "title": ["Apples", None], "text": ["fall", "pears"]}))
+    assert index.search("apple").ids == ["1"]
+    for missing in (None, float("nan"), pd.NA):
+        with pytest.raises(segmax.InputError, match="row 1 of the DataFrame: text is null"):
+            segmax.build_from_texts(pd.DataFrame({"text": ["a", missing]}))
+        with pytest.raises(segmax.InputError, match="row 1 of the Series: text is null"):
+            segmax.build_from_texts(pd.Series(["a", missing]))
+        with pytest.raises(segmax.InputError, match=r"row 1 of the DataFrame: expected an id .* got null"):
+            segmax.build_from_texts(pd.DataFrame({"id": ["a", missing], "text": ["a", "b"]}))
+    for frame, told in (
+        (pd.DataFrame({"words": ["a"]}), r"expected a DataFrame with a column of texts \(text, .*\), got words"),
+        (
+            pd.DataFrame([["a", "b"]], columns=["text", "text"]),
+            "expected every column of the DataFrame once, got 'text'",
+        ),
+        (pd.DataFrame({"id": [1, 2.5], "text": ["a", "b"]}), r"row 0 of the DataFrame: expected an id .* got 1\.0"),
+        (pd.DataFrame({"text": [1, 2]}), "row 0 of the DataFrame: expected a string as text, got int"),
+    ):
+        with pytest.raises(segmax.InputError, match=told):
+            segmax.build_from_texts(frame)
+
+
+def test_queries_by_id() -> None:
+    """Mappings and tables of queries keep their ids, and are asked by their texts."""
+    index = segmax.build_from_texts(ANIMALS)
+    qrels = {"q1": {"z": 1}, "q2": {"w": 1}}
+    texts = {"q1": "zebra", "q2": "whale"}
+
+    def check(queries: object) -> None:
+        found = segmax.evaluate(index, queries, qrels, methods=["exhaustive"], passes=1)
+        assert found["exhaustive"].relevance["MRR@10"] == 1.0
+        assert found.num_queries == 2
+
+    check(texts)
+    check(
+        {name: {index.terms[int(index.encoder.encode_queries([text]).indices[0])]: 1.0} for name, text in texts.items()}
+    )  # type: ignore[index]
+    pd = pytest.importorskip("pandas")
+    for name, text in (("qid", "query"), ("query_id", "text"), ("id", "query")):
+        check(pd.DataFrame({name: list(texts), text: list(texts.values())}))
+    check(pd.Series(texts))
+    rows = pd.DataFrame([(q, d, grade) for q, grades in qrels.items() for d, grade in grades.items()])
+    found = segmax.evaluate(index, texts, rows.set_axis(["qid", "docno", "label"], axis=1), methods=["asc"], passes=1)
+    assert found["asc"].relevance["MRR@10"] == 1.0
+    with pytest.raises(
+        segmax.InputError, match="expected judgements with the columns qid, docno and label, got 0, 1, 2"
+    ):
+        segmax.evaluate(index, texts, rows)
+    for queries, told in (
+        ({"zebra": 1.0}, "got one query, terms with weights; put it into a list"),
+        ({"q1": None}, "query 'q1': expected a text or a vector, got null"),
+        ({"q1": "zebra", "q2": {"whale": 1}}, "expected queries that are all texts, or all vectors, got both"),
+        (pd.DataFrame({"qid": ["q1"], "query": [None]}), "row 0 of the DataFrame: query is null"),
+        (pd.DataFrame({"qid": ["q1"], "words": ["a"]}), "expected a DataFrame with a column of texts"),
+    ):
+        with pytest.raises(segmax.InputError, match=told):
+            segmax.evaluate(index, queries, qrels)
+
+
+# --- what `segmax index` reads ---------------------------------------------------------------------------------------
+
+
+def found_ids(*words: str) -> list[list[object]]:
+    """What is found in the index that was just built."""
+    with segmax.open("out") as index:
+        return [index.search(word).ids for word in words]
+
+
+def test_index_of_anything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """CSV, a JSON array, a folder, and several files; what has no ids is numbered, which is said once."""
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("doc_id,text\nz,zebras graze\n")
+    Path("b.json").write_text('[{"id": "w", "text": "whales sing"}]')
+    assert main(["index", "a.csv", "b.json", "out"]) == 0
+    assert found_ids("zebra", "whale") == [["z"], ["w"]]
+    assert "numbered" not in capsys.readouterr().err
+    Path("notes").mkdir()
+    Path("notes/z.md").write_text("# Zebras\n\ngraze")
+    assert main(["index", "notes", "out", "--overwrite"]) == 0
+    assert found_ids("zebra") == [["z.md"]]
+    Path("none.jsonl").write_text('{"text": "bats"}\n{"text": "zebras"}\n')
+    capsys.readouterr()
+    assert main(["index", "none.jsonl", "out", "--overwrite"]) == 0
+    assert capsys.readouterr().err.count("the texts have no ids; documents are numbered from 0") == 1
+    assert found_ids("zebra") == [["1"]]
+
+
+def test_index_of_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Texts or vectors, compressed or not; nothing is left beside the index, and messages have its name."""
+    monkeypatch.chdir(tmp_path)
+    vectors = b'{"id": "z", "vector": {"zebra": 1}}\n'
+    for content in (b'{"id": "z", "text": "zebras"}\n', gzip.compress(b"id,text\nz,zebras\n"), vectors):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+        assert main(["index", "-", "out", "--overwrite"]) == 0
+        with segmax.open("out") as index:
+            assert index.search({"zebra": 1.0}).ids == ["z"]
+        assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"id": "z", "text": null}\n')))
+    capsys.readouterr()
+    assert main(["index", "-", "new"]) == 2
+    assert "segmax: error: standard input, line 1: text is null" in capsys.readouterr().err
+
+
+def test_what_index_does_not_know(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It says what it takes."""
+    monkeypatch.chdir(tmp_path)
+    Path("image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
+    assert main(["index", "image.png", "out"]) == 2
+    told = capsys.readouterr().err
+    for name in ("a BEIR folder", "lines of JSON", "a JSON array", "CSV", "TSV", ".txt", ".md", "parquet", "CIFF"):
+        assert name in told
+    Path("docs.jsonl").write_text('{"id": 1, "text": "a"}\n')
+    Path("vectors.jsonl").write_text('{"id": 1, "vector": {"a": 1}}\n')
+    assert main(["index", "docs.jsonl", "vectors.jsonl", "out"]) == 2
+    assert "got both: 'vectors.jsonl' holds vectors, and 'docs.jsonl' does not" in capsys.readouterr().err
+    assert main(["index", "docs.jsonl"]) == 2
+    assert "expected IN [IN ...] OUT, got docs.jsonl" in capsys.readouterr().err
+    Path("docs.jsonl").write_text('{"id": 1, "text": "a"}\n{"id": 2, "text": "b"}\n{"id": "1", "text": "c"}\n')
+    assert main(["index", "docs.jsonl", "out"]) == 2
+    told = capsys.readouterr().err
+    assert "'docs.jsonl', line 3: expected every id once, got '1' again, first at 'docs.jsonl', line 1" in told
+    assert not Path("out").exists()

@@ -462,7 +462,7 @@ def test_parse_step(text: str, step: Step) -> None:
         (lambda: parse_step("top-terms=6.5"), "expected a whole number as in top-terms=64, got 'top-terms=6.5'"),
         (lambda: parse_step("mass-share=x"), "expected a number as in mass-share=0.5, got 'mass-share=x'"),
         (lambda: parse_step("mass-share=2"), "expected 0 < share <= 1, got 2.0"),
-        (lambda: parse_step("doc-threshold=1e999"), "expected a finite threshold >= 0, got inf"),
+        (lambda: parse_step("doc-threshold=1e999"), "expected a number as in doc-threshold=0.5, got .*1e999"),
         (lambda: prune_rows(MaxPostings(count=3), to_csr([], np.uint8)), "it needs the whole collection"),
         (lambda: prune_rows(["top-terms=3"], to_csr([], np.uint8)), "expected pruning steps such as"),
         (lambda: posting_cutoffs(list, NUM_TERMS, 0, 1), "expected count >= 1, got 0"),

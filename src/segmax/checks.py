@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
+import re
 import reprlib
 from collections.abc import Collection
 
@@ -11,6 +13,33 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.errors import ConfigError, InputError
+
+# int() and float() take much more than files and flags mean: "1_000", "inf", "nan", digits of other scripts.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+
+def parsed_int(text: str) -> int | None:
+    """Return a whole number that is written in ASCII digits; None if the text is none.
+
+    Examples
+    --------
+    >>> parsed_int("-12"), parsed_int("1_000")
+    (-12, None)
+    """
+    return int(text) if _WHOLE.fullmatch(text) is not None else None
+
+
+def parsed_float(text: str) -> float | None:
+    """Return a finite number that is written in ASCII digits; None if the text is none.
+
+    Examples
+    --------
+    >>> parsed_float("1.5e3"), parsed_float("inf"), parsed_float("1e999")
+    (1500.0, None, None)
+    """
+    value = float(text) if _REAL.fullmatch(text) is not None else math.inf
+    return value if math.isfinite(value) else None
 
 
 def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:

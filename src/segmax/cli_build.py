@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import segmax
-from segmax.checks import checked_choice
+from segmax.checks import checked_choice, parsed_int
 from segmax.cli_encode import add_model_options, encoder_options
 from segmax.cli_parser import Parser
 from segmax.cluster import Dense, Labels, Representation, Sparse
@@ -44,10 +44,10 @@ class _Kind:
 
     expected: str
     types: tuple[type, ...]
-    from_text: Callable[[str], Any] = str
+    from_text: Callable[[str], Any] = str  # None: the text is none
 
 
-_WHOLE = _Kind("a whole number", (int,), int)
+_WHOLE = _Kind("a whole number", (int,), parsed_int)
 _FILE = _Kind("a file name", (str,))
 _FOLDER = _Kind("a directory", (str,))
 _WORD = _Kind("a word", (str,))
@@ -159,11 +159,11 @@ def _read_flag(option: _Option, value: Any) -> Any:
         return value
     if option.kind is _STEPS:
         return [_step(text, option.flag) for text in value]
-    try:
-        return option.kind.from_text(value)
-    except ValueError:
+    found = option.kind.from_text(value)
+    if found is None:
         msg = f"{option.flag}: expected {option.kind.expected}, got {value!r}"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg)
+    return found
 
 
 def _step(value: Any, where: str) -> Step:

@@ -8,25 +8,44 @@ import time
 from pathlib import Path
 
 import segmax
+from segmax.build import scratch_folder
 from segmax.cli_build import add_options, build_arguments, pooling_of, read_options, summary
 from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options
-from segmax.cli_parser import Parser
+from segmax.cli_parser import Parser, in_words_of_the_shell
 from segmax.encoders import load_encoder
-from segmax.errors import ConfigError
-from segmax.io import VECTOR_FORMATS, format_of
+from segmax.errors import ConfigError, InputError
+from segmax.io import VECTOR_FORMATS, TextReader, format_of, open_texts
+from segmax.io.spooled import Spooled, is_stream
 from segmax.pipeline import CLUSTER_BY, build_from_texts
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Make a searchable index in one go. IN is a BEIR folder, a file of texts or of
-vectors, recognised by its content, or an ir_datasets id; texts are encoded on
-the way and kept with the index. OUT is a directory, made anew.
+Make a searchable index in one go. IN is one or more files or folders of texts
+or of vectors, recognized by their content, an ir_datasets id, or "-": standard
+input. Texts are encoded on the way and kept with the index. OUT is a directory,
+which must not exist.
+
+texts:
+  nfcorpus/        a BEIR folder (corpus.jsonl)
+  docs.jsonl       {"id": ..., "title": ..., "text": ...}, a document per line;
+                   also a folder of such files
+  docs.json        an array of such objects, or of strings
+  docs.csv         columns id, title, text under a header; docs.tsv as well
+  docs.tsv         without a header: id and text, or id, title and text
+  docs.txt         a text per line
+  notes/           a folder of .txt and .md files, a document each
+  beir/scifact     an ir_datasets id
+Files may be compressed (.gz, .zst, .xz). The text may also be called contents,
+body or passage, the id _id, doc_id or docno. Without ids, documents are
+numbered from 0.
 """
 _EXAMPLES = """\
 examples:
   segmax index corpus.jsonl docs.segmax
   segmax search docs.segmax -q "noise of travelling wave tubes"
   segmax index nfcorpus/ docs.segmax --encoder naver/splade-v3 --min-weight 0.03
+  segmax index 2023.csv 2024.csv docs.segmax
+  zcat dump.jsonl.gz | grep -v draft | segmax index - docs.segmax
   segmax index beir/scifact docs.segmax --k1 0.9 --b 0.4
   segmax index nfcorpus/ docs.segmax --encoder my-model --cluster-by max
   segmax index docs.jsonl.gz docs.segmax --num-clusters 512
@@ -45,13 +64,17 @@ def index_parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax index`."""
     parser = Parser(
         prog="segmax index",
-        usage="segmax index [options] IN OUT",
+        usage="segmax index [options] IN [IN ...] OUT",
         description=_HELP,
         epilog=_EXAMPLES,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument("input", metavar="IN", help="texts or vectors: a file, a folder, an ir_datasets id")
-    parser.add_argument("output", metavar="OUT", help="the index to write")
+    parser.add_argument(
+        "paths",
+        nargs="*",
+        metavar="IN ... OUT",
+        help="texts or vectors (files, folders, an ir_datasets id, or - for standard input), then the index to write",
+    )
     parser.add_argument("--no-texts", action="store_true", help="do not keep the texts (default: they are kept)")
     add_title_option(parser)
     add_encoder_options(parser)
@@ -68,25 +91,59 @@ def index_parser() -> argparse.ArgumentParser:
 def index(args: argparse.Namespace) -> None:
     """Run `segmax index`."""
     given = vars(args)
+    sources, output = _paths(given.get("paths", []))
     options = {name: value for name, value in read_options(args).items() if name not in _KNOWN}
     arguments = {name: value for name, value in build_arguments(options).items() if name not in _KNOWN}
     start = time.perf_counter()
-    if Path(args.input).exists() and format_of(args.input) in VECTOR_FORMATS:
-        about_texts = ({"no_texts", "no_title", "cluster_by"} & given.keys()) | encoder_options(args).keys()
-        about_texts |= {"encoder"} if args.encoder != "bm25" else set()
-        if about_texts:
-            flag = "--" + sorted(about_texts)[0].replace("_", "-")
-            msg = f"{flag} is about texts, and '{args.input}' holds vectors"
-            raise ConfigError(msg)
-        built = segmax.build(args.input, path=args.output, **arguments)
-    else:
-        built = build_from_texts(
-            args.input,
-            encoder=load_encoder(args.encoder, **encoder_options(args), **pooling_of(options)),
-            path=args.output,
-            keep_texts="no_texts" not in given,
-            title="no_title" not in given,
-            **arguments,
-        )
+    folder = scratch_folder(options.get("scratch"), output)
+    spools = {source: Spooled(source, folder) for source in dict.fromkeys(sources) if is_stream(source)}
+    inputs = [str(spools[source].path) if source in spools else source for source in sources]
+    with in_words_of_the_shell([(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]):
+        if _are_vectors(inputs):
+            _check_no_text_options(args, sources[0])
+            built = segmax.build(inputs, path=output, **arguments)
+        else:
+            built = build_from_texts(
+                _texts(inputs),
+                encoder=load_encoder(args.encoder, **encoder_options(args), **pooling_of(options)),
+                path=output,
+                keep_texts="no_texts" not in given,
+                title="no_title" not in given,
+                **arguments,
+            )
     with built:
-        sys.stdout.write(summary(built, args.output, time.perf_counter() - start))
+        sys.stdout.write(summary(built, output, time.perf_counter() - start))
+
+
+def _paths(paths: list[str]) -> tuple[list[str], str]:
+    if len(paths) < 2:
+        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax index --help"
+        raise ConfigError(msg)
+    return paths[:-1], paths[-1]
+
+
+def _are_vectors(inputs: list[str]) -> bool:
+    """Whether the inputs are vectors; texts may also be ir_datasets ids."""
+    kinds = [Path(one).exists() and format_of(one) in VECTOR_FORMATS for one in inputs]
+    if any(kinds) and not all(kinds):
+        of_vectors, of_texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
+        msg = f"expected texts or vectors, got both: '{of_vectors}' holds vectors, and '{of_texts}' does not"
+        raise InputError(msg)
+    return all(kinds)
+
+
+def _check_no_text_options(args: argparse.Namespace, source: str) -> None:
+    about_texts = ({"no_texts", "no_title", "cluster_by"} & vars(args).keys()) | encoder_options(args).keys()
+    about_texts |= {"encoder"} if args.encoder != "bm25" else set()
+    if about_texts:
+        flag = "--" + sorted(about_texts)[0].replace("_", "-")
+        msg = f"{flag} is about texts, and '{source}' holds vectors"
+        raise ConfigError(msg)
+
+
+def _texts(inputs: list[str]) -> TextReader:
+    """Open texts, and say so if they get numbers as ids."""
+    reader = open_texts(inputs)
+    if getattr(reader, "numbered", False):
+        sys.stderr.write("segmax: the texts have no ids; documents are numbered from 0\n")
+    return reader

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, NoReturn
 
+from segmax.checks import parsed_float, parsed_int
 from segmax.errors import ConfigError, SegmaxError
 
 
@@ -34,14 +35,14 @@ def add_query_encoder(parser: argparse._ActionsContainer) -> None:
 
 def read_number(kind: type, flag: str, text: str) -> Any:
     """Read a number of that kind, the value of a flag, written in plain digits: no 1_000 and no ١."""
-    try:
-        if kind is not str and (not text.isascii() or "_" in text):
-            raise ValueError
+    if kind not in (int, float):
         return kind(text)
-    except ValueError:
+    number = parsed_int(text) if kind is int else parsed_float(text)
+    if number is None:
         expected = "a whole number" if kind is int else "a number"
         msg = f"{flag}: expected {expected}, got {text!r}"
-        raise ConfigError(msg) from None
+        raise ConfigError(msg)
+    return number
 
 
 @contextlib.contextmanager

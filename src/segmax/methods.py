@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 
+from segmax.checks import parsed_float, parsed_int
 from segmax.errors import ConfigError
 from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
 
@@ -70,12 +71,9 @@ def method_name(params: SearchParams) -> str:
 def _value(text: str) -> object:
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    whole = parsed_int(text)
+    number = parsed_float(text) if whole is None else whole
+    return text if number is None else number
 
 
 def _text(value: object) -> str:

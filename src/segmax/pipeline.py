@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self, Unpack
 
@@ -21,6 +22,8 @@ from segmax.encoders.pooling import POOLINGS
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io import Document, VectorBatch, open_texts, open_vectors
+from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
+from segmax.io.records import document_of, find_id, is_missing
 from segmax.memory import MemoryLimit
 from segmax.progress import Reporter
 from segmax.sparse import matrix_to_csr
@@ -46,9 +49,17 @@ def build_from_texts(
     Parameters
     ----------
     texts
-        The path of a BEIR folder or of a file of texts, an ir_datasets id, or an iterable of texts: strings, documents
-        (`segmax.io.Document`), or mappings with "text" and perhaps "title" and "id" (or "_id"). Without ids documents
-        are numbered from 0.
+        What `segmax.io.open_texts` reads: the path of a file or folder of texts, or an ir_datasets id. Or texts in
+        memory:
+
+        - an iterable of strings, of documents (`segmax.io.Document`), or of mappings with "text" and perhaps "title"
+          and "id" (or "_id", "doc_id", ...); without ids documents are numbered from 0;
+        - a mapping of id to text, or of id to a mapping with "text" and perhaps "title";
+        - a DataFrame with a column "text", and perhaps "title" and "id" (or "_id", "doc_id", "docno", ...); without a
+          column of ids, its index has them;
+        - a Series of texts, whose index has the ids.
+
+        A missing title is an empty one. A missing text (None, NaN, NA) is an error, unless there is a title.
     encoder
         "bm25", the name or folder of a model, a `SparseEncoder` of sentence-transformers, or an encoder.
     path
@@ -74,14 +85,12 @@ def build_from_texts(
     """
     check_keywords(options, build_from_texts)
     pooling = _checked_pooling(cluster_by, cluster_options, options)
-    reader: Iterable[Document] = (
-        open_texts(texts) if isinstance(texts, (str, os.PathLike)) else _Documents(_iterable(texts))
-    )
+    folder = scratch_folder(options.get("scratch"), path)
+    reader = open_texts(texts, scratch=folder) if isinstance(texts, (str, os.PathLike)) else _documents(texts)
     made = as_encoder(encoder, **pooling)
     vectors = EncodedTexts(reader if title else _Untitled(reader), made, _scratch(options))
     with contextlib.ExitStack() as stack:
         if pooling:
-            folder = scratch_folder(options.get("scratch"), path)
             vectors.pooled = stack.enter_context(_pooled(made, cluster_by, folder, cluster_options or {}))
             options["clusters"] = vectors.pooled
         index = build(vectors, path=path, texts=reader if keep_texts else None, encoder=description(made), **options)
@@ -150,28 +159,53 @@ def _scratch(options: Mapping[str, Any]) -> Path | None:
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _iterable(texts: object) -> Iterable[Any]:
-    """Return texts that can be gone through twice: to be encoded, and to be kept."""
-    if isinstance(texts, Iterable) and not isinstance(texts, (bytes, dict)):
-        return list(texts) if isinstance(texts, Iterator) else texts
-    msg = f"expected texts as a path, an ir_datasets id or an iterable of texts, got {type(texts).__name__}"
+def _documents(texts: object) -> Iterable[Document]:
+    """Return texts in memory as documents that can be gone through twice: to be encoded, and to be kept."""
+    if is_frame(texts):
+        return _Documents(partial(frame_records, texts), len(texts))  # type: ignore[arg-type]
+    if is_series(texts):
+        return _Documents(partial(series_records, texts), len(texts))  # type: ignore[arg-type]
+    if isinstance(texts, Mapping):
+        return _Documents(partial(mapping_records, texts), len(texts))
+    if isinstance(texts, Iterable) and not isinstance(texts, bytes):
+        again = list(texts) if isinstance(texts, Iterator) else texts
+        count = len(again) if isinstance(again, Sequence) else getattr(again, "num_docs", None)
+        return _Documents(partial(_each, again), count)
+    msg = (
+        "expected texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to text, "
+        f"got {type(texts).__name__}"
+    )
     raise InputError(msg)
 
 
 class _Documents:
-    """Texts as documents."""
+    """Records as documents; those without ids are called by their rows."""
 
-    def __init__(self, texts: Iterable[Any]) -> None:
-        self._texts = texts
-
-    @property
-    def num_docs(self) -> int | None:
-        """How many there are, where that is known."""
-        return len(self._texts) if isinstance(self._texts, Sequence) else None
+    def __init__(self, records: Callable[[], Iterator[tuple[object, Any]]], num_docs: int | None) -> None:
+        self._records = records
+        self.num_docs = num_docs
 
     def __iter__(self) -> Iterator[Document]:
-        for row, text in enumerate(self._texts):
-            yield _document(text, row)
+        for row, (place, record) in enumerate(self._records()):
+            if isinstance(record, Document):
+                yield record
+            else:
+                name = find_id(record, place)
+                yield document_of(record, str(row) if name is None else name, place)
+
+
+def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the texts of an iterable, each with its place."""
+    for row, text in enumerate(texts):
+        place = f"document {row}"
+        if isinstance(text, str):
+            yield place, {"text": text}
+        elif isinstance(text, (Document, Mapping)):
+            yield place, text
+        else:
+            got = "null" if is_missing(text) else type(text).__name__
+            msg = f"{place}: expected a string, a Document or a mapping with 'text', got {got}"
+            raise InputError(msg)
 
 
 class _Untitled:
@@ -183,33 +217,6 @@ class _Untitled:
 
     def __iter__(self) -> Iterator[Document]:
         return (document._replace(title="") for document in self._documents)
-
-
-def _document(text: Any, row: int) -> Document:
-    if isinstance(text, Document):
-        return text
-    if isinstance(text, str):
-        return Document(str(row), "", text)
-    if isinstance(text, dict) and isinstance(text.get("text"), str):
-        return Document(_id_of(text, row), _title_of(text, row), text["text"])
-    msg = f"expected a string, a Document or a mapping with 'text' for document {row}, got {type(text).__name__}"
-    raise InputError(msg)
-
-
-def _id_of(text: Mapping[str, Any], row: int) -> str:
-    found = text.get("id", text.get("_id", row))
-    if isinstance(found, bool) or not isinstance(found, (str, int, np.integer)):
-        msg = f"expected the id of document {row} as a string or a whole number, got {type(found).__name__}"
-        raise InputError(msg)
-    return str(found)
-
-
-def _title_of(text: Mapping[str, Any], row: int) -> str:
-    found = text.get("title")
-    if found is not None and not isinstance(found, str):
-        msg = f"expected the title of document {row} as a string or None, got {type(found).__name__}"
-        raise InputError(msg)
-    return found or ""
 
 
 # --- vectors of texts ------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_int, checked_number
+from segmax.checks import checked_int, checked_number, parsed_float, parsed_int
 from segmax.errors import ConfigError, InputError
 from segmax.parallel import ranges
 from segmax.sparse import Csr
@@ -222,13 +222,12 @@ def parse_step(text: str) -> Step:
         msg = f"expected a pruning step ({known}), got {text!r}"
         raise ConfigError(msg)
     kind = _STEPS[name]
-    read: type[int | float] = int if issubclass(kind, _Count) else float
-    try:
-        value = read(number)
-    except ValueError:
-        what = "a whole number" if read is int else "a number"
-        msg = f"expected {what} as in {given.strip()}={64 if read is int else 0.5}, got {text!r}"
-        raise ConfigError(msg) from None
+    whole = issubclass(kind, _Count)
+    value = parsed_int(number.strip()) if whole else parsed_float(number.strip())
+    if value is None:
+        what = "a whole number" if whole else "a number"
+        msg = f"expected {what} as in {given.strip()}={64 if whole else 0.5}, got {text!r}"
+        raise ConfigError(msg)
     return kind(**{_option(name): value})
 
 

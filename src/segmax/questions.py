@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import numbers
 import os
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,12 @@ import numpy as np
 
 from segmax.errors import InputError
 from segmax.index import Index
-from segmax.io import VECTOR_FORMATS, Queries, format_of, open_vectors, read_queries
+from segmax.io import VECTOR_FORMATS, Queries, open_vectors, read_queries
+from segmax.io.frames import frame_records, is_frame, is_series, series_records
+from segmax.io.queries import QUERY_NAMES
+from segmax.io.recognise import recognise
+from segmax.io.records import VECTOR_NAMES, Record, checked_id, id_of, is_missing, no_text, text_of
+from segmax.io.streams import reading
 from segmax.sparse import Csr, is_matrix, matrix_to_csr
 
 if TYPE_CHECKING:
@@ -85,28 +91,89 @@ def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
 
 def is_matrix_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds vectors in a format that has no texts beside them."""
-    return Path(path).is_file() and format_of(path) in _MATRICES
+    file = Path(path)
+    with reading(file):
+        return file.is_file() and recognise(file) in _MATRICES
 
 
 def questions_of(queries: object, index: Index) -> Questions:
-    """Return queries that are given: read ones, a matrix, or an iterable of single queries or texts, from 0 on."""
+    """Return queries that are given.
+
+    Parameters
+    ----------
+    queries
+        Read ones (`Questions`, `segmax.io.Queries`); a mapping of id to text, or of id to a single query as `search`
+        takes it; a DataFrame with columns "qid" (or "query_id", "id") and "query" (or "text"), as PyTerrier has them,
+        or "query_toks"; a Series of texts; a matrix; or an iterable of single queries or texts, numbered from 0.
+    index
+        What they are for: it encodes texts.
+    """
     if isinstance(queries, Questions):
         return queries
     if isinstance(queries, Queries):
-        if queries.vectors is not None:
-            return Questions(queries.ids, queries.vectors)
-        return Questions(queries.ids, index.encoder.encode_queries(queries.texts or []))
+        return _of_texts(queries.ids, queries.texts or [], index) if queries.vectors is None else _of_vectors(queries)
     if is_matrix(queries):
         rows = _matrix(matrix_to_csr(queries))
         return Questions(_numbers(rows.shape[0]), rows)
+    if is_frame(queries) or is_series(queries):
+        return _of_records(frame_records(queries) if is_frame(queries) else series_records(queries), index)
+    if isinstance(queries, Mapping):
+        return _of_mapping(queries, index)
     try:
         each = list(queries)  # type: ignore[call-overload]
     except TypeError as error:
-        msg = f"expected queries as a path, a matrix or an iterable, got {type(queries).__name__}"
+        msg = f"expected queries as a path, a matrix or an iterable, got {_kind(queries)}"
         raise InputError(msg) from error
-    if each and all(isinstance(query, str) for query in each):
-        return Questions(_numbers(len(each)), index.encoder.encode_queries(each))
-    return Questions(_numbers(len(each)), each)
+    return _of_each(_numbers(len(each)), each, index)
+
+
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _of_vectors(queries: Queries) -> Questions:
+    return Questions(queries.ids, queries.vectors)
+
+
+def _of_texts(ids: list[str], texts: list[str], index: Index) -> Questions:
+    return Questions(ids, index.encoder.encode_queries(texts))
+
+
+def _of_each(ids: list[str], each: list[Any], index: Index) -> Questions:
+    """Return single queries: all of them texts, or none."""
+    texts = [query for query in each if isinstance(query, str)]
+    if texts and len(texts) < len(each):
+        other = next(query for query in each if not isinstance(query, str))
+        msg = f"expected queries that are all texts, or all vectors, got both ({texts[0][:40]!r} and {_kind(other)})"
+        raise InputError(msg)
+    return _of_texts(ids, texts, index) if texts else Questions(ids, each)
+
+
+def _of_mapping(queries: Mapping[Any, Any], index: Index) -> Questions:
+    """Return queries by id; a mapping of term to weight is one query, which has none."""
+    if any(isinstance(query, numbers.Number) for query in queries.values()):
+        msg = "expected a mapping of id to text or vector, got one query, terms with weights; put it into a list"
+        raise InputError(msg)
+    ids = [checked_id(key, f"query {key!r}") for key in queries]
+    missing = next((key for key, query in queries.items() if is_missing(query)), None)
+    if missing is not None:
+        msg = f"query {missing!r}: expected a text or a vector, got null"
+        raise InputError(msg)
+    return _of_each(ids, list(queries.values()), index)
+
+
+def _of_records(records: Iterable[tuple[str, Record]], index: Index) -> Questions:
+    """Return the queries of a table: by their vectors where it has such a column, else by their texts."""
+    ids: list[str] = []
+    each: list[Any] = []
+    for place, record in records:
+        ids.append(id_of(record, place))
+        vector = next((record[name] for name in VECTOR_NAMES if name in record), None)
+        query = vector if isinstance(vector, Mapping) else text_of(record, QUERY_NAMES, place)
+        if query is None:
+            raise no_text(record, QUERY_NAMES, place)
+        each.append(query)
+    return _of_each(ids, each, index)
 
 
 def _numbers(count: int) -> list[str]:

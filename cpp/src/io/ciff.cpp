@@ -144,7 +144,7 @@ std::string CiffParser::where() const {
         case State::in_list: {
             const std::uint64_t number = terms_.size() + (state_ == State::lists || !has_term_ ? 1 : 0);
             std::string text = "postings list " + std::to_string(number) + " of " + std::to_string(header_.num_lists);
-            if (state_ == State::in_list && has_term_) text += " (" + std::string(terms_[terms_.size() - 1]) + ")";
+            if (state_ == State::in_list && has_term_) text += " (" + shown(terms_[terms_.size() - 1]) + ")";
             return text;
         }
         default:
@@ -272,8 +272,7 @@ bool CiffParser::consume_in_list(std::string_view& data) {
             if (tag >> 3 == 1) {
                 if (has_term_) throw InputError("it has two terms");
                 if (!is_utf8(content)) throw InputError("expected a term in UTF-8, got other bytes");
-                terms_.add(content);
-                has_term_ = true;
+                add_term(content);
             } else if (tag >> 3 == 4) {
                 std::uint64_t gap = 0;
                 std::uint64_t tf = 0;
@@ -326,6 +325,11 @@ void CiffParser::add_posting(std::uint64_t gap, std::uint64_t tf) {
     }
 }
 
+void CiffParser::add_term(std::string_view term) {
+    if (!terms_.find_or_add(term).is_new) throw InputError("expected every term once, got " + shown(term) + " again");
+    has_term_ = true;
+}
+
 void CiffParser::end_run() {
     if (bucket_end_ != 0) append_varint(0, buckets_[bucket_]);
     bucket_end_ = 0;
@@ -333,10 +337,7 @@ void CiffParser::end_run() {
 
 void CiffParser::end_list() {
     end_run();
-    if (!has_term_) {
-        terms_.add("");  // protobuf leaves an empty term out
-        has_term_ = true;
-    }
+    if (!has_term_) add_term("");  // protobuf leaves an empty term out
     state_ = State::lists;
     if (terms_.size() == header_.num_lists) after_lists();
 }
@@ -358,18 +359,26 @@ bool CiffParser::consume_doc(std::string_view& data) {
     if (row >= header_.num_docs) {
         throw InputError("expected a docid from 0 to " + std::to_string(header_.num_docs) + " - 1, got another");
     }
-    // The table grows with the records: a header may promise any number of them.
-    if (row >= doc_number_.size()) {
-        doc_number_.resize(std::min(std::max(row + 1, 2 * docs_seen_), header_.num_docs), kMissing);
-    }
-    if (doc_number_[row] != kMissing) {
-        throw InputError("expected every document once, got docid " + std::to_string(row) + " again");
-    }
     if (!is_utf8(id)) throw InputError("expected an id in UTF-8, got other bytes");
-    doc_number_[row] = static_cast<std::uint32_t>(docs_seen_++);
+    doc_rows_.push_back(static_cast<std::uint32_t>(row));
     doc_ids_.add(id);
-    if (docs_seen_ == header_.num_docs) state_ = State::done;
+    if (++docs_seen_ == header_.num_docs) {
+        number_docs();
+        state_ = State::done;
+    }
     return true;
+}
+
+void CiffParser::number_docs() {
+    doc_number_.assign(header_.num_docs, kMissing);
+    for (docs_seen_ = 0; docs_seen_ < header_.num_docs; ++docs_seen_) {
+        const std::uint32_t row = doc_rows_[docs_seen_];
+        if (doc_number_[row] != kMissing) {
+            throw InputError("expected every document once, got docid " + std::to_string(row) + " again");
+        }
+        doc_number_[row] = static_cast<std::uint32_t>(docs_seen_);
+    }
+    doc_rows_ = {};
 }
 
 VectorRows read_ciff_bucket(std::string_view bytes, std::uint64_t first_doc, std::uint64_t num_docs) {

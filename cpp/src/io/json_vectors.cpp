@@ -320,13 +320,6 @@ bool to_double(std::string_view text, double& value) {
     return true;
 }
 
-std::string shown(std::string_view text) {
-    constexpr std::size_t most = 60;
-    std::string quoted(1, '"');
-    quoted.append(text.substr(0, most));
-    return quoted.append(text.size() > most ? "...\"" : "\"");
-}
-
 }  // namespace
 
 void JsonVectorParser::parse(std::string_view text) {
@@ -356,7 +349,7 @@ void JsonVectorParser::parse_line(std::string_view line) {
         const std::string_view id =
             number ? scan.number_text("an id") : scan.string("a string or whole number as id", scratch_);
         if (number && id.find_first_of(".eE") != std::string_view::npos) {
-            scan.fail_at(start, "expected a string or whole number as id, got " + std::string(id));
+            scan.fail_at(start, "expected a string or whole number as id, got " + std::string(id.substr(0, 40)));
         }
         if (!is_utf8(id)) scan.fail_at(start, "expected an id in UTF-8, got other bytes");
         rows_.ids.add(id);

@@ -65,6 +65,31 @@ bool is_utf8(std::string_view text) {
     return true;
 }
 
+std::string shown(std::string_view text) {
+    constexpr std::size_t most = 60;
+    constexpr char digits[] = "0123456789abcdef";
+    std::string out(1, '"');
+    std::string_view rest = text;
+    while (!rest.empty() && out.size() <= most) {
+        const auto first = static_cast<unsigned char>(rest[0]);
+        const std::size_t length = first < 0x80U ? 1 : sequence_length(rest);
+        // The C1 controls, U+0080 to U+009F, are two bytes long.
+        const bool control = first < 0x20U || first == 0x7FU || length == 0 ||
+                             (first == 0xC2U && static_cast<unsigned char>(rest[1]) < 0xA0U);
+        const std::string_view taken = rest.substr(0, length == 0 ? 1 : length);
+        for (const char c : taken) {
+            if (!control) {
+                out.push_back(c);
+                continue;
+            }
+            const auto byte = static_cast<unsigned char>(c);
+            out.append("\\x").append(1, digits[byte >> 4U]).append(1, digits[byte & 15U]);
+        }
+        rest.remove_prefix(taken.size());
+    }
+    return out.append(rest.empty() ? "\"" : "...\"");
+}
+
 Vocabulary::Vocabulary() : slots_(kFirstSlots) {}
 
 Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {

@@ -5,16 +5,23 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io import read_qrels
+from segmax.io.frames import is_frame
+from segmax.io.records import checked_id
 from segmax.questions import Questions, questions_of, read_questions
 
 Qrels = Mapping[str, Mapping[str, int]]
 PathLike = str | os.PathLike[str]
+#: What the columns of a table of judgements are called.
+_QUERY_IDS = ("qid", "query_id", "query-id")
+_DOC_IDS = ("docno", "doc_id", "docid", "corpus-id")
+_GRADES = ("label", "relevance", "score", "grade")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,8 +51,8 @@ def read_judged(
     index
         What the queries are for: it encodes texts.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, a mapping of query id to text or vector, or
-        an iterable of single queries or texts, which are numbered.
+        A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
+        columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         A path, or the grade by query and document; None: nothing is judged.
     data
@@ -73,7 +80,22 @@ def _grades(qrels: PathLike | Qrels | None, split: str) -> Qrels | None:
         return None
     if isinstance(qrels, (str, os.PathLike)):
         return read_qrels(qrels, split)
+    if is_frame(qrels):
+        return _of_frame(qrels)
     return {str(query): {str(doc): _grade(grade, doc) for doc, grade in docs.items()} for query, docs in qrels.items()}
+
+
+def _of_frame(qrels: Any) -> Qrels:
+    """Return the judgements of a DataFrame with a row each, as PyTerrier has them."""
+    names = [str(name) for name in qrels.columns]
+    used = [next((name for name in known if name in names), None) for known in (_QUERY_IDS, _DOC_IDS, _GRADES)]
+    if None in used:
+        msg = f"expected judgements with the columns qid, docno and label, got {', '.join(names)[:80] or 'none'}"
+        raise InputError(msg)
+    found: dict[str, dict[str, int]] = {}
+    for query, doc, grade in zip(*(qrels[name] for name in used), strict=True):
+        found.setdefault(checked_id(query, "judgements"), {})[checked_id(doc, "judgements")] = _grade(grade, doc)
+    return found
 
 
 def _grade(grade: object, doc: object) -> int:

@@ -66,8 +66,8 @@ def evaluate(
     index
         An open index, or the path of one, which is then read into memory first.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a matrix, a mapping of query id to text or vector, or
-        an iterable of single queries or texts, which are numbered.
+        A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
+        columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         The path of judgements, or the grade by query and document; None: no measures of relevance. Queries without a
         judgement are not asked.
@@ -177,7 +177,9 @@ def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDA
     if drop_self is False:
         return rows
     for number, name in enumerate(query_ids):
-        for doc_id in (name, int(name)) if name.isdecimal() else (name,):  # documents may be called by numbers
+        for doc_id in (
+            (name, int(name)) if name.isascii() and name.isdecimal() else (name,)
+        ):  # documents may be called by numbers
             with contextlib.suppress(UnknownIdError, InputError):
                 rows[number] = index.row_of(doc_id)
     if drop_self and not (rows >= 0).any():

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_labels
+from segmax.checks import checked_labels, parsed_int
 from segmax.errors import InputError
 from segmax.io.streams import base_name, no_file, read_blocks
 
@@ -107,9 +107,10 @@ class _Reader:
     def _by_count(self, files: Any) -> dict[int, Path]:
         found = {}
         for count, file in self._object("labels", {"labels": files}).items():
-            if not count.isdigit() or int(count) < 1:
+            number = parsed_int(count)
+            if number is None or number < 1:
                 raise self._wrong("labels by number of clusters", count)
-            found[int(count)] = self._file("labels", file)
+            found[number] = self._file("labels", file)
         return found
 
     def _object(self, key: str, told: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -31,10 +32,11 @@ _WORD_NAMES = ("tokens", "terms", "words")
 _WEIGHT_NAMES = ("values", "weights", "scores")
 _BATCH_ROWS = 1 << 11  # pyarrow holds several times what it hands out
 _BUFFER_BYTES = 1 << 20  # of a column of parquet; without it, columns of a row group are read whole
+_MAX_MESSAGE = 1 << 28  # of a schema
 _NUM_COLUMNS = b"num_columns"
 _PARQUET = b"PAR1"
-#: How files of arrow start: parquet, the file format, and the stream format.
-MAGIC = (_PARQUET, b"ARROW1", b"\xff\xff\xff\xff")
+_ARROW_FILE = b"ARROW1"
+_ARROW_STREAM = b"\xff\xff\xff\xff"
 _SPLIT = re.compile(r"(?P<split>.+?)-\d+-of-\d+|(?P<known>train|test|validation|valid|val|dev)(?:[-_.\d].*)?")
 
 
@@ -88,22 +90,43 @@ def _named_in(path: Path, key: str, member: str | None = None) -> list[str]:
     """Return the names in one of the small files that datasets writes."""
     try:
         with reading(path):
-            entries = json.loads(path.read_bytes())[key]
+            content = path.read_bytes()
+        entries = json.loads(content)[key]
         names = [entry if member is None else entry[member] for entry in entries]
-        if not names or not all(isinstance(name, str) and name for name in names):
-            raise ValueError("it names none")
+        if not names or not all(isinstance(name, str) and _is_plain_name(name) for name in names):
+            raise ValueError("expected names of files beside it")
     except InputError:
         raise
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
         msg = f"'{path}': expected what datasets writes, names under {key!r} ({error}); save the dataset again"
         raise InputError(msg) from error
     return names
+
+
+def _is_plain_name(name: str) -> bool:
+    """Whether this names something in the folder itself, not above it or elsewhere."""
+    return name not in ("", ".", "..") and Path(name).name == name
 
 
 def _split_of(file: Path) -> str | None:
     """Return the split that the name of a file says: train-00000-of-00002.parquet; None if it says none."""
     found = _SPLIT.fullmatch(file.stem)
     return None if found is None else found["split"] or found["known"]
+
+
+def is_arrow(head: bytes, name: str) -> bool:
+    """Whether a file that starts like this is parquet or Arrow's; four bytes FF also start numbers of others."""
+    if head.startswith((_PARQUET, _ARROW_FILE)) or name.endswith((".parquet", ".arrow", ".feather")):
+        return True
+    return head.startswith(_ARROW_STREAM) and _starts_stream(head) and not name.endswith((".csr", ".bin"))
+
+
+def _starts_stream(head: bytes) -> bool:
+    """Whether a first message can follow: its length, a multiple of 8, and an offset into it."""
+    if len(head) < 12:
+        return False
+    length, root = struct.unpack("<iI", head[4:12])
+    return bool(0 < length < _MAX_MESSAGE and length % 8 == 0 and root < length)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -120,13 +143,13 @@ class ArrowVectors:
         for path in paths:
             if not path.is_file():
                 raise no_file(path)
-        schemas = [self._schema(path) for path in paths]
-        self._columns = _columns(schemas[0], paths[0])
-        for path, schema in zip(paths, schemas, strict=True):
-            if (found := _columns(schema, path)) != self._columns:
-                msg = f"'{path}': expected the columns of '{paths[0].name}', {self._columns}, got {found}"
+        found = [self._described(path) for path in paths]
+        self._columns = found[0][0]
+        for path, (columns, _) in zip(paths, found, strict=True):
+            if columns != self._columns:
+                msg = f"'{path}': expected the columns of '{paths[0].name}', {self._columns}, got {columns}"
                 raise InputError(msg)
-        promised = [_promised_columns(schema) for schema in schemas]
+        promised = [count for _, count in found]
         self._num_columns = None if None in promised else max(count for count in promised if count is not None)
         self._terms: list[str] = []
         self._numbers: dict[str, int] = {}
@@ -146,7 +169,11 @@ class ArrowVectors:
         """How many rows all files have; not known before the end for Arrow's own formats."""
         if not all(_is_parquet(path) for path in self._paths):
             return None
-        return sum(int(_pyarrow().parquet.read_metadata(path).num_rows) for path in self._paths)
+        return sum(self._num_rows(path) for path in self._paths)
+
+    def _num_rows(self, path: Path) -> int:
+        with _reading_arrow(path):
+            return int(_pyarrow().parquet.read_metadata(path).num_rows)
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
@@ -159,32 +186,44 @@ class ArrowVectors:
         row = 0
         for path in self._paths:
             for table in self._tables(path, names):
-                ids = numbers(row, table.num_rows) if columns.id is None else self._ids(path, table, row)
-                vectors = self._vectors(path, table, row)
+                with _reading_arrow(path):
+                    ids = numbers(row, table.num_rows) if columns.id is None else self._ids(path, table, row)
+                    vectors = self._scale.apply(self._vectors(path, table, row))
                 row += table.num_rows
-                yield VectorBatch(ids, self._scale.apply(vectors))
+                yield VectorBatch(ids, vectors)
 
-    def _schema(self, path: Path) -> Any:
+    def _described(self, path: Path) -> tuple[_Columns, int | None]:
+        """Return the sparse columns of a file, and how many columns its vectors have where it says so."""
         arrow = _pyarrow()
-        with _told(path):
+        with _reading_arrow(path):
             if _is_parquet(path):
-                return arrow.parquet.read_schema(path)
-            with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
-                return reader.schema
+                schema = arrow.parquet.read_schema(path)
+            else:
+                with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
+                    schema = reader.schema
+            return _columns(schema, path), _promised_columns(schema)
 
     def _tables(self, path: Path, names: list[str]) -> Iterator[Any]:
+        """Yield the rows of a file in pieces; pyarrow believes offsets and indices, so every batch is checked first."""
+        with _reading_arrow(path):
+            for batch in self._record_batches(path, names):
+                batch.validate(full=True)
+                for first in range(0, batch.num_rows, _BATCH_ROWS):
+                    yield batch.slice(first, _BATCH_ROWS)
+
+    def _record_batches(self, path: Path, names: list[str]) -> Iterator[Any]:
         arrow = _pyarrow()
-        with _told(path):
-            if _is_parquet(path):
-                with arrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
-                    yield from file.iter_batches(_BATCH_ROWS, columns=names, use_threads=False)
-                return
-            with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
-                for number in range(getattr(reader, "num_record_batches", 0)):
-                    yield from _pieces(reader.get_batch(number).select(names))
-                if not hasattr(reader, "num_record_batches"):
-                    for batch in reader:
-                        yield from _pieces(batch.select(names))
+        if _is_parquet(path):
+            with arrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+                yield from file.iter_batches(_BATCH_ROWS, columns=names, use_threads=False)
+            return
+        with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
+            if hasattr(reader, "num_record_batches"):
+                batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+            else:
+                batches = iter(reader)
+            for batch in batches:
+                yield batch.select(names)
 
     def _ids(self, path: Path, table: Any, row: int) -> list[str]:
         values = table.column(self._columns.id).to_pylist()
@@ -199,12 +238,9 @@ class ArrowVectors:
         columns = self._columns
         if columns.terms is None:
             lists = table.column(columns.column)
-            places = lists.offsets.to_numpy().astype(np.int64)
-            span = slice(places[0], places[-1])
-            return lists.keys[span], lists.items[span], places - places[0]
+            return _entries(lists, lists.keys), _entries(lists, lists.items), _starts(lists)
         holder = table if columns.column is None else table.column(columns.column)
-        get = holder.column if columns.column is None else holder.field
-        terms, weights = get(columns.terms), get(columns.weights)
+        terms, weights = (_field(holder, name) for name in (columns.terms, columns.weights))
         starts = _starts(terms)
         if (starts != _starts(weights)).any():
             msg = f"expected as many {columns.weights} as {columns.terms} in every row"
@@ -251,25 +287,23 @@ class ArrowVectors:
         for path in self._paths:
             for table in self._tables(path, [name]):
                 holder = table.column(name)
-                terms = (
-                    holder if columns.column is None else holder.field(columns.terms) if columns.terms else holder.keys
-                )
-                flat = terms.flatten() if columns.terms else terms
+                lists = holder if None in (columns.column, columns.terms) else _field(holder, columns.terms)
+                flat = lists.flatten() if columns.terms else _entries(lists, lists.keys)
                 found = _whole_numbers(flat.drop_null().to_numpy(zero_copy_only=False), path)
                 largest = max(largest, int(found.max()) if len(found) else -1)
         return largest
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _reading_arrow(path: Path) -> Iterator[None]:
     """Turn what pyarrow says about a file into InputError."""
-    try:
-        yield
-    except InputError:
-        raise
-    except (_pyarrow().ArrowException, OSError, ValueError) as error:
-        msg = f"'{path}': could not be read ({' '.join(str(error).split())})"
-        raise InputError(msg) from error
+    with reading(path):
+        try:
+            yield
+        except _pyarrow().ArrowException as error:
+            if isinstance(error, (OSError, MemoryError)):
+                raise
+            raise ValueError(str(error)) from error  # some of them are no other exception
 
 
 def _whole_numbers(found: NDArray[Any], path: Path) -> NDArray[np.int64]:
@@ -289,14 +323,27 @@ def _arrow_reader(arrow: Any, file: Any) -> Any:
     return arrow.ipc.open_file(file) if head == b"ARROW1" else arrow.ipc.open_stream(file)
 
 
-def _pieces(table: Any) -> Iterator[Any]:
-    for first in range(0, table.num_rows, _BATCH_ROWS):
-        yield table.slice(first, _BATCH_ROWS)
+def _field(holder: Any, name: str | None) -> Any:
+    """Return a column of a table, or of a struct, null where the struct is."""
+    if not hasattr(holder, "type"):
+        return holder.column(name)
+    return holder.flatten()[holder.type.get_field_index(name)]
+
+
+def _entries(lists: Any, children: Any) -> Any:
+    """Return the keys or items of a map's rows, one after the other, without those of null rows."""
+    offsets = lists.offsets.to_numpy(zero_copy_only=False)
+    found = children[offsets[0] : offsets[-1]]
+    if lists.null_count == 0:
+        return found
+    present = lists.is_valid().to_numpy(zero_copy_only=False)
+    return found.filter(_pyarrow().array(np.repeat(present, np.diff(offsets))))
 
 
 def _starts(lists: Any) -> NDArray[np.int64]:
-    """Return where rows start among the entries of all of them; a null row is empty."""
-    counts = lists.value_lengths().fill_null(0).to_numpy(zero_copy_only=False)
+    """Return where rows start among the entries of all of them; a null row is empty, whatever its offsets say."""
+    counts = np.diff(lists.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
+    counts[lists.is_null().to_numpy(zero_copy_only=False)] = 0
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 

@@ -7,6 +7,7 @@ Compressed, as the benchmark hands them out, they are decompressed to a scratch 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import struct
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from segmax.errors import InputError, WriteError
+from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
-from segmax.io.npz import has_ids, numbers
+from segmax.io.npz import MAX_ROW, bounded_rows, has_ids, numbers
 from segmax.io.scale import Scale
-from segmax.io.scratch import GrowingArray
+from segmax.io.scratch import GrowingArray, unpacking
 from segmax.io.streams import (
     SUFFIXES,
     check_beside,
@@ -98,17 +100,27 @@ class BigannVectors:
             raise self._wrong(f"expected indptr from 0 to {self._num_entries}, got {indptr[0]} to {indptr[-1]}")
         for first in range(0, self.num_docs, PART_DOCS):
             part = np.array(indptr[first : first + PART_DOCS + 1], np.int64)
-            if (np.diff(part) < 0).any() or part[-1] > self._num_entries:
-                raise self._wrong(f"expected indptr to ascend, got a fall behind row {first}")
-            terms = np.array(indices[part[0] : part[-1]])
-            if len(terms) and (terms.min() < 0 or terms.max() >= self.num_columns):
-                worst = terms.min() if terms.min() < 0 else terms.max()
-                raise self._wrong(f"expected column numbers from 0 to {self.num_columns - 1}, got {worst}")
-            weights = np.array(values[part[0] : part[-1]])
-            count = len(part) - 1
-            ids = self._ids[first : first + count] if self._ids is not None else numbers(first, count)
-            vectors = Csr(part - part[0], terms, weights, self.num_columns)
-            yield VectorBatch(ids, self._scale.apply(vectors))
+            self._check_offsets(part, first)
+            for a, b in bounded_rows(part):
+                yield self._rows(part[a : b + 1], first + a, indices, values)
+
+    def _check_offsets(self, part: NDArray[np.int64], first: int) -> None:
+        counts = np.diff(part)
+        if (counts < 0).any() or part[-1] > self._num_entries:
+            raise self._wrong(f"expected indptr to ascend, got a fall behind row {first}")
+        if counts.max() > MAX_ROW:
+            row = first + int(np.argmax(counts))
+            raise self._wrong(f"expected at most {MAX_ROW:,} entries in a row, got {counts.max():,} in row {row}")
+
+    def _rows(self, offsets: NDArray[np.int64], first: int, indices: Any, values: Any) -> VectorBatch:
+        here = slice(offsets[0], offsets[-1])
+        terms, weights = np.array(indices[here]), np.array(values[here])
+        if len(terms) and (terms.min() < 0 or terms.max() >= self.num_columns):
+            worst = terms.min() if terms.min() < 0 else terms.max()
+            raise self._wrong(f"expected column numbers from 0 to {self.num_columns - 1}, got {worst}")
+        count = len(offsets) - 1
+        ids = self._ids[first : first + count] if self._ids is not None else numbers(first, count)
+        return VectorBatch(ids, self._scale.apply(Csr(offsets - offsets[0], terms, weights, self.num_columns)))
 
     def _words(self) -> Any:
         """Return what is behind the header, mapped."""
@@ -117,7 +129,7 @@ class BigannVectors:
         if not self._compressed:
             with reading(self._path):
                 return np.memmap(self._path, np.uint8, "r", _HEADER.size)
-        with tempfile.TemporaryFile(dir=self._scratch) as file:
+        with self._unpacking(), tempfile.TemporaryFile(dir=self._scratch) as file:
             self._decompress(file)
             return np.memmap(file, np.uint8, "r", _HEADER.size)  # outlives the file
 
@@ -128,18 +140,14 @@ class BigannVectors:
             found += len(block)
             if found > expected:
                 break
-            try:
-                file.write(block)
-                file.flush()
-            except OSError as error:
-                msg = (
-                    f"could not decompress '{self._path}' in '{self._scratch or tempfile.gettempdir()}' "
-                    f"({error.strerror or error}): it needs {expected:,} bytes; choose another folder with scratch=..."
-                )
-                raise WriteError(msg) from error
+            file.write(block)
+            file.flush()
         if found != expected:
             got = f"more than {expected}" if found > expected else f"{found}"
             raise self._wrong(f"expected a .csr file of {expected} bytes, as it says itself, got {got}")
+
+    def _unpacking(self) -> contextlib.AbstractContextManager[None]:
+        return unpacking(self._path, self._scratch, _size(self.num_docs, self._num_entries))
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"'{self._path}': {what}")
@@ -163,9 +171,10 @@ def _side_file(path: Path, what: str, count: int, each: str) -> list[str] | None
     side = side_path(path, what) if side_path(path, what).is_file() else _side_before(path, what)
     if side is None:
         return None
-    lines = [line for _, line in read_lines(side)]
+    lines = [line for _, line in itertools.islice(read_lines(side), count + 1)]
     if len(lines) != count:
-        msg = f"'{side}': expected {count} lines, one per {each} of '{path.name}', got {len(lines)}"
+        got = "more" if len(lines) > count else len(lines)
+        msg = f"'{side}': expected {count} lines, one per {each} of '{path.name}', got {got}"
         raise InputError(msg)
     return lines
 

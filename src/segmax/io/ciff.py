@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
-from segmax.io.jsonl import names_of
+from segmax.io.jsonl import names_of, parsing
 from segmax.io.scale import Scale, without_zeros
-from segmax.io.streams import BLOCK_BYTES, is_compressed, read_blocks, write_whole
+from segmax.io.scratch import unpacking
+from segmax.io.streams import BLOCK_BYTES, is_compressed, read_blocks, reading, write_whole
 from segmax.sparse import Csr, canonical
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class CiffVectors:
         num_buckets = min(max(1, size // _BUCKET_BYTES), _MAX_BUCKETS, max(1, self._num_docs))
         bucket_docs = -(-max(1, self._num_docs) // num_buckets)
         parser = _core.CiffParser(max(1 << 10, min(1 << 16, _BUFFER_BYTES // num_buckets)))
-        with tempfile.TemporaryFile(dir=self._scratch) as scratch, self._told():
+        with self._reading(), tempfile.TemporaryFile(dir=self._scratch) as scratch:
             blocks = self._dealt(parser, bucket_docs, scratch)
             self._terms = parser.terms()
             for bucket, first in enumerate(range(0, self._num_docs, bucket_docs)):
@@ -98,12 +99,10 @@ class CiffVectors:
         return places
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
-        try:
+    def _reading(self) -> Iterator[None]:
+        """Name the file in what is wrong with it, and the folder where there is no room for its postings."""
+        with reading(self._path), unpacking(self._path, self._scratch, verb="sort"), parsing(self._path):
             yield
-        except _core.CoreInputError as error:
-            msg = f"'{self._path}', {error}"
-            raise InputError(msg) from error
 
 
 def _gathered(scratch: BinaryIO, places: list[tuple[int, int]]) -> bytes:

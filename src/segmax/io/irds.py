@@ -22,9 +22,17 @@ def ir_dataset_id(source: str | os.PathLike[str]) -> str | None:
     name = os.fspath(source)
     if name.startswith(_PREFIX):
         return name.removeprefix(_PREFIX)
-    if Path(name).exists() or _ID.fullmatch(name) is None or _FILE_ENDING.search(name) is not None:
+    if _exists(name) or _ID.fullmatch(name) is None or _FILE_ENDING.search(name) is not None:
         return None
     return name
+
+
+def _exists(name: str) -> bool:
+    """Whether there is something at a path; a path that may not be looked at counts as one."""
+    try:
+        return Path(name).exists()
+    except OSError:
+        return True
 
 
 def load_ir_dataset(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,7 +13,7 @@ from segmax import _core
 from segmax.errors import InputError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.scale import Scale
-from segmax.io.streams import read_blocks, write_whole
+from segmax.io.streams import reading, whole_lines, write_whole
 from segmax.sparse import Csr, canonical
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
@@ -50,27 +51,20 @@ class JsonlVectors:
                 yield self._parsed(path, text)
 
     def _parsed(self, path: Path, text: bytes) -> VectorBatch:
-        try:
+        with reading(path), parsing(path):
             self._parser.parse(text)
-        except _core.CoreInputError as error:
-            msg = f"'{path}', {error}"
-            raise InputError(msg) from error
-        ids, indptr, terms, weights = self._parser.take()
+            ids, indptr, terms, weights = self._parser.take()
         return VectorBatch(ids, self._scale.apply(Csr(indptr, terms, weights, self._parser.num_terms)))
 
 
-def whole_lines(path: Path) -> Iterator[bytes]:
-    """Yield the content of a file in pieces that end where a line does."""
-    rest: list[bytes] = []
-    for block in read_blocks(path):
-        cut = block.rfind(b"\n") + 1
-        if cut == 0:
-            rest.append(block)
-        else:
-            yield b"".join([*rest, memoryview(block)[:cut]])
-            rest = [block[cut:]]
-    if last := b"".join(rest):
-        yield last
+@contextlib.contextmanager
+def parsing(path: Path) -> Iterator[None]:
+    """Name the file in what the core says about its content."""
+    try:
+        yield
+    except _core.CoreInputError as error:
+        msg = f"'{path}', {error}"
+        raise InputError(msg) from error
 
 
 def write_jsonl(

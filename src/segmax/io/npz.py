@@ -8,7 +8,10 @@ them.
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
+import lzma
+import math
 import mmap
 import struct
 import zipfile
@@ -24,10 +27,10 @@ from segmax.errors import InputError, SegmaxError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray
-from segmax.io.streams import no_file, write_whole
+from segmax.io.streams import DAMAGE, no_file, one_line, write_whole
 from segmax.memory import MemoryLimit
 from segmax.sparse import Csr, canonical, matrix_to_csr
-from segmax.spool import PART_DOCS, narrowest
+from segmax.spool import PART_DOCS, PART_POSTINGS, narrowest
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -35,17 +38,14 @@ else:
     from segmax.lazy import scipy_sparse as sp
 
 #: What zipfile and numpy raise about damaged files.
-_UNREADABLE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    KeyError,
-    ValueError,
-    EOFError,
-    OSError,
-    RuntimeError,
-    NotImplementedError,
+_UNREADABLE = (zlib.error, lzma.LZMAError, EOFError, OSError, MemoryError, *DAMAGE)
+_SCIPY_MEMBERS = frozenset(
+    f"{name}.npy" for name in ("row", "col", "data", "indices", "indptr", "offsets", "shape", "format")
 )
+_MAX_HEADER = 1 << 14  # of an array; numpy itself believes up to 4 GiB
+_SMALL_BYTES = 1 << 12  # of the arrays `format` and `shape`
+_PIECE_BYTES = 1 << 22  # of strings that are read together
+MAX_ROW = 1 << 24  # entries of one row, which is held in memory
 _LOCAL_HEADER = struct.Struct("<4s22xHH")
 
 
@@ -55,20 +55,21 @@ _LOCAL_HEADER = struct.Struct("<4s22xHH")
 class NpzFile:
     """A CSR matrix in a file, read in slices: mapped or, if compressed, streamed, it is never whole in memory."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, limit: MemoryLimit | None = None) -> None:
         self.path = path
-        if not path.is_file():
-            raise no_file(path)
+        self._limit = limit or MemoryLimit(None)
         try:
+            if not path.is_file():
+                raise no_file(path)
             with zipfile.ZipFile(path) as archive:
                 self._read_shape(archive)
                 names = set(archive.namelist())
                 self.has_ids = not names.isdisjoint(("ids.npy", "ids_text.npy"))
                 self.terms = self._read_terms(archive, names)
-        except InputError:
+        except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._wrong(f"expected an .npz file of scipy.sparse.save_npz ({error})") from error
+            raise self._wrong(f"expected an .npz file of scipy.sparse.save_npz ({one_line(error)})") from error
 
     def _read_shape(self, archive: zipfile.ZipFile) -> None:
         for name in ("format.npy", "shape.npy", "data.npy"):
@@ -79,21 +80,24 @@ class NpzFile:
         if shape.shape != (2,) or shape.dtype.kind not in "iu":
             raise self._wrong(f"expected a matrix of two dimensions, got shape {shape.tolist()}")
         self.num_rows, self.num_columns = (int(n) for n in shape)
+        if min(self.num_rows, self.num_columns) < 0:
+            raise self._wrong(f"expected a matrix of a size >= 0, got shape {shape.tolist()}")
 
     def _read_terms(self, archive: zipfile.ZipFile, names: set[str]) -> list[str] | None:
         if names.isdisjoint(("terms.npy", "terms_text.npy")):
             return None
         with _Strings(archive, self.path, "terms") as strings:
             self._check_count("terms", strings.length, self.num_columns, "column")
+            self._limit.require(strings.held_bytes, f"the terms of '{self.path}'")
             return strings.read(self.num_columns)
 
-    def batches(self, limit: MemoryLimit) -> Iterator[Csr]:
+    def batches(self) -> Iterator[Csr]:
         """Yield the rows in slices."""
         with self._told():
             if self.format == "csr":
                 yield from self._streamed()
             else:
-                yield self._whole(limit)
+                yield self._whole()
 
     @contextlib.contextmanager
     def open_ids(self) -> Iterator[Callable[[int], list[str]]]:
@@ -113,14 +117,25 @@ class NpzFile:
         except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._wrong(f"could not be read ({error})") from error
+            raise self._wrong(f"could not be read ({one_line(error)})") from error
 
-    def _whole(self, limit: MemoryLimit) -> Csr:
+    def _whole(self) -> Csr:
         """Read a matrix in another format: its rows lie scattered, so it cannot be read in slices."""
         with zipfile.ZipFile(self.path) as archive:
-            size = sum(entry.file_size for entry in archive.infolist())
-        limit.require(4 * size, f"'{self.path}', which is {self.format.upper()} and read whole (CSR is read in slices)")
+            entries = [entry for entry in archive.infolist() if entry.filename in _SCIPY_MEMBERS]
+            for entry in entries:
+                self._check_size(archive, entry)
+        size = sum(entry.file_size for entry in entries) + 8 * self.num_rows
+        layout = self.format.upper()[:8]
+        self._limit.require(4 * size, f"'{self.path}', which is {layout} and read whole (CSR is read in slices)")
         return matrix_to_csr(sp.load_npz(self.path))
+
+    def _check_size(self, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+        """Refuse an array whose header promises more than there is: numpy makes room for it first."""
+        with archive.open(entry) as member:
+            shape, dtype = _header(member)
+            if member.tell() + math.prod(shape) * dtype.itemsize > entry.file_size:
+                raise self._wrong(f"{entry.filename} is shorter than its header says")
 
     def _streamed(self) -> Iterator[Csr]:
         with (
@@ -136,22 +151,32 @@ class NpzFile:
             for first in range(0, self.num_rows, PART_DOCS):
                 ends = indptr.read(min(PART_DOCS, self.num_rows - first)).astype(np.int64)
                 offsets = np.concatenate([[start], ends])
-                falling = np.flatnonzero(np.diff(offsets) < 0)
-                if len(falling):
-                    raise self._wrong(f"expected indptr to ascend, got a fall at row {first + int(falling[0])}")
-                count = int(ends[-1]) - start
-                if count > indices.left:
-                    raise self._wrong(
-                        f"expected {ends[-1]} entries up to row {first + len(ends)}, got {indices.length} in all"
-                    )
-                terms, weights = indices.read(count), data.read(count)
-                if count and (terms.min() < 0 or terms.max() >= self.num_columns):
-                    worst = terms.min() if terms.min() < 0 else terms.max()
-                    raise self._wrong(f"expected column numbers from 0 to {self.num_columns - 1}, got {worst}")
-                yield Csr(offsets - start, terms, weights, self.num_columns)
+                self._check_offsets(offsets, first, indices)
+                for a, b in bounded_rows(offsets):
+                    yield self._rows(offsets[a : b + 1], indices, data)
                 start = int(ends[-1])
             if indices.left:
                 raise self._wrong(f"expected {start} entries, as indptr says, got {indices.length}")
+
+    def _check_offsets(self, offsets: NDArray[np.int64], first: int, indices: _Array) -> None:
+        counts = np.diff(offsets)
+        falling = np.flatnonzero(counts < 0)
+        if len(falling):
+            raise self._wrong(f"expected indptr to ascend, got a fall at row {first + int(falling[0])}")
+        if int(offsets[-1]) - int(offsets[0]) > indices.left:
+            rows = first + len(counts)
+            raise self._wrong(f"expected {offsets[-1]} entries up to row {rows}, got {indices.length} in all")
+        if counts.max() > MAX_ROW:
+            row = first + int(np.argmax(counts))
+            raise self._wrong(f"expected at most {MAX_ROW:,} entries in a row, got {counts.max():,} in row {row}")
+
+    def _rows(self, offsets: NDArray[np.int64], indices: _Array, data: _Array) -> Csr:
+        count = int(offsets[-1] - offsets[0])
+        terms, weights = indices.read(count), data.read(count)
+        if count and (terms.min() < 0 or terms.max() >= self.num_columns):
+            worst = terms.min() if terms.min() < 0 else terms.max()
+            raise self._wrong(f"expected column numbers from 0 to {self.num_columns - 1}, got {worst}")
+        return Csr(offsets - offsets[0], terms, weights, self.num_columns)
 
     def _check_arrays(self, indptr: _Array, indices: _Array, data: _Array) -> None:
         if indptr.length != self.num_rows + 1:
@@ -171,9 +196,8 @@ class NpzVectors:
     """A file of scipy.sparse.save_npz as a stream of vectors; without ids in it, row numbers stand in."""
 
     def __init__(self, path: Path, scale: Scale, limit: MemoryLimit) -> None:
-        self._file = NpzFile(path)
+        self._file = NpzFile(path, limit)
         self._scale = scale
-        self._limit = limit
 
     @property
     def has_ids(self) -> bool:
@@ -195,7 +219,7 @@ class NpzVectors:
         row = 0
         with contextlib.ExitStack() as stack:
             next_ids = stack.enter_context(self._file.open_ids()) if self.has_ids else None
-            for vectors in self._file.batches(self._limit):
+            for vectors in self._file.batches():
                 ids = numbers(row, vectors.num_rows) if next_ids is None else next_ids(vectors.num_rows)
                 row += vectors.num_rows
                 yield VectorBatch(ids, self._scale.apply(vectors))
@@ -204,6 +228,16 @@ class NpzVectors:
 def numbers(first: int, count: int) -> list[str]:
     """Return row numbers as ids."""
     return [str(row) for row in range(first, first + count)]
+
+
+def bounded_rows(offsets: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield the first and last of rows that have few enough entries to be held together; one row has any number."""
+    first, count = 0, len(offsets) - 1
+    while first < count:
+        fitting = int(np.searchsorted(offsets, offsets[first] + PART_POSTINGS, side="right")) - 1
+        last = min(max(fitting, first + 1), count)
+        yield first, last
+        first = last
 
 
 class _Array(Protocol):
@@ -233,7 +267,7 @@ class _ArrayStream:
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         self._file: IO[bytes] = archive.open(name)
         try:
-            self.length, self.dtype = _header(self._file, name)
+            self.length, self.dtype = _flat_header(self._file, name)
         except BaseException:
             self._file.close()
             raise
@@ -260,7 +294,7 @@ class _MappedArray:
     def __init__(self, archive: zipfile.ZipFile, path: Path, name: str) -> None:
         entry = archive.getinfo(name)
         with archive.open(name) as member:  # checks the local header
-            self.length, self.dtype = _header(member, name)
+            self.length, self.dtype = _flat_header(member, name)
             header_bytes = member.tell()
         self.left = self.length
         self._name = name
@@ -323,7 +357,20 @@ class _Strings:
             msg = f"expected {name} as strings, got {self._array.dtype}"
             raise ValueError(msg)
 
+    @property
+    def held_bytes(self) -> int:
+        """About how much memory all of them take."""
+        content = 0 if self._texts is None else self._texts.length
+        return 64 * self.length + content + min(self._array.dtype.itemsize, 64) * self.length
+
     def read(self, count: int) -> list[str]:
+        found: list[str] = []
+        most = max(1, _PIECE_BYTES // max(1, self._array.dtype.itemsize))
+        while len(found) < count:
+            found += self._piece(min(most, count - len(found)))
+        return found
+
+    def _piece(self, count: int) -> list[str]:
         values = self._array.read(count)
         if self._texts is None:
             return [v.decode() if isinstance(v, bytes) else str(v) for v in values.tolist()]
@@ -343,22 +390,45 @@ class _Strings:
         self._stack.close()
 
 
-def _header(file: IO[bytes], name: str) -> tuple[int, np.dtype[Any]]:
-    version = np.lib.format.read_magic(file)
+def _header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Read the header of an array, which says itself how long it is."""
+    start = file.read(10)
+    version = np.lib.format.read_magic(io.BytesIO(start))
+    if version > (1, 0):
+        start += file.read(2)
+    length = int.from_bytes(start[8:], "little")
+    if length > _MAX_HEADER:
+        msg = f"an array has a header of {length} bytes"
+        raise ValueError(msg)
+    content = io.BytesIO(start[8:] + file.read(length))
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, _, dtype = read(file)
+    shape, _, dtype = read(content)
     if dtype.hasobject:
         msg = "it holds Python objects"
         raise ValueError(msg)
+    return shape, dtype
+
+
+def _flat_header(file: IO[bytes], name: str) -> tuple[int, np.dtype[Any]]:
+    shape, dtype = _header(file)
     if len(shape) != 1:
         msg = f"{name} has {len(shape)} dimensions instead of one"
+        raise ValueError(msg)
+    if dtype.itemsize > _PIECE_BYTES:
+        msg = f"{name} has entries of {dtype.itemsize:,} bytes"
         raise ValueError(msg)
     return shape[0], dtype
 
 
 def _small_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     with archive.open(name) as file:
-        return np.lib.format.read_array(file, allow_pickle=False)
+        content = file.read(_SMALL_BYTES + 1)
+    stream = io.BytesIO(content)
+    shape, dtype = _header(stream)
+    if len(content) > _SMALL_BYTES or stream.tell() + math.prod(shape) * dtype.itemsize != len(content):
+        msg = f"{name} has another length than it says"
+        raise ValueError(msg)
+    return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

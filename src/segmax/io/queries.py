@@ -5,19 +5,34 @@ from __future__ import annotations
 import html
 import os
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from segmax.errors import ConfigError, InputError
+from segmax.io.columns import is_csv, read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
-from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, id_of, read_columns, read_json_lines, text_of
-from segmax.io.streams import is_empty, no_file, read_lines
+from segmax.io.records import (
+    TEXT_NAMES,
+    TITLE_NAMES,
+    VECTOR_NAMES,
+    Record,
+    find_id,
+    id_of,
+    no_text,
+    read_json_lines,
+    shown_names,
+    text_of,
+)
+from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io.streams import base_name, is_empty, no_file, read_lines, reading
 from segmax.io.tokens import read_tokens, repeats, split_line
 
 _Part = TypeVar("_Part")
 _KINDS = ("text", "tokens")
-_QUERY_NAMES = ("query", "text", "question", *TITLE_NAMES, *TEXT_NAMES)
+#: What the text of a query is called.
+QUERY_NAMES = ("query", "text", "question", *TITLE_NAMES, *TEXT_NAMES)
 
 
 class Queries(NamedTuple):
@@ -35,8 +50,9 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     ----------
     path
         A BEIR folder or its queries.jsonl; other lines of JSON, with a text or with a vector each; TREC topics, classic
-        or in XML; columns of id and text; or lines of an id and words that are repeated as often as they weigh, as PISA
-        and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id.
+        or in XML; columns of id and text, or CSV with a header; or lines of an id and words that are repeated as often
+        as they weigh, as PISA and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id, or "-": standard
+        input.
     kind
         "text" or "tokens" (repeated words) for files of columns; None: as most of the words there say.
     field
@@ -58,9 +74,23 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     if kind is not None and kind not in _KINDS:
         msg = f"expected kind to be 'text', 'tokens' or None, got {kind!r}"
         raise ConfigError(msg)
+    if is_stream(path):
+        spooled = Spooled(path)
+        try:
+            return _of_file(spooled.path, kind, field)
+        except InputError as error:
+            raise renamed(error, [spooled]) from error
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
-    file = Path(path)
+    return _of_file(Path(path), kind, field)
+
+
+def _of_file(path: Path, kind: str | None, field: str) -> Queries:
+    with reading(path):
+        return _read(path, kind, field)
+
+
+def _read(file: Path, kind: str | None, field: str) -> Queries:
     if file.is_dir():
         found = sorted(file.glob("queries.jsonl*"))
         if not found:
@@ -106,12 +136,14 @@ def _of_json(path: Path) -> Queries:
     ids: list[str] = []
     texts: list[str | None] = []
     vectors: list[dict[str, float] | None] = []
-    for number, record in read_json_lines(path):
-        ids.append(id_of(record, path, number))
-        texts.append(text_of(record, _QUERY_NAMES, path, number))
-        vectors.append(_vector_of(record, path, number))
+    for place, record in read_json_lines(path, once=True):
+        ids.append(id_of(record, place))
+        texts.append(text_of(record, QUERY_NAMES, place))
+        vectors.append(_vector_of(record, place))
         if texts[-1] is None and vectors[-1] is None:
-            msg = f"'{path}', line {number}: expected a text or a vector, got {', '.join(record)[:80]}"
+            if any(name in record for name in QUERY_NAMES):
+                raise no_text(record, QUERY_NAMES, place)
+            msg = f"{place}: expected a text or a vector, got {shown_names(record)}"
             raise InputError(msg)
     all_texts, all_vectors = _whole(texts), _whole(vectors)
     if all_texts is None and all_vectors is None:
@@ -131,17 +163,24 @@ def _whole(values: list[_Part | None]) -> list[_Part] | None:
     return found if len(found) == len(values) else None
 
 
-def _vector_of(record: dict[str, Any], path: Path, number: int) -> dict[str, float] | None:
+def _vector_of(record: Record, place: object) -> dict[str, float] | None:
     vector = next((record[name] for name in VECTOR_NAMES if name in record), None)
     if vector is None:
         return None
-    numeric = isinstance(vector, dict) and all(
-        isinstance(weight, (int, float)) and not isinstance(weight, bool) for weight in vector.values()
-    )
-    if not numeric:
-        msg = f"'{path}', line {number}: expected the vector as an object of terms and weights, got {str(vector)[:60]}"
+    if not isinstance(vector, dict):
+        msg = f"{place}: expected the vector as an object of terms and weights, got {str(vector)[:60]}"
         raise InputError(msg)
-    return {term: float(weight) for term, weight in vector.items()}
+    return {term: _weight(weight, term, place) for term, weight in vector.items()}
+
+
+def _weight(weight: object, term: str, place: object) -> float:
+    """Return a weight, which is a number, and not so large that a float cannot hold it."""
+    if isinstance(weight, (int, float)) and not isinstance(weight, bool) and abs(weight) <= sys.float_info.max:
+        return float(weight)
+    got = f"{weight!r:.40}" if isinstance(weight, float) else type(weight).__name__
+    got = "a number too large" if isinstance(weight, int) and not isinstance(weight, bool) else got
+    msg = f"{place}: expected a finite number as the weight of {term[:60]!r}, got {got}"
+    raise InputError(msg)
 
 
 def _of_columns(path: Path, head: list[str]) -> Queries:
@@ -156,9 +195,10 @@ def _of_columns(path: Path, head: list[str]) -> Queries:
                 pairs.append((parts[0], parts[1].strip()))
         return _checked(path, Queries([name for name, _ in pairs], [text for _, text in pairs], None))
     ids, texts = [], []
-    for number, record in read_columns(path):
-        ids.append(id_of(record, path, number))
-        texts.append(text_of(record, _QUERY_NAMES, path, number) or "")
+    for place, record in read_csv(path) if base_name(path).endswith(".csv") or is_csv(head[0]) else read_columns(path):
+        name = find_id(record, place)
+        ids.append(str(place.line - 1) if name is None else name)
+        texts.append(text_of(record, QUERY_NAMES, place) or "")
     return _checked(path, Queries(ids, texts, None))
 
 
@@ -211,7 +251,7 @@ def _of_ir_dataset(name: str) -> Queries:
     ids, texts = [], []
     with downloading(name):
         for query in dataset.queries_iter():
-            plain = next((getattr(query, n) for n in _QUERY_NAMES if isinstance(getattr(query, n, None), str)), None)
+            plain = next((getattr(query, n) for n in QUERY_NAMES if isinstance(getattr(query, n, None), str)), None)
             ids.append(str(query.query_id))
             texts.append(plain if plain is not None else query.default_text())
     return Queries(ids, texts, None)

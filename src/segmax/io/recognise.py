@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.errors import InputError
-from segmax.io.arrow import MAGIC, dataset_files
+from segmax.io.arrow import dataset_files, is_arrow
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
+from segmax.io.columns import is_csv
 from segmax.io.records import VECTOR_NAMES
 from segmax.io.seismic import is_seismic
-from segmax.io.streams import base_name, is_compressed, is_empty, no_file, read_blocks, read_head
+from segmax.io.streams import base_name, is_compressed, is_empty, no_file, read_blocks, read_head, reading
+from segmax.io.text_folder import is_text_file, text_files
 from segmax.io.tokens import repeats
 
 _HEAD_BYTES = 1 << 20
@@ -22,6 +24,7 @@ _TEXT_NAMES = (".tsv", ".txt", ".csv", ".jsonl", ".json")
 _SPACES = "\t\r\f\v"
 _ZIP = (b"PK\x03\x04", b"PK\x05\x06")
 _SHARD_NAMES = (".jsonl", ".json")
+_FOLDERS = ("corpus.jsonl (BEIR)", ".jsonl files", ".parquet files", ".txt or .md files")
 
 #: Every format of vectors and what it is.
 VECTOR_FORMATS: Mapping[str, str] = {
@@ -35,10 +38,16 @@ VECTOR_FORMATS: Mapping[str, str] = {
 }
 #: Every format of texts.
 TEXT_FORMATS: Mapping[str, str] = {
-    "beir": "a BEIR folder",
+    "beir": "a BEIR folder with corpus.jsonl",
     "jsonl-text": "lines of JSON with texts, or a folder of such files",
-    "tsv-text": "columns of text",
+    "json-text": "a JSON array of objects or strings",
+    "csv-text": "CSV with a header",
+    "tsv-text": "columns of text (TSV, or .txt with a text per line)",
+    "files": "a folder of .txt and .md files",
 }
+
+
+_FORMATS = {"vectors": VECTOR_FORMATS, "texts": TEXT_FORMATS}
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
@@ -49,9 +58,21 @@ def format_of(path: str | os.PathLike[str]) -> str:
     InputError
         If there is nothing there, or nothing that is known.
     """
-    path = Path(path)
-    if path.is_dir():
-        return _folder_format(path)
+    file = Path(path)
+    found = recognise(file)
+    if found is None:
+        known = "; ".join(f"{what}: {', '.join(formats.values())}" for what, formats in _FORMATS.items())
+        raise unknown_folder(file) if file.is_dir() else unknown(file, "something else", known)
+    return found
+
+
+def recognise(path: Path) -> str | None:
+    """Return the name of the format of a file or folder; None if it is none that is known."""
+    with reading(path):
+        return _folder_format(path) if path.is_dir() else _file_format(path)
+
+
+def _file_format(path: Path) -> str | None:
     if not path.is_file():
         raise no_file(path)
     name = base_name(path)
@@ -61,8 +82,10 @@ def format_of(path: str | os.PathLike[str]) -> str:
         raise is_empty(path, "vectors or texts")
     if head.startswith(_ZIP) or name.endswith(".npz"):
         return "npz"
-    if head.startswith(MAGIC) or name.endswith((".parquet", ".arrow", ".feather")):
+    if is_arrow(head, name):
         return "parquet"
+    if is_text_file(path):
+        return "files"
     if (found := _text_format(head, name)) is not None:
         return found
     packed = is_compressed(path)
@@ -72,12 +95,19 @@ def format_of(path: str | os.PathLike[str]) -> str:
         return "seismic"
     if name.endswith(".ciff") or is_ciff(head):
         return "ciff"
-    raise _no_text(path, head, name) or unknown(path, "something else")
+    if (wrong := _no_text(path, head, name)) is not None:
+        raise wrong
+    return None
 
 
-def unknown(path: Path, got: str) -> InputError:
-    """Return the error about a file that is not of vectors."""
-    return InputError(f"'{path}': expected {', '.join(VECTOR_FORMATS.values())}, got {got}")
+def unknown(path: Path, got: str, expected: str = ", ".join(VECTOR_FORMATS.values())) -> InputError:
+    """Return the error about a file that is not of vectors, or not what else was expected."""
+    return InputError(f"'{path}': expected {expected}, got {got}")
+
+
+def unknown_folder(path: Path) -> InputError:
+    """Return the error about a folder that holds nothing that is known."""
+    return InputError(f"'{path}': expected a folder with {', '.join(_FOLDERS)}, got none of these")
 
 
 def shards_of(folder: Path) -> list[Path]:
@@ -85,15 +115,14 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_file() and base_name(entry).endswith(_SHARD_NAMES))
 
 
-def _folder_format(folder: Path) -> str:
+def _folder_format(folder: Path) -> str | None:
     if any(folder.glob("corpus.jsonl*")):
         return "beir"
     if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file() or dataset_files(folder):
         return "parquet"
-    shards = shards_of(folder)
-    if not shards:
-        raise no_file(folder / "*.jsonl")
-    return format_of(shards[0])
+    if shards := shards_of(folder):
+        return recognise(shards[0])
+    return "files" if next(text_files(folder), None) is not None else None
 
 
 def _text_format(head: bytes, name: str) -> str | None:
@@ -109,9 +138,19 @@ def _text_format(head: bytes, name: str) -> str | None:
         return None
     if any(_odd_character(text) is not None for text in texts):
         return None
+    if _starts_array(texts, name):
+        return "json-text"
+    if name.endswith(".csv") or is_csv(texts[0]):
+        return "csv-text"
     if repeats(texts):
         return "tokens"
     return "tsv-text" if "\t" in texts[0] or name.endswith((".tsv", ".txt")) else None
+
+
+def _starts_array(lines: list[str], name: str) -> bool:
+    """Whether text is a JSON array: other texts, too, may begin with a bracket."""
+    start = "".join(line.strip() for line in lines[:3])
+    return start.startswith("[") and (name.endswith(".json") or start[1:].lstrip()[:1] in ("{", '"', "]"))
 
 
 def _first_lines(head: bytes) -> list[bytes]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from segmax.checks import parsed_float
 from segmax.errors import ConfigError, InputError
 from segmax.sparse import Csr
 
@@ -75,10 +76,10 @@ def parse_scale(value: str | float | None) -> Scale:
     if isinstance(value, str) and value in SCALES:
         return SCALES[value][0]
     try:
-        factor = float(value)
-    except (TypeError, ValueError):
-        factor = 0.0
-    if isinstance(value, bool) or not 0 < factor < float("inf"):
+        factor = parsed_float(value) if isinstance(value, str) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        factor = None
+    if factor is None or isinstance(value, bool) or not 0 < factor < float("inf"):
         msg = f"expected scale to be one of {', '.join(map(repr, SCALES))} or a factor > 0, got {value!r}"
         raise ConfigError(msg)
     return Scale(factor)

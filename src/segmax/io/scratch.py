@@ -1,7 +1,8 @@
-"""Arrays that grow on disk while their lengths are not known yet: what writers of binary formats need."""
+"""Scratch files of readers, and arrays that grow on disk: what writers of binary formats need."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,23 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from segmax.errors import WriteError
+
 _COPY_ENTRIES = 1 << 20
+
+
+@contextlib.contextmanager
+def unpacking(path: Path, folder: Path | None, size: int | None = None, *, verb: str = "decompress") -> Iterator[None]:
+    """Say which file needs room where, if a scratch file cannot be made or written."""
+    try:
+        yield
+    except OSError as error:
+        needs = "" if size is None else f": it needs {size:,} bytes"
+        msg = (
+            f"could not {verb} '{path}' in '{folder or tempfile.gettempdir()}' "
+            f"({error.strerror or error}){needs}; choose another folder with scratch=..."
+        )
+        raise WriteError(msg) from error
 
 
 class GrowingArray:

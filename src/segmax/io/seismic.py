@@ -17,11 +17,20 @@ from typing import Any
 
 import numpy as np
 
-from segmax.errors import InputError
+from segmax.errors import InputError, SegmaxError
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.npz import has_ids, numbers
 from segmax.io.scale import Scale
-from segmax.io.streams import check_beside, check_free, no_file, reading, remove_stale, write_whole
+from segmax.io.streams import (
+    DAMAGE,
+    check_beside,
+    check_free,
+    no_file,
+    one_line,
+    reading,
+    remove_stale,
+    write_whole,
+)
 from segmax.sparse import Csr, canonical, in_precision
 
 _ID_FILES = ("doc_ids.npy", "queries_ids.npy")
@@ -149,12 +158,16 @@ def _read_vocabulary(file: Path) -> list[str] | None:
     if path is None:
         return None
     try:
-        numbered = json.loads(path.read_bytes())
+        with reading(path):
+            content = path.read_bytes()
+        numbered = json.loads(content)
         terms = sorted(numbered, key=numbered.__getitem__)
         if [numbered[term] for term in terms] != list(range(len(terms))):
             raise ValueError("its numbers are not 0, 1, 2, ...")
-    except (ValueError, TypeError, AttributeError) as error:
-        msg = f"'{path}': expected a mapping of every term to its number ({error})"
+    except SegmaxError:
+        raise
+    except (AttributeError, MemoryError, *DAMAGE) as error:
+        msg = f"'{path}': expected a mapping of every term to its number ({one_line(error)})"
         raise InputError(msg) from error
     return terms
 
@@ -165,12 +178,14 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
         if not side.is_file():
             continue
         try:
-            ids = [str(value) for value in np.load(side, allow_pickle=False).tolist()]
-        except (ValueError, TypeError, OSError, EOFError) as error:
-            msg = f"'{side}': expected an .npy file of ids ({error})"
+            ids = np.load(side, mmap_mode="r", allow_pickle=False)  # mapped: what the header says must be there
+            if ids.ndim != 1 or ids.dtype.kind not in "USiu":
+                raise ValueError(f"got {ids.dtype} of {ids.ndim} dimensions")
+            if len(ids) == count:  # the ids of queries lie beside those of documents
+                return [value.decode() if isinstance(value, bytes) else str(value) for value in ids.tolist()]
+        except (AttributeError, OSError, EOFError, MemoryError, *DAMAGE) as error:
+            msg = f"'{side}': expected an .npy file of ids ({one_line(error)})"
             raise InputError(msg) from error
-        if len(ids) == count:  # the ids of queries lie beside those of documents
-            return ids
         if side == own:
             msg = f"'{side}': expected {count} ids, one per vector of '{path.name}', got {len(ids)}"
             raise InputError(msg)

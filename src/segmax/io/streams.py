@@ -6,6 +6,8 @@ import contextlib
 import gzip
 import io
 import lzma
+import struct
+import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -15,7 +17,11 @@ from segmax.errors import IndexExistsError, InputError, SegmaxError, WriteError
 from segmax.files import replacing
 
 BLOCK_BYTES = 1 << 22
-_ZSTD_PIECE = 1 << 16  # compressed: what comes out of so little is not much
+#: The longest line that any reader of text takes, in bytes. It is held several times while it is parsed.
+MAX_LINE_BYTES = 1 << 25
+_XZ_MEMORY = 1 << 27  # xz -9 needs 65 MiB; a hostile header asks for up to 4 GiB
+_ZSTD_WINDOW = 1 << 27  # zstd --long=27
+_ZSTD_PIECE = 1 << 9  # compressed: four bytes can stand for 128 KiB, so that at most 16 MiB come out of a piece
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
 #: The endings of file names that stand for a compression.
 SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
@@ -39,9 +45,21 @@ def is_empty(path: Path, expected: str) -> InputError:
 # --- in --------------------------------------------------------------------------------------------------------------
 
 
+#: What libraries and Python itself raise over damaged or hostile data, besides what the system says.
+DAMAGE = (
+    ArithmeticError,
+    LookupError,
+    RuntimeError,  # RecursionError and NotImplementedError are two
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+
+
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the system and the libraries say about a file into InputError, with the name of the file."""
+    """Turn what the system and the libraries raise over a file into InputError, with the name of the file."""
     try:
         yield
     except SegmaxError:
@@ -53,8 +71,21 @@ def reading(path: Path) -> Iterator[None]:
         msg = f"'{path}' is damaged: its compressed stream cannot be read ({error}); copy it again"
         raise InputError(msg) from error
     except OSError as error:
-        msg = f"'{path}': could not be read ({error.strerror or error})"
+        msg = f"'{path}': could not be read ({error.strerror or one_line(error)})"
         raise InputError(msg) from error
+    except (MemoryError, *DAMAGE) as error:
+        msg = f"'{path}': could not be read ({one_line(error)}); copy it again, or check how it was made"
+        raise InputError(msg) from error
+
+
+def one_line(error: Exception) -> str:
+    """Return what an exception says, on one line and not too long."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def read_blocks(path: Path, size: int = BLOCK_BYTES) -> Iterator[bytes]:
@@ -102,9 +133,8 @@ def is_compressed(path: Path) -> bool:
 def _decompressed(kind: str, path: Path, file: BinaryIO) -> Any:
     if kind == "gzip":
         return gzip.GzipFile(fileobj=file, mode="rb")
-    if kind == "xz":
-        return lzma.LZMAFile(file)
-    return io.BufferedReader(_ZstdReader(path, file), BLOCK_BYTES)
+    reader = _XzReader if kind == "xz" else _ZstdReader
+    return io.BufferedReader(reader(path, file), BLOCK_BYTES)
 
 
 def _zstandard(path: Path) -> Any:
@@ -116,11 +146,12 @@ def _zstandard(path: Path) -> Any:
     return zstandard
 
 
-class _ZstdReader(io.RawIOBase):
-    """A zstd file of one or more frames, read piece by piece; a stream that breaks off raises EOFError."""
+class _FrameReader(io.RawIOBase):
+    """A compressed file of one or more frames, read piece by piece; a stream that breaks off raises EOFError."""
+
+    piece_bytes = BLOCK_BYTES
 
     def __init__(self, path: Path, file: BinaryIO) -> None:
-        self._library = _zstandard(path)
         self._path = path
         self._file = file
         self._frame: Any = None
@@ -140,36 +171,95 @@ class _ZstdReader(io.RawIOBase):
 
     def _fill(self) -> bool:
         """Decompress some more; False at the end."""
-        data = self._data or self._file.read(_ZSTD_PIECE)
+        data = self._data
+        if not data and (self._frame is None or self._wants_input()):
+            data = self._file.read(self.piece_bytes)
+            if not data:
+                if self._frame is not None:
+                    raise EOFError
+                return False
         self._data = b""
-        if not data:
-            if self._frame is not None:
-                raise EOFError
-            return False
         if self._frame is None:
-            self._frame = self._library.ZstdDecompressor().decompressobj()
-        try:
-            self._out = memoryview(self._frame.decompress(data))
-        except self._library.ZstdError as error:
-            msg = f"'{self._path}' is damaged: its compressed stream cannot be read ({error}); copy it again"
-            raise InputError(msg) from error
+            data = self._begun(data)
+            if not data:
+                return True
+        self._out = memoryview(self._decompress(data))
         if self._frame.eof:
             self._data = self._frame.unused_data
             self._frame = None
         return True
 
+    def _begun(self, data: bytes) -> bytes:
+        """Start a frame with these bytes; return those that belong to it."""
+        raise NotImplementedError
+
+    def _wants_input(self) -> bool:
+        """Whether everything that was given has been decompressed."""
+        return True
+
+    def _decompress(self, data: bytes) -> bytes:
+        """Return some of what comes out."""
+        raise NotImplementedError
+
+
+class _ZstdReader(_FrameReader):
+    piece_bytes = _ZSTD_PIECE
+
+    def _begun(self, data: bytes) -> bytes:
+        self._library = _zstandard(self._path)
+        self._frame = self._library.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+        return data
+
+    def _decompress(self, data: bytes) -> bytes:
+        try:
+            return bytes(self._frame.decompress(data))
+        except self._library.ZstdError as error:
+            raise zlib.error(str(error)) from error  # as the other libraries have it
+
+
+class _XzReader(_FrameReader):
+    """xz as `lzma.LZMAFile` reads it, in bounded memory whatever dictionary its header asks for."""
+
+    def _begun(self, data: bytes) -> bytes:
+        content = data.lstrip(b"\0")  # what pads a stream
+        if content:
+            self._frame = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY)
+        return content
+
+    def _wants_input(self) -> bool:
+        return bool(self._frame.needs_input)
+
+    def _decompress(self, data: bytes) -> bytes:
+        return bytes(self._frame.decompress(data, BLOCK_BYTES))
+
+
+def whole_lines(path: Path) -> Iterator[bytes]:
+    """Yield the content of a file in pieces that end where a line does; refuse a line that is too long."""
+    rest: list[bytes] = []
+    held = number = 0
+    for block in read_blocks(path):
+        first, cut = block.find(b"\n"), block.rfind(b"\n") + 1
+        held += len(block) if cut == 0 else first
+        if held > MAX_LINE_BYTES:
+            msg = f"'{path}', line {number + 1}: expected lines of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one"
+            raise InputError(f"{msg}; split long texts into several documents")
+        if cut == 0:
+            rest.append(block)
+            continue
+        number += block.count(b"\n")
+        yield b"".join([*rest, memoryview(block)[:cut]])
+        rest, held = [block[cut:]], len(block) - cut
+    if last := b"".join(rest):
+        yield last
+
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Yield every line with its number, from 1: UTF-8 without byte-order mark and line end, be that \n or \r\n."""
     number = 0
-    rest = b""
-    for block in read_blocks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
+    for piece in whole_lines(path):
+        for line in piece.removesuffix(b"\n").split(b"\n"):
             number += 1
             yield number, _decoded(line, path, number)
-    if rest:
-        yield number + 1, _decoded(rest, path, number + 1)
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:

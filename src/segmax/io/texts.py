@@ -1,29 +1,59 @@
-"""Texts: BEIR folders, lines of JSON, columns, and the collections of ir_datasets."""
+"""Texts: BEIR folders, lines and arrays of JSON, columns, folders of text files, and the collections of ir_datasets."""
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from segmax.errors import InputError
 from segmax.io.base import Document, TextReader
+from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
-from segmax.io.recognise import format_of, shards_of
-from segmax.io.records import TEXT_NAMES, TITLE_NAMES, id_of, read_columns, read_json_lines, text_of
-from segmax.io.streams import no_file
+from segmax.io.json_array import read_json_array
+from segmax.io.recognise import TEXT_FORMATS, recognise, shards_of, unknown, unknown_folder
+from segmax.io.records import TEXT_NAMES, Place, Records, document_of, find_id, no_id, read_json_lines
+from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io.streams import no_file, reading
+from segmax.io.text_folder import read_text_file, text_files
+
+Source = str | os.PathLike[str]
+_RECORDS: Mapping[str, Callable[[Path], Records]] = {
+    "jsonl-text": read_json_lines,
+    "json-text": read_json_array,
+    "csv-text": read_csv,
+    "tsv-text": read_columns,
+}
 
 
-def open_texts(source: str | os.PathLike[str]) -> TextReader:
+def open_texts(source: Source | Sequence[Source], *, scratch: Source | None = None) -> TextReader:
     r"""Open a collection of texts.
 
     Parameters
     ----------
     source
-        A BEIR folder (corpus.jsonl); a file, or a folder of files, of lines of JSON ({"id", "title", "text"}, or other
-        names that are in use); a file of columns (id, text or id, title, text, or as its header says; one column is
-        text alone); plain, gzip, zstd or xz. Or an ir_datasets id such as "beir/nfcorpus", or "irds:beir/nfcorpus".
+        A file or folder, or several, read one after the other:
+
+        - a BEIR folder (corpus.jsonl);
+        - lines of JSON ({"id", "title", "text"}, or other names that are in use), or a folder of such files;
+        - a JSON array of objects, or of strings;
+        - CSV or TSV with a header; TSV without one has id and text, or id, title and text; one column is text alone;
+        - a .txt file: a text per line;
+        - a folder of .txt and .md files: a document each, its id the path, its title the first heading of Markdown or
+          else the name of the file;
+        - an ir_datasets id such as "beir/nfcorpus", or "irds:beir/nfcorpus";
+        - "-": standard input, or a pipe, with any of the files above.
+
+        Files may be gzip, zstd or xz. Where no text has an id, they are numbered from 0.
+    scratch
+        The folder in which standard input waits, to be read again; None: that of temporary files.
 
     Returns
     -------
@@ -38,63 +68,143 @@ def open_texts(source: str | os.PathLike[str]) -> TextReader:
     >>> [document.text for document in open_texts(path)]
     ['Hello', 'Good bye']
     """
-    if (name := ir_dataset_id(source)) is not None:
+    sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
+    if not sources:
+        msg = "expected a file or folder of texts, got none"
+        raise InputError(msg)
+    if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
         return _IrDatasetsTexts(name)
-    path = Path(source)
-    if not path.exists():
-        raise no_file(path)
-    kind = format_of(path)
-    if kind == "beir":
-        return _JsonTexts([next(iter(sorted(path.glob("corpus.jsonl*"))))])
-    if kind == "jsonl-text":
-        return _JsonTexts(shards_of(path) if path.is_dir() else [path])
-    if kind == "tsv-text":
-        return _ColumnTexts(path)
-    msg = f"'{path}': expected texts (a BEIR folder, lines of JSON, columns), got {kind} vectors"
-    raise InputError(msg)
+    return _FileTexts(sources, None if scratch is None else Path(scratch))
 
 
-class _JsonTexts:
-    """Lines of JSON."""
-
-    num_docs = None
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
-
-    def __iter__(self) -> Iterator[Document]:
-        for path in self._paths:
-            for number, record in read_json_lines(path):
-                text = text_of(record, TEXT_NAMES, path, number)
-                title = text_of(record, TITLE_NAMES, path, number)
-                if text is None and title is None:
-                    msg = (
-                        f"'{path}', line {number}: expected a text under {TEXT_NAMES[:4]}, got {', '.join(record)[:80]}"
-                    )
-                    raise InputError(msg)
-                yield Document(id_of(record, path, number), title or "", text or "")
+def text_format(path: Path) -> str:
+    """Return the format of a file or folder of texts."""
+    kind = recognise(path)
+    if kind in TEXT_FORMATS:
+        return str(kind)
+    if kind is None and path.is_dir():
+        raise unknown_folder(path)
+    got = "something else" if kind is None else f"{kind} vectors, which need no encoding"
+    raise unknown(path, got, f"texts ({', '.join(TEXT_FORMATS.values())})")
 
 
-class _ColumnTexts:
-    """Columns."""
+# --- files -----------------------------------------------------------------------------------------------------------
+
+#: Where a document is, its id if it has one, and the document.
+_Entries = Iterator[tuple[object, str | None, Document]]
+
+
+class _FileTexts:
+    """Files and folders, one after the other."""
 
     num_docs = None
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, sources: Sequence[Source], scratch: Path | None) -> None:
+        self._spools: list[Spooled] = []
+        self._is_checked = False
+        with self._renaming():
+            self._parts = [part for source in sources for part in self._opened(source, scratch)]
+            first = next(iter(self._entries()), None)
+        #: Whether no document has an id, so that they are numbered.
+        self.numbered = first is not None and first[1] is None
 
     def __iter__(self) -> Iterator[Document]:
-        for number, record in read_columns(self._path):
-            text = text_of(record, TEXT_NAMES, self._path, number)
-            title = text_of(record, TITLE_NAMES, self._path, number)
-            yield Document(id_of(record, self._path, number), title or "", text or "")
+        hashes = array("q")
+        with self._renaming():
+            for _, document in self._located():
+                hashes.append(hash(document.id))
+                yield document
+            if not self._is_checked:
+                self._check_unique(hashes)
+                self._is_checked = True
+
+    def _opened(self, source: Source, scratch: Path | None) -> list[partial[_Entries]]:
+        """Return what reads the files of a source."""
+        if is_stream(source):
+            self._spools.append(Spooled(source, scratch))
+            path = self._spools[-1].path
+        elif (name := ir_dataset_id(source)) is not None:
+            return [partial(_dataset_entries, _IrDatasetsTexts(name))]
+        else:
+            path = Path(source)
+        with reading(path):
+            if not path.exists():
+                raise no_file(path)
+            return self._of_format(path, text_format(path))
+
+    def _of_format(self, path: Path, kind: str) -> list[partial[_Entries]]:
+        if kind == "files":
+            return [partial(_folder_entries, path)]
+        if kind == "beir":
+            return [partial(_record_entries, min(path.glob("corpus.jsonl*")), "jsonl-text")]
+        files = shards_of(path) if path.is_dir() else [path]
+        return [partial(_record_entries, file, text_format(file)) for file in files]
+
+    def _entries(self) -> _Entries:
+        return itertools.chain.from_iterable(part() for part in self._parts)
+
+    def _located(self) -> Iterator[tuple[object, Document]]:
+        """Yield every document, which now has an id, with its place."""
+        for row, (place, name, document) in enumerate(self._entries()):
+            if name is not None and self.numbered:
+                msg = f"{place}: expected no id, as in documents before, got {name[:60]!r}; give ids to all, or to none"
+                raise InputError(msg)
+            if name is None and not self.numbered:
+                raise no_id(place)
+            yield place, document if name is not None else document._replace(id=self._number(place, row))
+
+    def _number(self, place: object, row: int) -> str:
+        """Return what a document without id is called: its row, or its line in a file of text."""
+        by_line = len(self._parts) == 1 and self._parts[0].args[1:] == ("tsv-text",)
+        return str(place.line - 1 if by_line and isinstance(place, Place) else row)
+
+    def _check_unique(self, hashes: array[int]) -> None:
+        """Raise if an id comes twice. Only where hashes coincide are the files read again, to tell the lines."""
+        values = np.sort(np.frombuffer(hashes, np.int64))
+        twice = set(values[1:][values[1:] == values[:-1]].tolist())
+        first: dict[str, object] = {}
+        for place, document in self._located() if twice else ():
+            if hash(document.id) not in twice:
+                continue
+            if document.id in first:
+                msg = f"{place}: expected every id once, got {document.id!r} again, first at {first[document.id]}"
+                raise InputError(msg)
+            first[document.id] = place
+
+    @contextlib.contextmanager
+    def _renaming(self) -> Iterator[None]:
+        """Call standard input so in messages, not by the name of its scratch file."""
+        try:
+            yield
+        except InputError as error:
+            if not self._spools:
+                raise
+            raise renamed(error, self._spools) from error
+
+
+def _record_entries(path: Path, kind: str) -> _Entries:
+    with reading(path):
+        for place, record in _RECORDS[kind](path):
+            name = find_id(record, place)
+            yield place, name, document_of(record, name or "", place)
+
+
+def _folder_entries(path: Path) -> _Entries:
+    folder = path if path.is_dir() else path.parent
+    for file in text_files(path) if path.is_dir() else [path]:
+        with reading(file):
+            document = read_text_file(file, folder)
+        yield f"'{file}'", document.id, document
+
+
+# --- ir_datasets -----------------------------------------------------------------------------------------------------
 
 
 class _IrDatasetsTexts:
     """A collection of ir_datasets, which it downloads if need be."""
 
     def __init__(self, name: str) -> None:
-        self._name = name
+        self.name = name
         self._docs = load_ir_dataset(name)
         if not self._docs.has_docs():
             msg = f"the ir_datasets collection {name!r} has no documents"
@@ -103,14 +213,19 @@ class _IrDatasetsTexts:
     @property
     def num_docs(self) -> int | None:
         """How many documents ir_datasets counts."""
-        with downloading(self._name):
+        with downloading(self.name):
             count = self._docs.docs_count()
         return None if count is None else int(count)
 
     def __iter__(self) -> Iterator[Document]:
-        with downloading(self._name):
+        with downloading(self.name):
             for doc in self._docs.docs_iter():
                 yield _document(doc)
+
+
+def _dataset_entries(texts: _IrDatasetsTexts) -> _Entries:
+    for document in texts:
+        yield f"the ir_datasets collection {texts.name!r}", document.id, document
 
 
 def _document(doc: Any) -> Document:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from segmax.checks import parsed_float
 from segmax.errors import ConfigError, InputError
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
-from segmax.io.streams import read_lines, write_whole
+from segmax.io.streams import read_lines, reading, write_whole
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
@@ -38,7 +38,11 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     """
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
-    file = Path(path)
+    with reading(Path(path)):
+        return _read_qrels(Path(path), split)
+
+
+def _read_qrels(file: Path, split: str) -> Qrels:
     if file.is_dir():
         file = _split_file(file, split)
     qrels: Qrels = {}
@@ -61,11 +65,8 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
 
 def _grade(text: str) -> int | None:
     """Return a grade, also of "1.0"; None if it is no whole number."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return int(value) if value.is_integer() else None
+    value = parsed_float(text)
+    return int(value) if value is not None and value.is_integer() else None
 
 
 def _of_ir_dataset(name: str) -> Qrels:
@@ -114,7 +115,11 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     dict
         The score by query and document, in the order of the file. Ranks without scores become 1 / rank.
     """
-    file = Path(path)
+    with reading(Path(path)):
+        return _read_run(Path(path))
+
+
+def _read_run(file: Path) -> Run:
     run: Run = {}
     for number, fields in _fields(file):
         if len(fields) not in (3, 4, 6):
@@ -136,11 +141,7 @@ def _result(fields: list[str]) -> tuple[str, float | None]:
         rank = _grade(fields[2])
         return fields[1], 1 / rank if rank is not None and rank >= 1 else None
     doc, text = (fields[2], fields[4]) if len(fields) == 6 else (fields[1], fields[3])
-    try:
-        score = float(text)
-    except ValueError:
-        return doc, None
-    return doc, None if math.isnan(score) else score
+    return doc, parsed_float(text)
 
 
 def write_run(

@@ -17,10 +17,10 @@ from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
 from segmax.io.npz import NpzVectors, has_ids, write_npz
-from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, format_of, shards_of, unknown
+from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
-from segmax.io.streams import base_name, check_free, is_compressed, no_file
+from segmax.io.streams import base_name, check_free, is_compressed, no_file, reading
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
 from segmax.progress import ProgressOption, reporter
@@ -114,7 +114,9 @@ def open_vectors(
 
 
 def _vector_format(path: Path) -> str:
-    found = format_of(path)
+    found = recognise(path)
+    if found is None:
+        raise no_file(path / "*.jsonl") if path.is_dir() else unknown(path, "something else")
     if found in TEXT_FORMATS:
         told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
         if found == "tsv-text":
@@ -125,13 +127,14 @@ def _vector_format(path: Path) -> str:
 
 def _files(path: Path, kind: str) -> list[Path]:
     """Return the files of a format that are read one after the other."""
-    if not path.is_dir():
-        _check_plain(path, kind)
-        return [path]
-    files = dataset_files(path) if kind == "parquet" else shards_of(path)
-    if not files:
-        raise no_file(path / ("*.parquet" if kind == "parquet" else "*.jsonl"))
-    return files
+    with reading(path):
+        if not path.is_dir():
+            _check_plain(path, kind)
+            return [path]
+        files = dataset_files(path) if kind == "parquet" else shards_of(path)
+        if not files:
+            raise no_file(path / ("*.parquet" if kind == "parquet" else "*.jsonl"))
+        return files
 
 
 def _check_plain(path: Path, kind: str) -> None:
@@ -142,16 +145,17 @@ def _check_plain(path: Path, kind: str) -> None:
 
 
 def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Path | None) -> VectorReader:
-    _check_plain(path, kind)
-    if kind == "npz":
-        return NpzVectors(path, scale, limit)
-    if kind == "ciff":
-        return CiffVectors(path, scale, scratch)
-    if kind == "csr":
-        return BigannVectors(path, scale, scratch)
-    if kind == "seismic":
-        return SeismicVectors(path, scale)
-    return _JOINED[kind](_files(path, kind), scale)
+    with reading(path):
+        _check_plain(path, kind)
+        if kind == "npz":
+            return NpzVectors(path, scale, limit)
+        if kind == "ciff":
+            return CiffVectors(path, scale, scratch)
+        if kind == "csr":
+            return BigannVectors(path, scale, scratch)
+        if kind == "seismic":
+            return SeismicVectors(path, scale)
+        return _JOINED[kind](_files(path, kind), scale)
 
 
 class _Joined:

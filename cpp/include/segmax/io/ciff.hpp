@@ -52,7 +52,7 @@ public:
     /// Blocks that are full, and after `finish` all others.
     std::vector<CiffBlock> take_blocks();
 
-    const TextList& terms() const { return terms_; }
+    const Vocabulary& terms() const { return terms_; }
     /// The id of a document; those of all are known after `finish`.
     std::string_view doc_id(std::uint64_t row) const { return doc_ids_[doc_number_[row]]; }
     std::uint64_t num_postings() const { return num_postings_; }
@@ -66,6 +66,8 @@ private:
     bool consume_list_start(std::string_view& data);
     bool consume_in_list(std::string_view& data);
     bool consume_doc(std::string_view& data);
+    void add_term(std::string_view term);
+    void number_docs();
     void end_list();
     void end_run();
     void add_posting(std::uint64_t gap, std::uint64_t tf);
@@ -88,12 +90,13 @@ private:
     std::size_t bucket_ = 0;        // that its run goes to
     std::uint64_t bucket_end_ = 0;  // the first document behind this bucket; 0: no run is open
     std::uint64_t run_doc_ = 0;     // the document, counted from 1, that the next gap starts from
-    TextList terms_;
+    Vocabulary terms_;
     std::uint64_t num_postings_ = 0;
 
     std::uint64_t docs_seen_ = 0;
     TextList doc_ids_;
-    std::vector<std::uint32_t> doc_number_;  // of a row in doc_ids_
+    std::vector<std::uint32_t> doc_rows_;    // of the records so far: they grow with the file, whatever it promises
+    std::vector<std::uint32_t> doc_number_;  // of a row in doc_ids_, once all records are in
 };
 
 /// The rows of a bucket, terms ascending, weights as they are. Throws InputError if the bytes are damaged.

@@ -12,6 +12,10 @@ namespace segmax {
 /// Whether these bytes are UTF-8 as Python decodes it: no overlong forms, no surrogates, nothing beyond U+10FFFF.
 bool is_utf8(std::string_view text);
 
+/// A text for a message: the beginning of a long one, in quotes, control characters and bytes that are not UTF-8
+/// escaped, so that it stays on one line and can be decoded.
+std::string shown(std::string_view text);
+
 /// Texts by number.
 class TextList {
 public:

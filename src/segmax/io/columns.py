@@ -1,0 +1,119 @@
+"""Columns: tab-separated lines, and CSV or TSV under a header, in which fields may be quoted."""
+
+from __future__ import annotations
+
+import csv
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from segmax.errors import InputError
+from segmax.io.records import ID_NAMES, TEXT_NAMES, TITLE_NAMES, Place, Records, shown_names
+from segmax.io.streams import MAX_LINE_BYTES, read_lines
+
+_DELIMITERS = ",;\t"
+_TEXTS = frozenset({*TEXT_NAMES, *TITLE_NAMES})
+_KNOWN = _TEXTS | set(ID_NAMES)
+_Lines = Iterator[tuple[int, str]]
+
+
+def read_columns(path: Path) -> Records:
+    """Yield every line of columns as a record: under a header if there is one, else id and text, or id, title and text.
+
+    One column is text alone, without an id.
+    """
+    lines = read_lines(path)
+    first = next((pair for pair in lines if pair[1].strip()), None)
+    if first is None:
+        return
+    if header_of(first[1], "\t") is not None:
+        yield from _under_header(path, itertools.chain([first], lines), "\t")
+        return
+    count = first[1].count("\t") + 1
+    names = {1: ["text"], 2: ["id", "text"], 3: ["id", "title", "text"]}.get(count)
+    if names is None:
+        msg = f"{Place(path, first[0])}: expected id, text or id, title, text, got {count} columns"
+        raise InputError(msg)
+    for number, line in itertools.chain([first], lines):
+        if line.strip():
+            yield Place(path, number), _record(names, line.split("\t"), Place(path, number))
+
+
+def read_csv(path: Path) -> Records:
+    """Yield the rows of a CSV file under its header; columns are separated by commas, semicolons or tabs."""
+    lines = read_lines(path)
+    first = next((pair for pair in lines if pair[1].strip()), None)
+    if first is None:
+        return
+    delimiter = next((mark for mark in _DELIMITERS if header_of(first[1], mark, alone=True) is not None), None)
+    if delimiter is None:
+        msg = (
+            f"{Place(path, first[0])}: expected a header with a column of texts ({', '.join(TEXT_NAMES[:5])}), got "
+            f"{first[1][:80]!r}"
+        )
+        raise InputError(msg)
+    yield from _under_header(path, itertools.chain([first], lines), delimiter)
+
+
+def is_csv(line: str) -> bool:
+    """Whether a first line is the header of a CSV file: columns of ids and texts, or of titles and texts."""
+    return any(header_of(line, mark) is not None for mark in ",;")
+
+
+def header_of(line: str, delimiter: str, *, alone: bool = False) -> list[str] | None:
+    """Return the names of columns in a line; None if it is a line like others.
+
+    A header has a column of texts, and an id or another name that is known beside it. With `alone`, texts are enough.
+    """
+    try:
+        fields = next(csv.reader([line], delimiter=delimiter, strict=True))
+    except (csv.Error, StopIteration):
+        return None
+    names = [field.strip().lower() for field in fields]
+    known = set(names) & _KNOWN
+    if not known & _TEXTS:
+        return None
+    enough = alone or (len(names) > 1 and (bool(known & set(ID_NAMES)) or set(names) <= _KNOWN))
+    return names if enough else None
+
+
+def _under_header(path: Path, lines: _Lines, delimiter: str) -> Records:
+    names: list[str] | None = None
+    for number, fields in _rows(path, lines, delimiter):
+        place = Place(path, number)
+        if names is None:
+            names = [field.strip().lower() for field in fields]
+            again = next((name for name in names if name in _KNOWN and names.count(name) > 1), None)
+            if again is not None:
+                msg = f"{place}: expected every column once, got {again!r} again in {shown_names(names)}"
+                raise InputError(msg)
+        else:
+            yield place, _record(names, fields, place)
+
+
+def _rows(path: Path, lines: _Lines, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield the fields of every row with the line that it starts at."""
+    # A text may be as long as a line. The limit of csv is one for the process: it is raised, never lowered.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    for number, line in lines:
+        if '"' not in line:
+            if line.strip():
+                yield number, line.split(delimiter)
+            continue
+        here = itertools.chain([f"{line}\n"], (f"{more}\n" for _, more in lines))
+        rows = csv.reader(here, delimiter=delimiter, strict=True)
+        try:
+            yield number, next(rows)
+        except csv.Error as error:
+            if delimiter == "\t" and rows.line_num == 1:  # few who write TSV quote: a text may begin with a quote
+                yield number, line.split(delimiter)
+                continue
+            msg = f"{Place(path, number)}: expected columns, quoted as CSV has it, got something else ({error})"
+            raise InputError(msg) from error
+
+
+def _record(names: Sequence[str], fields: Sequence[str], place: Place) -> dict[str, str]:
+    if len(fields) != len(names):
+        msg = f"{place}: expected {len(names)} columns, as in the first line, got {len(fields)}"
+        raise InputError(msg)
+    return dict(zip(names, fields, strict=True))
