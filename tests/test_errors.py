@@ -145,8 +145,8 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
     "expected queries as a sparse matrix or an iterable of queries, got ndarray": lambda: segmax.build(
         DOCS
     ).search_batch(np.array("cat")),
-    "expected texts only or vectors only, got the text 'cat' among vectors": lambda: segmax.build(DOCS).search_batch(
-        [{0: 1}, "cat"]
+    "expected texts only or vectors only, got texts and dict at query 1": lambda: segmax.build(DOCS).search_batch(
+        ["cat", {0: 1}]
     ),
     "expected several ids, got 'abc'; pass one as ['abc']": lambda: segmax.build(DOCS, ids=["a", "abc"]).vectors("abc"),
     "expected several ids, got 1; pass one as [1]": lambda: segmax.build(DOCS).score({0: 1}, 1),

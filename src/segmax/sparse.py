@@ -342,9 +342,6 @@ def query_arrays(
             msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
             raise InputError(msg)
         return csr.indices.astype(np.int64), _as_doubles(csr.values)
-    if isinstance(query, str):
-        msg = f"expected texts only or vectors only, got the text {query!r} among vectors"[:300]
-        raise InputError(msg)
     msg = (
         "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), "
         f"got {type(query).__name__}"
@@ -356,12 +353,21 @@ def query_list(queries: object) -> list[Any]:
     """Return single queries, whatever holds them: a sequence, a generator, an array of texts, a column of a table."""
     is_table = hasattr(queries, "columns")  # iterating over one yields the names of its columns
     is_scalar = getattr(queries, "ndim", 1) == 0  # numpy's arrays without a dimension claim to be iterable
-    if isinstance(queries, Iterable) and not (
-        is_table or is_scalar or isinstance(queries, (Mapping, set, frozenset, str, bytes))
-    ):
-        return list(queries)
+    is_no_list = is_table or is_scalar or isinstance(queries, (Mapping, set, frozenset, str, bytes))
+    if isinstance(queries, Iterable) and not is_no_list:
+        return _of_one_kind(list(queries))
     msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
     raise InputError(f"{msg}; pass one of its columns" if is_table else msg)
+
+
+def _of_one_kind(queries: list[Any]) -> list[Any]:
+    """Return the queries; refuse texts mixed with anything else."""
+    texts = [isinstance(query, str) for query in queries]
+    if any(texts) and not all(texts):
+        other = texts.index(False)
+        msg = f"expected texts only or vectors only, got texts and {type(queries[other]).__name__} at query {other}"
+        raise InputError(msg)
+    return queries
 
 
 def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) -> Csr:
