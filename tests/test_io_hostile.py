@@ -423,6 +423,14 @@ def test_npz_files_that_ask_for_much(tmp_path: Path) -> None:
         assert f"{case}.npz" in line
 
 
+def test_columns_without_end_get_no_names(tmp_path: Path) -> None:
+    """A file may promise any number of columns; formats that name them by word do not believe it."""
+    zip_file(tmp_path / "docs.npz", matrix_members(1, 1 << 40))
+    for name in ("docs.jsonl", "docs.tsv"):
+        with pytest.raises(InputError, match="expected at most 67,108,864 columns to name them by their numbers"):
+            write_vectors(tmp_path / name, open_vectors(tmp_path / "docs.npz"))
+
+
 def test_rows_come_in_pieces_of_bounded_size(tmp_path: Path) -> None:
     """Long rows are not gathered by the thousand."""
     rows, length = 12, 1 << 17

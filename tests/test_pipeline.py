@@ -437,3 +437,16 @@ def test_what_index_does_not_know(
     told = capsys.readouterr().err
     assert "'docs.jsonl', line 3: expected every id once, got '1' again, first at 'docs.jsonl', line 1" in told
     assert not Path("out").exists()
+
+
+@pytest.mark.parametrize("value", ["1_000", "\u0661\u0660", "inf", "nan", " 5", "0x10", ""])
+def test_numbers_of_flags_are_plain(corpus: Path, capsys: pytest.CaptureFixture[str], value: str) -> None:
+    """What int() and float() take besides digits is a mistake."""
+    for flag in ("--k1", "--num-clusters"):
+        assert main(["index", "beir", "out", f"{flag}={value}"]) == 2
+        assert f"{flag}: expected a" in capsys.readouterr().err
+    for text in (f"top-terms={value}x", f"mass-share={value or 'x'}"):
+        if value != " 5":
+            assert main(["index", "beir", "out", f"--pruning={text}"]) == 2
+            assert "number as in" in capsys.readouterr().err
+    assert not Path("out").exists()

@@ -176,6 +176,20 @@ TEST(ciff_cut_anywhere) {
     }
 }
 
+// Texts in messages stay on one line, decode as UTF-8 and are cut between characters.
+TEST(texts_in_messages) {
+    CHECK_EQ(shown("cat"), std::string("\"cat\""));
+    CHECK_EQ(shown("a\n\x1b[2J\x7f"), std::string("\"a\\x0a\\x1b[2J\\x7f\""));
+    CHECK_EQ(shown("\xc2\x9b"), std::string("\"\\xc2\\x9b\""));
+    CHECK_EQ(shown("\xff\xc3"), std::string("\"\\xff\\xc3\""));
+    for (std::size_t length = 0; length < 200; ++length) {
+        std::string text(length % 4, 'x');
+        while (text.size() < length) text += "\xf0\x9f\x98\x80";
+        CHECK(is_utf8(shown(text)));
+        CHECK(shown(text).size() < 80);
+    }
+}
+
 // Lists that are written are read back.
 TEST(ciff_lists_round_trip) {
     std::string file = std::string("\x06\x08\x01\x10\x01\x18\x7F", 7);

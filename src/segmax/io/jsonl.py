@@ -17,6 +17,7 @@ from segmax.io.streams import reading, whole_lines, write_whole
 from segmax.sparse import Csr, canonical
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
+_MAX_NAMED = 1 << 26  # columns without words: a name each is held in memory
 _PLAIN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
@@ -108,5 +109,8 @@ def _check_numbers(ids: list[str]) -> None:
 def names_of(reader: VectorReader, first: int, last: int) -> list[str]:
     """Return the terms of some columns; where they have no words, their numbers."""
     if reader.terms is None:
+        if last > _MAX_NAMED:
+            msg = f"expected at most {_MAX_NAMED:,} columns to name them by their numbers, got {last:,}"
+            raise InputError(msg)
         return [str(number) for number in range(first, last)]
     return list(reader.terms[first:last])
