@@ -1054,8 +1054,9 @@ def test_silence_where_nobody_looks(capfd: pytest.CaptureFixture[str], progress:
     assert (captured.out, captured.err) == ("", "")
 
 
-def test_bars(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """progress=True draws a bar per stage on standard error."""
+def test_bars(capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """progress=True draws a bar per stage on standard error, with a rate where there is room for it."""
+    monkeypatch.setenv("COLUMNS", "100")
     docs, _ = topic_docs(np.random.default_rng(0), 700, 5)
     segmax.build(docs, path=tmp_path / "x", config=segmax.BuildConfig(num_clusters=5), progress=True)
     captured = capfd.readouterr()

@@ -21,7 +21,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from segmax import BuildConfig
-from segmax.cli import COMMANDS, _plain_warnings, main
+from segmax.cli import COMMANDS, main
 from segmax.cluster import Dense, Labels, Sparse
 from segmax.io import untied
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
@@ -684,9 +684,9 @@ def test_a_warning_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().err == ""
 
 
-def test_other_warnings_stay_what_they_are() -> None:
-    """Only those of segmax are shown in a line, and only while a command runs."""
-    shown = warnings.showwarning
-    with pytest.warns(UserWarning, match="odd"), _plain_warnings():
-        warnings.warn("odd", UserWarning, stacklevel=1)
+def test_warnings_are_shown_as_before_once_a_command_has_run(folder: Path) -> None:
+    """What the command line does to warnings ends with it."""
+    shown, filters = warnings.showwarning, warnings.filters[:]
+    assert main(["build", "docs.npz", "made", "--no-progress"]) == 0
     assert warnings.showwarning is shown
+    assert warnings.filters == filters

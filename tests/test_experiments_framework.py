@@ -506,7 +506,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no file"):
         open_collection(tmp_path / "absent", cache=tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="there is no file"):
+    with pytest.raises(InputError, match="expected a folder with"):
         open_collection(tmp_path / "empty", cache=tmp_path)
 
 

@@ -8,11 +8,13 @@ import operator
 import re
 import reprlib
 from collections.abc import Collection
-
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from typing import TYPE_CHECKING
 
 from segmax.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
 
 # int() and float() take much more than files and flags mean: "1_000", "inf", "nan", digits of other scripts.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
@@ -85,6 +87,8 @@ def checked_bool(name: str, value: object) -> bool:
 
 def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
     """Return labels given by the caller as integers, one per document."""
+    import numpy as np  # which help texts do without
+
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) != num_docs:
         msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"

@@ -15,7 +15,7 @@ import segmax
 from segmax.cli_commands import COMMANDS
 from segmax.cli_parser import Parser
 from segmax.display import printable
-from segmax.errors import SegmaxError
+from segmax.errors import SegmaxError, SegmaxWarning
 
 _ERROR_CODE = 2
 _INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells do
@@ -81,12 +81,10 @@ def _in_a_line(message: object) -> str:
 @contextlib.contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
     """Show warnings as errors are shown: without the place in the source, and without control characters."""
-    before = warnings.showwarning
-    warnings.showwarning = partial(_show_warning, before)
-    try:
+    with warnings.catch_warnings():
+        warnings.showwarning = partial(_show_warning, warnings.showwarning)
+        warnings.simplefilter("always", SegmaxWarning)  # a command warns again, whatever ran before it
         yield
-    finally:
-        warnings.showwarning = before
 
 
 def _show_warning(before: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
