@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import resource
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,7 +25,7 @@ from segmax.encoders import BM25, encode_texts
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched, regrouped
 from segmax.encoders.pooling import write_dense
-from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError
+from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxError, WriteError
 from segmax.io import open_vectors
 from segmax.io.base import Document
 from segmax.progress import BuildProgress
@@ -319,6 +323,153 @@ def test_pieces_do_not_depend_on_batches() -> None:
         assert [doc for piece in pieces for doc in piece] == docs
     long = [Document("x", "", "a" * 10)] * 6
     assert [len(piece) for piece in regrouped([long], 5, max_characters=25)] == [3, 3]
+
+
+# --- the folder of unfinished work -------------------------------------------------------------------------------------
+
+
+def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
+    """A folder, file or link in the place of unfinished work that segmax did not make: an error, and nothing is touched."""
+    target = tmp_path / "docs.npz"
+    place = tmp_path / "docs.npz.encoding"
+    precious = tmp_path / "precious"
+    precious.mkdir()
+    (precious / "thesis.txt").write_text("years of work")
+
+    def refused() -> None:
+        with pytest.raises(
+            IndexExistsError, match=r"docs\.npz\.encoding' is where unfinished work is kept, but segmax"
+        ):
+            encode_texts(Lengths(), documents(9), target, overwrite=True)
+        assert not target.exists()
+
+    shutil.copytree(precious, place)
+    refused()
+    (place / "journal.json").write_text('{"format": "a diary", "version": 1}')
+    refused()
+    assert sorted(path.name for path in place.iterdir()) == ["journal.json", "thesis.txt"]
+    shutil.rmtree(place)
+    place.mkdir()
+    refused()
+    place.rmdir()
+    place.write_text("a file")
+    refused()
+    place.unlink()
+    place.symlink_to(precious)
+    refused()
+    place.unlink()
+    place.symlink_to(tmp_path / "nowhere")
+    refused()
+    assert (precious / "thesis.txt").read_text() == "years of work"
+
+
+def test_only_files_of_the_journal_are_deleted(tmp_path: Path) -> None:
+    """What somebody puts beside the shards stays, links lead nowhere, and a link to the folder is not followed."""
+    docs = documents(57)
+    target = tmp_path / "docs.npz"
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(Lengths(fail_after=30), docs, target, shard_seconds=0)
+    place = tmp_path / "docs.npz.encoding"
+    outside = tmp_path / "outside.npz"
+    outside.write_text("mine")
+    (place / "notes.txt").write_text("mine")
+    (place / "shard-000099.npz").symlink_to(outside)
+    (place / "shard-000098.npz").mkdir()
+    encode_texts(Lengths(), docs, target)
+    assert outside.read_text() == "mine"
+    assert sorted(path.name for path in place.iterdir()) == ["notes.txt", "shard-000098.npz"]
+
+
+def test_hostile_journals(tmp_path: Path) -> None:
+    """Entries that lead elsewhere, and values of every wrong type: an error of ours that names the folder."""
+    docs = documents(57)
+    target = tmp_path / "docs.npz"
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(Lengths(fail_after=30), docs, target, shard_seconds=0)
+    journal = tmp_path / "docs.npz.encoding" / "journal.json"
+    content = json.loads(journal.read_text())
+    wrong = (None, True, -1, 1e308, 10**30, "", "x", [], [1], [[]], {}, {"a": 1}, "../../../etc/passwd")
+    for key, value in [(key, value) for key in content if key != "is_written" for value in wrong]:
+        journal.write_text(json.dumps({**content, key: value}))
+        with pytest.raises(SegmaxError, match=r"docs\.npz\.encoding"):
+            encode_texts(Lengths(), docs, target)
+    for key, value in [(key, value) for key in content["shards"][0] for value in wrong]:
+        shards = [{**content["shards"][0], key: value}, *content["shards"][1:]]
+        journal.write_text(json.dumps({**content, "shards": shards}))
+        with pytest.raises(SegmaxError, match=r"docs\.npz\.encoding"):
+            encode_texts(Lengths(), docs, target)
+    for raw in (b"", b"\xff", b"[" * 100_000):
+        journal.write_bytes(raw)
+        with pytest.raises(FormatError, match=r"docs\.npz\.encoding"):
+            encode_texts(Lengths(), docs, target)
+
+
+@pytest.mark.parametrize("kind", ["lengths", "bm25"])
+def test_a_full_disk_at_every_write(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever write finds no room, a WriteError says so, and the next run goes on as if nothing had happened."""
+    monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
+    monkeypatch.setattr("segmax.encoders.shards.batched", lambda documents: batched(documents, 10))
+    make = Lengths if kind == "lengths" else BM25
+    docs = documents(57)
+    encode_texts(make(), docs, tmp_path / "whole.npz")
+    full = threading.local()
+    full.left = 10**9
+    sync = os.fsync
+
+    def counted(descriptor: int) -> None:
+        full.left -= 1
+        if full.left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", counted)
+    target = tmp_path / "parts.npz"
+    for room in range(40):
+        full.left = room
+        try:
+            encode_texts(make(), docs, target, shard_seconds=0)
+            break
+        except WriteError as error:
+            told = str(error)
+        assert "No space left on device" in told
+    assert room > 3
+    assert_same(target, tmp_path / "whole.npz")
+    assert not (tmp_path / "parts.npz.encoding").exists()
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """With a limit on the size of files, which stands for a full disk, the command ends with one line."""
+    corpus = tmp_path / "corpus.jsonl"
+    lines = (json.dumps({"_id": str(i), "text": f"word{i} " * 20 + f"more{i * 7}"}) for i in range(3000))
+    corpus.write_text("\n".join(lines) + "\n")
+    program = (
+        "import resource, signal, sys; from segmax.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1]))); "
+        "sys.exit(main(['encode', sys.argv[2], sys.argv[3]]))"
+    )
+    for limit in (10, 1000, 20_000, 60_000):
+        command = [sys.executable, "-c", program, str(limit), str(corpus), str(tmp_path / "docs.npz")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 2, result.stderr
+        assert result.stderr.startswith("segmax: error: could not write")
+        assert result.stderr.count("\n") == 1
+
+
+def test_dense_vectors_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No memory map, which would kill the process; the file that was there stays."""
+    rows = np.ones((4, 3), dtype=np.float32)
+    write_dense(tmp_path / "dense.npy", [rows], 4)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+        with pytest.raises(WriteError, match=r"could not write .*dense\.npy"):
+            write_dense(tmp_path / "dense.npy", [rows * 2] * 100, 400)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, before)
+    np.testing.assert_array_equal(np.load(tmp_path / "dense.npy"), rows)
+    assert [path.name for path in tmp_path.iterdir()] == ["dense.npy"]
 
 
 # --- the command -----------------------------------------------------------------------------------------------------

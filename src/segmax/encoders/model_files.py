@@ -65,6 +65,9 @@ def is_folder(folder: Path) -> bool:
 
 def check_files(folder: Path) -> None:
     """Raise InputError where a file of a model cannot be what its name says, before a library stumbles over it."""
+    for path in sorted(folder.rglob("*")):
+        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be read for ever
+            raise damaged(path, "a regular file")
     config = folder / "config.json"
     has_modules = (folder / "modules.json").is_file()
     if config.exists():

@@ -189,7 +189,7 @@ def _told(where: str) -> Iterator[None]:
     try:
         yield
     except SegmaxError as error:
-        raise type(error)(f"{where}: {error}") from error
+        raise type(error)(f"{where}: {str(error)[:400]}") from error
     except Exception as error:
         msg = f"{where}: the description of the encoder cannot be used ({str(error)[:200]})"
         raise FormatError(msg) from error
