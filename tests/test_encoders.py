@@ -325,11 +325,11 @@ def test_pieces_do_not_depend_on_batches() -> None:
     assert [len(piece) for piece in regrouped([long], 5, max_characters=25)] == [3, 3]
 
 
-# --- the folder of unfinished work -------------------------------------------------------------------------------------
+# --- the folder of unfinished work ------------------------------------------------------------------------------------
 
 
 def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
-    """A folder, file or link in the place of unfinished work that segmax did not make: an error, and nothing is touched."""
+    """A folder, file or link in the place of unfinished work that segmax did not make is an error, and stays."""
     target = tmp_path / "docs.npz"
     place = tmp_path / "docs.npz.encoding"
     precious = tmp_path / "precious"

@@ -31,7 +31,7 @@ from segmax.cli import main
 from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder, packages
 from segmax.encoders import model_files as files
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
-from test_encoders_torch import change_json, config, write_tokenizer, write_unicoil
+from tiny_models import change_json, write_bert, write_splade, write_unicoil
 
 KINDS = ("", "sparse:", "lexmae:", "unicoil:")
 TEXTS = ["the big cat sleeps", "dogs run", "a house"]
@@ -117,10 +117,8 @@ EVIL = (evil_config, evil_tokenizer, evil_module, evil_router, evil_pickle, evil
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a masked language model."""
-    torch.manual_seed(3)
     folder = tmp_path_factory.mktemp("bert")
-    write_tokenizer(folder)
-    transformers.BertForMaskedLM(config()).save_pretrained(folder)
+    write_bert(folder)
     return folder
 
 
@@ -128,7 +126,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a SPLADE model of sentence-transformers."""
     folder = tmp_path_factory.mktemp("models") / "splade"
-    sentence_transformers.SparseEncoder(str(bert)).save_pretrained(str(folder))
+    write_splade(folder, bert)
     return folder
 
 

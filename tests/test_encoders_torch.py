@@ -30,10 +30,17 @@ from segmax.encoders.chunks import batched
 from segmax.encoders.transformer import TransformerEncoder, largest_weights
 from segmax.errors import ConfigError, InputError
 from segmax.io.base import Document
+from tiny_models import (
+    HIDDEN,
+    VOCABULARY,
+    config,
+    write_bert,
+    write_lexmae,
+    write_splade,
+    write_tokenizer,
+    write_unicoil,
+)
 
-WORDS = [*"abcdefghijklmnopqrstuvwxyz", "cat", "dog", "run", "sleep", "the", "big", "##s", "##ning", "house", "tree"]
-VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
-HIDDEN = 16
 TEXTS = (
     "the big cat sleeps",
     "dogs run",
@@ -51,39 +58,11 @@ def documents(texts: tuple[str, ...] = TEXTS) -> list[Document]:
     return [Document(f"d{number}", "", text) for number, text in enumerate(texts)]
 
 
-def config() -> transformers.BertConfig:
-    """A BERT of two tiny layers, with weights large enough to matter."""
-    return transformers.BertConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=HIDDEN,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=32,
-        max_position_embeddings=64,
-        initializer_range=0.7,
-    )
-
-
-def write_tokenizer(folder: Path) -> None:
-    """A vocabulary of word pieces, as BERT checkpoints have it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "vocab.txt").write_text("".join(f"{word}\n" for word in VOCABULARY))
-    told = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 64}
-    (folder / "tokenizer_config.json").write_text(json.dumps(told))
-
-
-def change_json(path: Path, **changes: Any) -> None:
-    """Set entries of a JSON file."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-
-
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a masked language model."""
-    torch.manual_seed(3)
     folder = tmp_path_factory.mktemp("bert")
-    write_tokenizer(folder)
-    transformers.BertForMaskedLM(config()).save_pretrained(folder)
+    write_bert(folder)
     return folder
 
 
@@ -91,8 +70,7 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a SPLADE model of sentence-transformers, with prompts."""
     folder = tmp_path_factory.mktemp("models") / "splade"
-    model = sentence_transformers.SparseEncoder(str(bert), prompts={"query": "the ", "document": "big "})
-    model.save_pretrained(str(folder))
+    write_splade(folder, bert)
     return folder
 
 
@@ -212,24 +190,6 @@ def test_pooling_is_of_the_same_pass(splade: Path, tmp_path: Path) -> None:
 # --- uniCOIL ---------------------------------------------------------------------------------------------------------
 
 
-def write_unicoil(folder: Path, prefix: str = "coil_encoder.", file: str = "pytorch_model.bin") -> dict[str, Any]:
-    """A checkpoint as castorini published theirs; also its weights, without the prefix."""
-    torch.manual_seed(5)
-    write_tokenizer(folder)
-    config().save_pretrained(folder)
-    bert, projection = transformers.BertModel(config()), torch.nn.Linear(HIDDEN, 1)
-    state = {f"bert.{key}": value for key, value in bert.state_dict().items()}
-    state |= {f"tok_proj.{key}": value for key, value in projection.state_dict().items()}
-    stored = {prefix + key: value.contiguous() for key, value in state.items()}
-    if file.endswith(".bin"):
-        torch.save(stored, folder / file)
-    else:
-        from safetensors.torch import save_file
-
-        save_file(stored, folder / file)
-    return state
-
-
 def unicoil_reference(folder: Path, state: dict[str, Any], text: str, query: bool) -> dict[str, float]:
     """Weights by token: one text, no padding, a loop over its tokens."""
     model = transformers.BertModel(config()).eval()
@@ -306,20 +266,6 @@ def test_other_checkpoints_are_no_unicoil(tmp_path: Path, bert: Path) -> None:
 
 
 # --- LexMAE ----------------------------------------------------------------------------------------------------------
-
-
-def write_lexmae(folder: Path, bert: Path, *, pretrained: bool = False, **changes: Any) -> None:
-    """A checkpoint as the authors' code saves it: fine-tuned, or pre-trained, with its decoder."""
-    write_tokenizer(folder)
-    state = transformers.BertForMaskedLM.from_pretrained(bert).state_dict()
-    if pretrained:
-        layer = {key: value for key, value in state.items() if key.startswith("bert.encoder.layer.0.")}
-        state |= {key.replace("bert.encoder.layer", "decoder_heads"): value for key, value in layer.items()}
-        state |= {key.replace("cls.", "decoder_cls."): value for key, value in state.items() if key.startswith("cls.")}
-    torch.save(state, folder / "pytorch_model.bin")
-    config().save_pretrained(folder)
-    name = "BertForEDMLM" if pretrained else "BertSpladeEnocder"
-    change_json(folder / "config.json", architectures=[name], **changes)
 
 
 def lexmae_reference(bert: Path, text: str, max_length: int, keep_special: bool = False) -> np.ndarray:

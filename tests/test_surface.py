@@ -186,17 +186,6 @@ def test_docstring_examples(name: str) -> None:
     assert doctest.testmod(module).failed == 0
 
 
-@pytest.mark.parametrize(
-    "document", ["README.md", *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md"))]
-)
-def test_python_in_documents_runs(document: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of a document, run in order in one namespace, works."""
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, object] = {}
-    for block in re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL):
-        exec(compile(block, document, "exec"), namespace)
-
-
 def test_the_quick_start_is_short() -> None:
     """The first Python block of the README has at most 15 lines."""
     block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), flags=re.DOTALL)
