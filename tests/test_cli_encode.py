@@ -294,3 +294,10 @@ def test_bash_completes_names_with_blanks(tmp_path: Path, capsys: pytest.Capture
     assert completed("my") == ["my docs.npz", "my other docs.npz"]
     assert completed("my\\ o") == ["my other docs.npz"]
     assert completed("pl") == ["plain.npz"]
+
+
+def test_texts_without_ids_are_numbered_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line on standard error, once, says that documents get numbers as ids."""
+    (tmp_path / "plain.jsonl").write_text('{"text": "one cat"}\n{"text": "two dogs"}\n')
+    assert main(["encode", str(tmp_path / "plain.jsonl"), str(tmp_path / "out.npz"), "--no-progress"]) == 0
+    assert capsys.readouterr().err.count("documents are numbered from 0") == 1

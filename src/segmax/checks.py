@@ -6,7 +6,6 @@ import math
 import numbers
 import operator
 import re
-import reprlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 # int() and float() take much more than files and flags mean: "1_000", "inf", "nan", digits of other scripts.
 _WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
 _REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+_LONGEST_VALUE = 80  # characters of a value in a message
 
 
 def parsed_int(text: str) -> int | None:
@@ -44,6 +45,21 @@ def parsed_float(text: str) -> float | None:
     return value if math.isfinite(value) else None
 
 
+def shown(value: object) -> str:
+    """Return a value as messages show it: not too long, and whatever its repr raises.
+
+    Examples
+    --------
+    >>> shown("abc"), shown(10**5000)
+    ("'abc'", 'a value of type int')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # numbers of more than 4,300 digits, and objects of the caller's own
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
 def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
     """Return a whole number in range as int, or raise ConfigError."""
     try:
@@ -52,7 +68,7 @@ def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
         number = None
     if number is None or isinstance(value, bool) or not least <= number <= most:
         limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
-        msg = f"expected {name} {limits}, got {value!r}"
+        msg = f"expected {name} {limits}, got {shown(value)}"
         raise ConfigError(msg)
     return number
 
@@ -60,19 +76,19 @@ def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
 def checked_number(name: str, value: object) -> float:
     """Return a real number as float, or raise ConfigError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        msg = f"expected {name} to be a number, got {value!r}"
+        msg = f"expected {name} to be a number, got {shown(value)}"
         raise ConfigError(msg)
     try:
         return float(value)
     except OverflowError as error:  # a whole number beyond the range of floats
-        msg = f"expected {name} to be a number, got {reprlib.repr(value)}"
+        msg = f"expected {name} to be a number, got {shown(value)}"
         raise ConfigError(msg) from error
 
 
 def checked_choice(name: str, value: object, choices: Collection[str]) -> str:
     """Return one of a few words, or raise ConfigError."""
     if not isinstance(value, str) or value not in choices:
-        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {value!r}"
+        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {shown(value)}"
         raise ConfigError(msg)
     return value
 
@@ -80,7 +96,7 @@ def checked_choice(name: str, value: object, choices: Collection[str]) -> str:
 def checked_bool(name: str, value: object) -> bool:
     """Return a truth value, or raise ConfigError."""
     if not isinstance(value, bool):
-        msg = f"expected {name} to be True or False, got {value!r}"
+        msg = f"expected {name} to be True or False, got {shown(value)}"
         raise ConfigError(msg)
     return value
 

@@ -315,7 +315,7 @@ def build_arguments(options: Options) -> dict[str, Any]:
     return {
         **clusters,
         "ids": _ids(options["ids"]) if "ids" in options else None,
-        "terms": _lines(options["terms"], "terms") if "terms" in options else None,
+        "terms": _lines(options["terms"]) if "terms" in options else None,
         "segments": _array(options["segments"], "segment labels") if "segments" in options else None,
         "config": _config(options),
         "overwrite": options.get("overwrite", False),
@@ -360,27 +360,26 @@ def _representation(options: Options) -> Representation:
 
 
 def _array(path: str, what: str) -> NDArray[Any]:
-    """Read an .npy file."""
+    """Map an .npy file: a header that promises more than the file holds is an error, not memory."""
+    from segmax.io.streams import one_line
+
     try:
-        with Path(path).open("rb") as file:
-            return np.lib.format.read_array(file, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        msg = f"expected an .npy file of {what} at '{path}' ({getattr(error, 'strerror', None) or error})"
+        return np.lib.format.open_memmap(path, mode="r")
+    except (OSError, ValueError, EOFError, OverflowError, MemoryError, TypeError, SyntaxError) as error:
+        reason = getattr(error, "strerror", None) or one_line(error)
+        msg = f"expected an .npy file of {what} at '{path}' ({reason})"
         raise InputError(msg) from error
 
 
 def _ids(path: str) -> Any:
-    return _array(path, "ids") if path.endswith(".npy") else _lines(path, "ids")
+    return _array(path, "ids") if path.endswith(".npy") else _lines(path)
 
 
-def _lines(path: str, what: str) -> list[str]:
+def _lines(path: str) -> list[str]:
     """Read lines of text. Only a line feed ends one: vocabularies hold other characters that Unicode calls breaks."""
-    try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        msg = f"expected a UTF-8 file of {what} at '{path}' ({getattr(error, 'strerror', None) or error})"
-        raise InputError(msg) from error
-    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
+    from segmax.io.streams import read_lines
+
+    return [line for _, line in read_lines(Path(path))]
 
 
 def summary(index: segmax.Index, output: str, seconds: float) -> str:

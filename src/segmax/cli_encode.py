@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from segmax.checks import checked_choice
@@ -16,7 +16,7 @@ from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
 from segmax.errors import ConfigError, InputError
-from segmax.io import SCALES, Document, open_texts, read_queries
+from segmax.io import SCALES, Document, TextReader, open_texts, read_queries
 from segmax.questions import is_matrix_file
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -134,7 +134,7 @@ def encode(args: argparse.Namespace) -> None:
     """Run `segmax encode`."""
     if args.queries and args.dense:
         raise ConfigError("--dense is for the clusters of documents, and --queries encodes none")
-    texts = _queries(args.input) if args.queries else open_texts(args.input)
+    texts = _queries(args.input) if args.queries else read_texts(args.input)
     pooling = {"pooling": tuple(args.dense)} if args.dense else {}
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
@@ -166,6 +166,14 @@ def encode(args: argparse.Namespace) -> None:
     if done.encoder is not None:
         lines.append(f"{done.encoder}: the encoder, for queries (--encoder {done.encoder} --queries)")
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def read_texts(inputs: str | Sequence[str]) -> TextReader:
+    """Open texts, and say so if they get numbers as ids."""
+    reader = open_texts(inputs)
+    if getattr(reader, "numbered", False):
+        sys.stderr.write("segmax: the texts have no ids; documents are numbered from 0\n")
+    return reader
 
 
 def _queries(path: str) -> Iterable[Document]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import segmax
 from segmax.build import scratch_folder
 from segmax.cli_build import add_options, build_arguments, pooling_of, read_options, summary
-from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options
+from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options, read_texts
 from segmax.cli_parser import Parser, in_words_of_the_shell
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
-from segmax.io import VECTOR_FORMATS, TextReader, format_of, open_texts
+from segmax.io import VECTOR_FORMATS, format_of
 from segmax.io.spooled import Spooled, is_stream
 from segmax.pipeline import CLUSTER_BY, build_from_texts
 
@@ -104,7 +104,7 @@ def index(args: argparse.Namespace) -> None:
             built = segmax.build(inputs, path=output, **arguments)
         else:
             built = build_from_texts(
-                _texts(inputs),
+                read_texts(inputs),
                 encoder=load_encoder(args.encoder, **encoder_options(args), **pooling_of(options)),
                 path=output,
                 keep_texts="no_texts" not in given,
@@ -139,11 +139,3 @@ def _check_no_text_options(args: argparse.Namespace, source: str) -> None:
         flag = "--" + sorted(about_texts)[0].replace("_", "-")
         msg = f"{flag} is about texts, and '{source}' holds vectors"
         raise ConfigError(msg)
-
-
-def _texts(inputs: list[str]) -> TextReader:
-    """Open texts, and say so if they get numbers as ids."""
-    reader = open_texts(inputs)
-    if getattr(reader, "numbered", False):
-        sys.stderr.write("segmax: the texts have no ids; documents are numbered from 0\n")
-    return reader

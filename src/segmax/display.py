@@ -87,6 +87,18 @@ def plain_number(value: float, digits: int = 4) -> str:
     return f"{value:,.{max(digits - 1 - exponent, 0)}f}"
 
 
+def short_number(value: float, digits: int = 6) -> str:
+    """Return a number with at most so many significant digits, without an exponent and without zeros at its end.
+
+    Examples
+    --------
+    >>> short_number(8.0), short_number(1.25), short_number(12345678.9), short_number(0.00001234)
+    ('8', '1.25', '12,345,679', '0.00001234')
+    """
+    text = plain_number(value, digits)
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
 def duration(seconds: float) -> str:
     """Return a duration in milliseconds or seconds.
 

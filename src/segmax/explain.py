@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.display import short_number
 from segmax.params import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
 from segmax.results import ClusterBounds, DocId, Explanation, Hits, MatchedTerm
 from segmax.tables import TextTable
@@ -137,7 +138,7 @@ def _shortening(dropped_terms: int, params: SearchParams) -> str:
 
 
 def _reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
-    document = f"document {told.id!r} (score {told.score:.6g}, cluster {told.cluster})"
+    document = f"document {told.id!r} (score {short_number(told.score)}, cluster {told.cluster})"
     if told.rank is not None:
         return f"{document} is returned at rank {told.rank}"
     if told.score == 0:
@@ -151,27 +152,28 @@ def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str
     """Say why its cluster was not visited."""
     eta = params.eta if isinstance(params, ASC) else params.mu
     if told.decision == "pruned":
-        return (
-            f"its cluster was pruned at θ = {told.threshold:.6g}: MaxSBound {told.max_bound:.6g} <= θ/μ = "
-            f"{told.threshold / params.mu:.6g} and AvgSBound {told.avg_bound:.6g} <= θ/η = {told.threshold / eta:.6g}"
-        )
+        by_max = f"MaxSBound {short_number(told.max_bound)} <= θ/μ = {short_number(told.threshold / params.mu)}"
+        by_average = f"AvgSBound {short_number(told.avg_bound)} <= θ/η = {short_number(told.threshold / eta)}"
+        return f"its cluster was pruned at θ = {short_number(told.threshold)}: {by_max} and {by_average}"
     if told.decision == "tied":
         return "its cluster's bound equals θ, and all of its rows come after the k-th result"
     if told.decision == "limited":
         return "the time budget or max_clusters ended the search before its cluster"
     name, bound = ("MaxSBound", told.max_bound) if isinstance(params, ASC) else ("BoundSum", told.bound_sum)
     needed = max(told.final_threshold / eta, fate.seed)
-    return f"the search ended before its cluster: {name} {bound:.6g} <= {needed:.6g}, what clusters had to pass then"
+    compared = f"{name} {short_number(bound)} <= {short_number(needed)}"
+    return f"the search ended before its cluster: {compared}, what clusters had to pass then"
 
 
 def _document_reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
     """Say why it was not returned although its cluster was looked at."""
     if fate.kind == _BELOW_BOUND and fate.bound < fate.needed:
-        return f"its bound {fate.bound:.6g} was below {fate.needed:.6g}, what it took then (θ = {fate.threshold:.6g})"
+        compared = f"its bound {short_number(fate.bound)} was below {short_number(fate.needed)}"
+        return f"{compared}, what it took then (θ = {short_number(fate.threshold)})"
     if fate.kind == _BELOW_BOUND:
-        return f"its bound {fate.bound:.6g} equals θ, and its row comes after the k-th result"
+        return f"its bound {short_number(fate.bound)} equals θ, and its row comes after the k-th result"
     if fate.kind == _SCORED or isinstance(params, Exhaustive) or swept:
-        return f"it was scored, and the k-th result has {told.final_threshold:.6g}"
+        return f"it was scored, and the k-th result has {short_number(told.final_threshold)}"
     if isinstance(params, BestFirst):
         return "its block was not looked at: others had better bounds, and the search ended before it"
     return "the lists that could have led to it were too light by then to lift a document over θ"

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.display import counted, plain_number
+from segmax.display import counted, plain_number, short_number
 from segmax.tables import DocIds
 from segmax.textstore import StoredText
 
@@ -183,7 +183,7 @@ class Hits(Sequence[Hit]):
 def _html_cell(value: object) -> str:
     """Return one cell of a table, long texts cut."""
     if isinstance(value, float):
-        return f"<td>{value:.6g}</td>"
+        return f"<td>{short_number(value)}</td>"
     return f"<td>{html.escape(textwrap.shorten(str(value), _MOST_CELL, placeholder=' …'))}</td>"
 
 
@@ -286,6 +286,12 @@ class MatchedTerm(NamedTuple):
     document_weight: float
     contribution: float
 
+    @property
+    def product(self) -> str:
+        """How the contribution comes about, to be shown."""
+        weights = f"{short_number(self.query_weight)} × {short_number(self.document_weight)}"
+        return f"{weights} = {short_number(self.contribution)}"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
@@ -325,12 +331,9 @@ class Explanation:
         shown = self.matched[:_MOST_TERMS]
         names = [_printable(str(match.term) if match.word is None else match.word) for match in shown]
         width = max(map(len, names), default=0)
-        lines = [
-            f"  {name:{width}}  {match.query_weight:.6g} × {match.document_weight:.6g} = {match.contribution:.6g}"
-            for name, match in zip(names, shown, strict=True)
-        ]
+        lines = [f"  {name:{width}}  {match.product}" for name, match in zip(names, shown, strict=True)]
         if rest := self.matched[_MOST_TERMS:]:
-            lines.append(f"  {len(rest)} more add {sum(match.contribution for match in rest):.6g}")
+            lines.append(f"  {len(rest)} more add {short_number(sum(match.contribution for match in rest))}")
         return "\n".join([self.reason, *lines])
 
 
