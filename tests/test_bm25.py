@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -14,7 +15,9 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.cli import main
 from segmax.encoders import bm25 as module
+from segmax.encoders import load_encoder
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, METHODS
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
@@ -229,6 +232,223 @@ def test_damaged_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "bm25.json").write_text("{")
     with pytest.raises(FormatError, match="damaged"):
         BM25.load(tmp_path)
+
+
+def test_every_value_of_a_saved_one_is_checked(tmp_path: Path) -> None:
+    """Every entry with values that cannot be: it loads and counts, or an error of ours names the file."""
+    encoder = BM25()
+    encoded(encoder, documents(TEXTS))
+    encoder.save(tmp_path)
+    file = tmp_path / "bm25.json"
+    content = json.loads(file.read_text())
+    wrong = (
+        None,
+        True,
+        -1,
+        0,
+        1e308,
+        2**70,
+        10**400,
+        float("nan"),
+        float("inf"),
+        "",
+        "x",
+        [],
+        [1],
+        ["a"],
+        {},
+        {"a": 1},
+    )
+    changes = [{key: value} for key in content for value in (*wrong, content["terms"][:-1] * 2)]
+    changes += [
+        {"parameters": {**content["parameters"], key: value}} for key in content["parameters"] for value in wrong
+    ]
+    changes += [{"parameters": {**content["parameters"], key: 1}} for key in ("scratch", "workers", "self")]
+    for change in changes:
+        file.write_text(json.dumps({**content, **change}))
+        assert loads_or_names(tmp_path), change
+    for raw in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b"[]", b"5", b"null", b'{"format": ' * 50_000):
+        file.write_bytes(raw)
+        with pytest.raises(SegmaxError, match=r"bm25\.json"):
+            load_encoder(tmp_path)
+
+
+def loads_or_names(folder: Path) -> bool:
+    """Whether a saved BM25 works, or is refused by a message that names its file."""
+    try:
+        loaded = BM25.load(folder, workers=1)
+        loaded.encode_queries(["cats chase"])
+        list(loaded.weigh_documents([documents(TEXTS)]))
+    except SegmaxError as error:
+        return "bm25.json" in str(error) or "knows no documents yet" in str(error)
+    return True
+
+
+def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory, a pipe or a forbidden file in the place of the saved one."""
+    for name, put in (("folder", Path.mkdir), ("pipe", os.mkfifo)):
+        (tmp_path / name).mkdir()
+        put(tmp_path / name / "bm25.json")  # type: ignore[operator]
+        with pytest.raises(InputError, match=r"bm25\.json': expected a regular file"):
+            BM25.load(tmp_path / name)
+    BM25().save(tmp_path)
+
+    def forbidden(path: Path, *_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_text", forbidden)
+    with pytest.raises(InputError, match=r"bm25\.json': cannot be read \(Permission denied\)"):
+        BM25.load(tmp_path)
+
+
+# --- accents and scripts ---------------------------------------------------------------------------------------------
+
+
+def found(texts: Sequence[str], query: str, **options: object) -> list[int]:
+    """The rows of the texts that have a word of the query."""
+    encoder = BM25(**options)  # type: ignore[arg-type]
+    _, weights = encoded(encoder, documents(texts))
+    return sorted(set((weights @ encoder.encode_queries([query]).T).nonzero()[0].tolist()))
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("Un café à Paris", "cafe"),
+        ("a cafe in Paris", "CAFÉ"),
+        ("cafe\u0301s", "café"),
+        ("the résumés", "resume"),
+        ("naïve", "naive"),
+        ("Łódź", "lodz"),
+        ("Straße", "strasse"),
+        ("Ærø", "aero"),
+        ("İstanbul", "istanbul"),
+        ("καφές", "καφες"),
+        ("ёлка", "елка"),
+        ("ﬁnance", "finance"),
+    ],
+)
+def test_accents_are_folded(text: str, query: str) -> None:
+    """With and without accents, composed or not, words are the same, in both directions."""
+    assert found([text, "other"], query) == [0]
+    assert found([query, "other"], text) == [0]
+    assert found([text, "other"], query, fold_accents=False, cjk_bigrams=False) == []
+
+
+def test_what_folding_leaves_alone() -> None:
+    """Letters of their own, marks of other scripts, and languages whose stemmers want accents."""
+    assert found(["мой"], "мои") == []
+    assert found(["かき が"], "がき", language=None) == []
+    assert found(["schön"], "schon", language="swedish", stopwords=None) == []
+    assert found(["schön"], "schon", language="swedish", stopwords=None, fold_accents=True) == [0]
+    assert not BM25(language="french").fold_accents
+    assert BM25(language=None).fold_accents
+    assert found(["été"], "ete", language="french", stopwords=["été"], fold_accents=True) == []
+
+
+def test_text_without_accents_is_as_ever(vaswani: tuple[list[str], list[str]]) -> None:
+    """Neither option changes a bit of English text."""
+    docs = documents(vaswani[0][:2000])
+    plain, new = BM25(fold_accents=False, cjk_bigrams=False), BM25()
+    _, before = encoded(plain, docs)
+    _, after = encoded(new, docs)
+    assert plain.vocabulary == new.vocabulary
+    assert (before != after).nnz == 0
+
+
+def test_pairs_of_characters() -> None:
+    """Chinese, Japanese, Korean and Thai are found by parts of what stands without blanks; other words are as ever."""
+    texts = ["東京都に住んでいます", "서울에서 살아요", "กรุงเทพมหานคร", "iPhone手機 and more", "猫"]
+    for query, rows in (
+        ("東京", [0]),
+        ("京都", [0]),
+        ("서울", [1]),
+        ("กรุงเทพ", [2]),
+        ("手機", [3]),
+        ("iphone", [3]),
+        ("猫", [4]),
+    ):
+        assert found(texts, query) == rows
+    assert found(texts, "東京", cjk_bigrams=False) == []
+    assert found(texts, "東京都に住んでいます", cjk_bigrams=False) == [0]
+
+
+def test_what_was_saved_before_behaves_as_before(tmp_path: Path) -> None:
+    """Files and indexes that know nothing of the options have neither."""
+    encoder = BM25(fold_accents=False, cjk_bigrams=False)
+    encoded(encoder, documents(["café 東京都"]))
+    encoder.save(tmp_path)
+    content = json.loads((tmp_path / "bm25.json").read_text())
+    del content["parameters"]["fold_accents"], content["parameters"]["cjk_bigrams"]
+    (tmp_path / "bm25.json").write_text(json.dumps(content))
+    loaded = BM25.load(tmp_path)
+    assert loaded.options() == encoder.options()
+    assert loaded.encode_queries(["cafe", "café", "東京", "東京都"]).toarray().sum(axis=1).tolist() == [0, 1, 0, 1]
+    index = segmax.build_from_texts(["café 東京都"], encoder=encoder, progress=False)
+    del index._meta["encoder"]["fold_accents"], index._meta["encoder"]["cjk_bigrams"]
+    assert [index.search(query).ids for query in ("cafe", "café", "東京", "東京都")] == [[], ["0"], [], ["0"]]
+
+
+def test_helpers_count_by_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Accents and pairs are the same in helper processes."""
+    docs = documents([f"café{i} 東京都{i} naïve" for i in range(20)])
+    alone = BM25(workers=1)
+    _, expected = encoded(alone, docs)
+    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
+    monkeypatch.setattr(module, "_PIECE_DOCS", 3)
+    helped = BM25(workers=2)
+    _, weights = encoded(helped, docs)
+    assert helped.vocabulary == alone.vocabulary
+    assert (weights != expected).nnz == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "query", "marked"),
+    [
+        ("Un café à Paris", "cafe", "Un **café** à Paris"),
+        ("two cafe\u0301s", "café", "two **cafe\u0301s**"),
+        ("東京都に住む", "京都", "東**京都**に住む"),
+        ("東京都に住む", "東京都", "**東京都**に住む"),
+        ("the cats sleep", "cat", "the **cats** sleep"),
+    ],
+)
+def test_highlights_are_what_was_found(text: str, query: str, marked: str) -> None:
+    """Words are marked as they stand in the text, pairs of characters as one stretch."""
+    index = segmax.build_from_texts([text], progress=False)
+    encoder = index.encoder
+    words = {encoder.vocabulary[column] for column in encoder.encode_queries([query]).indices}
+    assert segmax.highlight(text, words, split=encoder.occurrences) == marked  # type: ignore[attr-defined]
+
+
+def test_scratch_of_the_build_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Word counts wait where the build's scratch files do, on the command line as well."""
+    places: list[Path] = []
+    begin = module.ScratchFile.__init__
+
+    def watched(self: module.ScratchFile, folder: Path) -> None:
+        places.append(folder)
+        begin(self, folder)
+
+    monkeypatch.setattr(module.ScratchFile, "__init__", watched)
+    segmax.build_from_texts(["cats sleep"], scratch=tmp_path, progress=False)
+    (tmp_path / "docs.txt").write_text("1\tcats sleep\n2\tdogs run\n")
+    (tmp_path / "docs.jsonl").write_text('{"_id": "1", "text": "cats sleep"}\n')
+    flags = ["--scratch", str(tmp_path)]
+    assert main(["index", str(tmp_path / "docs.jsonl"), str(tmp_path / "out"), *flags]) == 0
+    assert places
+    assert set(places) == {tmp_path}
+    with pytest.raises(ConfigError, match="expected scratch to be an existing directory"):
+        segmax.build_from_texts(["cats sleep"], scratch=tmp_path / "none", progress=False)
+
+
+def test_options_on_the_command_line(tmp_path: Path) -> None:
+    """--fold-accents and --cjk-bigrams reach the encoder."""
+    (tmp_path / "docs.jsonl").write_text('{"_id": "1", "text": "café 東京都"}\n')
+    flags = ["--fold-accents", "off", "--cjk-bigrams", "off"]
+    assert main(["index", str(tmp_path / "docs.jsonl"), str(tmp_path / "out"), *flags]) == 0
+    with segmax.open(tmp_path / "out") as index:
+        assert [index.search(query).ids for query in ("cafe", "café", "東京")] == [[], ["1"], []]
+    assert main(["index", str(tmp_path / "docs.jsonl"), str(tmp_path / "on"), "--fold-accents", "maybe"]) == 2
 
 
 def test_wrong_options() -> None:

@@ -473,7 +473,7 @@ class _Journal:
             content = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
             if content["format"] != _FORMAT:
                 raise self._foreign()
-            if content["version"] != _VERSION:
+            if content["version"] is True or content["version"] != _VERSION:
                 raise ValueError("it is of another version")
             job, self.entries = dict(content["job"]), _checked_entries(content["shards"])
             self.is_written = bool(content.get("is_written", False))
@@ -527,7 +527,9 @@ def _checked_entries(entries: object) -> list[dict[str, Any]]:
         raise ValueError("expected a list of shards")
     for number, entry in enumerate(entries):
         counts = [entry[name] for name in ("num_docs", "num_postings", "checksum")]
-        if entry["file"] != _shard_name(number) or not all(type(count) is int and count >= 0 for count in counts):
+        if entry["file"] != _shard_name(number) or not all(
+            type(count) is int and 0 <= count < 2**63 for count in counts
+        ):
             raise ValueError(f"shard {number} has an entry that segmax did not write")
     return entries
 
