@@ -65,7 +65,7 @@ def run_documented(heading: str) -> dict[str, object]:
     """Run the Python under a heading of docs/integrations.md and return its names."""
     document = (Path(__file__).resolve().parents[1] / "docs" / "integrations.md").read_text()
     section = document.split(f"\n## {heading}\n")[1].split("\n## ")[0]
-    blocks = re.findall(r"```py\n(.*?)```", section, flags=re.DOTALL)
+    blocks = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     assert blocks
     namespace: dict[str, object] = {}
     for block in blocks:
