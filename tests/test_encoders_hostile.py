@@ -493,6 +493,26 @@ def test_offline_a_missing_model_fails_at_once(
     assert time.perf_counter() - start < 2
 
 
+def test_a_missing_model_is_found_out_before_torch_is_loaded(tmp_path: Path) -> None:
+    """In a fresh process, where importing torch would take seconds."""
+    program = """
+import sys
+from segmax.encoders import load_encoder
+from segmax.errors import ConfigError
+for kind in ("", "sparse:", "unicoil:", "lexmae:"):
+    try:
+        load_encoder(kind + "no/such-model")
+    except ConfigError as error:
+        assert "neither a folder nor a cached model" in str(error), error
+    else:
+        raise AssertionError(kind)
+assert not {"torch", "transformers", "sentence_transformers"} & sys.modules.keys()
+"""
+    surroundings = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=surroundings)
+    assert ended.returncode == 0, ended.stderr
+
+
 def test_cached_models_load_offline(splade: Path, tmp_path: Path) -> None:
     """What was downloaded before is used, without waiting for the hub."""
     commit = "0" * 40

@@ -90,7 +90,7 @@ def test_contributions_add_up_to_the_score(kind: str, bits: int) -> None:
 
 
 def test_contributions_are_products_of_the_weights() -> None:
-    """As the user knows them: what the query says and what the index holds; whole numbers to the last digit."""
+    """Of the query as it is rounded and of the document as it is stored; whole numbers to the last digit."""
     rng = np.random.default_rng(6)
     docs = random_docs(rng, 50, 20, 8.0)
     whole, floats = segmax.build(docs), segmax.build(docs * 0.123)
@@ -100,9 +100,27 @@ def test_contributions_are_products_of_the_weights() -> None:
             assert (match.query_weight, match.document_weight) == (query[match.term], docs[row, match.term])
             assert match.contribution == match.query_weight * match.document_weight
         for match in floats.explain(query, row).matched:
-            assert match.query_weight == query[match.term]
+            assert match.query_weight == pytest.approx(query[match.term], rel=1e-2)
             assert match.document_weight == pytest.approx(floats.vector(row)[0, match.term])
-            assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-3)
+            assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-12)
+
+
+def test_products_are_true_where_scales_differ() -> None:
+    """Beside a term with large weights, one with small weights is rounded up: the explanation shows to what."""
+    index = segmax.build(sp.csr_matrix([[1000.5, 0], [0, 0.001], [0, 0.0005], [0.5, 0.0007]]))
+    (match,) = index.explain({0: 1, 1: 1}, 1).matched
+    assert match.contribution == index.score({0: 1, 1: 1}, [1])[0]
+    assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-12)
+    assert match.query_weight > 1
+
+
+def test_terms_that_were_left_out_are_marked() -> None:
+    """A search with the heaviest term alone: the explanation says which terms took no part."""
+    index = segmax.build(sp.csr_matrix([[3, 2], [1, 4]]), terms=["red", "blue"])
+    told = index.explain({"red": 1, "blue": 5}, 0, params=segmax.ASC(max_terms=1))
+    assert {match.word: match.searched for match in told.matched} == {"red": False, "blue": True}
+    assert "  red   1 × 3 = 3 (left out of the search)" in str(told).splitlines()
+    assert all(match.searched for match in index.explain({"red": 1, "blue": 5}, 0).matched)
 
 
 def test_contributions_to_a_score_beyond_all_floats() -> None:

@@ -67,6 +67,28 @@ def test_other_query_weights_are_rounded() -> None:
     assert rounded > 0
 
 
+@pytest.mark.parametrize("bits", [8, 16])
+def test_rounding_is_bounded_where_scales_differ(bits: int) -> None:
+    """A term is off by at most 1/4,095 of the most that any term of the query can add, however small its own scale."""
+    rng = np.random.default_rng(9)
+    docs = sp.random(400, 30, density=0.4, format="csr", random_state=3)
+    docs.data = rng.lognormal(0, 0.5, docs.nnz) * 10.0 ** rng.uniform(-3, 3, 30)[docs.indices]
+    index = segmax.build(docs, bits=bits, calibrate=False)
+    largest_code = 2**bits - 1
+    scales = index._open_arrays["term_scale"]
+    off = 0.0
+    for _ in range(30):
+        query = {term: float(rng.lognormal(0, 1)) for term in rng.choice(30, 8, replace=False).tolist()}
+        step = max(weight * scales[term] for term, weight in query.items()) * largest_code / FEWEST_LEVELS
+        for row in index.search(query, k=5).rows.tolist():
+            for match in index.explain(query, row).matched:
+                error = abs(match.contribution - query[match.term] * match.document_weight)
+                assert match.contribution > 0
+                assert error <= step * (1 + 1e-9)
+                off = max(off, error / step)
+    assert off > 0
+
+
 # --- BestFirst --------------------------------------------------------------------------------------------------------
 
 

@@ -91,7 +91,7 @@ def matched_terms(
     units
         What each adds to the score, in whole numbers of `scale`, which is how searches add them up.
     query_weights, document_weights
-        Their weights, as the user knows them.
+        Their weights, as a search works with them.
     vocabulary
         The words of the terms; None where the index has none.
     """

@@ -347,6 +347,8 @@ class Index:
             batch = _as_batch(terms, weights)
             short, _ = heaviest_terms(batch, self._ceilings(), mass=used.query_mass, count=used.max_terms)
             terms, weights = short.indices, short.values
+            kept = set(terms.tolist())
+            matched = tuple(match._replace(searched=match.term in kept) for match in matched)
         cluster = self._engine.cluster_of(row)
         bounds = self._bounds(terms, weights)
         return explanation(
@@ -455,15 +457,13 @@ class Index:
     def _matched(self, terms: NDArray[np.int64], weights: NDArray[np.float64], row: int) -> tuple[MatchedTerm, ...]:
         """Return what each term that a query and a document share adds to the score."""
         found, units, codes, scale = self._engine.matched(terms, weights, row)
-        query_weights = np.zeros(len(found))
-        shared = np.isin(terms, found)
-        np.add.at(query_weights, np.searchsorted(found, terms[shared]), weights[shared])  # repeated terms are summed
+        term_scale = self._open_arrays["term_scale"][found]
         return matched_terms(
             found,
             [unit * code for unit, code in zip(units.tolist(), codes.tolist(), strict=True)],
             scale,
-            query_weights,
-            codes * self._open_arrays["term_scale"][found],
+            units * (scale / term_scale),
+            codes * term_scale,
             self._terms,
         )
 

@@ -278,29 +278,33 @@ class ClusterBounds:
 
 
 class MatchedTerm(NamedTuple):
-    """A term that a query and a document share, and what it adds to the score."""
+    """A term that a query and a document share, and what it adds to the score: the product of two weights.
+
+    Both weights are those that a search works with: the query's as it is rounded, the document's as it is stored.
+    """
 
     term: int
     word: str | None  # None where the index has no vocabulary
     query_weight: float
     document_weight: float
     contribution: float
+    searched: bool = True  # False where the search left the term out (`max_terms`, `query_mass`)
 
     @property
     def product(self) -> str:
         """How the contribution comes about, to be shown."""
         weights = f"{short_number(self.query_weight)} × {short_number(self.document_weight)}"
-        return f"{weights} = {short_number(self.contribution)}"
+        left_out = "" if self.searched else " (left out of the search)"
+        return f"{weights} = {short_number(self.contribution)}{left_out}"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Explanation:
     """Why a document was or was not returned, and what its score is made of; `str()` puts it into words.
 
-    `matched` holds the terms that the query and the document share, the largest contribution first. A contribution is
-    query weight × document weight, as a search computes it: query weights are rounded to whole numbers of a common
-    scale. The contributions add up to `score` exactly, in any order. Searches that drop light terms (`max_terms`,
-    `query_mass`) leave out what those add.
+    `matched` holds the terms that the query and the document share, the largest contribution first. The
+    contributions add up to `score` exactly, in any order. Searches that drop light terms (`max_terms`, `query_mass`)
+    leave out what those add: these terms have `searched` = False.
 
     `threshold` is θ when the decision about the document fell, `final_threshold` θ at the end.
 

@@ -25,6 +25,8 @@ def must_come_from_cache(name: str, who: str) -> bool:
         The name cannot be one of the hub, or the hub cannot be reached and the cache does not have the model.
     """
     hub = need_torch("huggingface_hub", who)
+    for part in ("constants", "utils"):  # which it loads only when somebody does
+        need_torch(f"huggingface_hub.{part}", who)
     try:
         hub.utils.validate_repo_id(name)
     except ValueError as error:

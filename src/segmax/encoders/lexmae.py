@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from segmax.checks import checked_bool, checked_int
-from segmax.encoders.model_files import find_model, loading
+from segmax.encoders.model_files import loading
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import InputError
@@ -60,9 +60,8 @@ class LexMAE(TransformerEncoder):
         self.max_length = checked_int("max_length", max_length, 2, LARGEST)
         self.query_length = checked_int("query_length", query_length, 2, LARGEST)
         transformers = need_torch("transformers", "LexMAE")
-        local = find_model(self.name, "LexMAE")
         with loading("LexMAE", self.name), quiet_loading():
-            self._load(transformers, {"trust_remote_code": False, "local_files_only": local})
+            self._load(transformers, {"trust_remote_code": False, "local_files_only": self._local})
 
     def _load(self, transformers: Any, how: dict[str, bool]) -> None:
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name, **how)

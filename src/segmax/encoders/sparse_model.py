@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from segmax.checks import checked_int
-from segmax.encoders.model_files import find_model, loading
+from segmax.encoders.model_files import loading
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import ConfigError
@@ -66,19 +66,18 @@ class SparseModel(TransformerEncoder):
             self._model = name.eval()
             self._set_up()
             return
-        local = find_model(self.name, "SparseModel")
         with loading("SparseModel", self.name), quiet_loading():
-            self._model = self._loaded(local)
+            self._model = self._loaded()
             self._speed_up_pooling()
             self._set_up()
 
-    def _loaded(self, local: bool) -> Any:
+    def _loaded(self) -> Any:
         dtype = getattr(self._torch, self.dtype)
         model = self._library.SparseEncoder(
             self.name,
             device=self.device,
             trust_remote_code=False,
-            local_files_only=local,  # else it asks the hub about a folder
+            local_files_only=self._local,  # else it asks the hub about a folder
             # Given here, these win over what the files of the model ask for.
             model_kwargs={"dtype": dtype, "weights_only": True, "trust_remote_code": False},
             processor_kwargs={"trust_remote_code": False},

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from segmax.checks import checked_choice, checked_int, checked_number
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
+from segmax.encoders.model_files import find_model
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
 from segmax.errors import ConfigError
@@ -60,6 +61,8 @@ class TransformerEncoder(abc.ABC):
         Pool the tokens' last hidden states of documents, too: some of "cls", "mean" and "max".
     """
 
+    _is_given = False  # whether the caller has loaded the model; then there is nothing to find
+
     def __init__(
         self,
         name: str | os.PathLike[str],
@@ -80,6 +83,8 @@ class TransformerEncoder(abc.ABC):
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
         self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
+        # Before torch, which takes seconds to import: a model that is not there is an error at once.
+        self._local = self._is_given or find_model(self.name, type(self).__name__)
         self._torch = need_torch("torch", type(self).__name__)
         has_gpu = self._torch.cuda.is_available()
         self.device = ("cuda" if has_gpu else "cpu") if device is None else device

@@ -63,9 +63,9 @@ class UniCOIL(TransformerEncoder):
         self.max_length = checked_int("max_length", max_length, 2, LARGEST)
         self.query_length = checked_int("query_length", query_length, 2, LARGEST)
         self.tokenizer = None if tokenizer is None else os.fspath(tokenizer)
-        transformers = need_torch("transformers", "UniCOIL")
-        local = find_model(self.name, "UniCOIL")
+        local = self._local
         local_tokenizer = local if self.tokenizer is None else find_model(self.tokenizer, "UniCOIL's tokenizer")
+        transformers = need_torch("transformers", "UniCOIL")
         with loading("UniCOIL", self.name):
             config = transformers.BertConfig.from_pretrained(self.name, trust_remote_code=False, local_files_only=local)
             self._tokenizer = transformers.AutoTokenizer.from_pretrained(
