@@ -18,7 +18,19 @@ from numpy.typing import NDArray
 
 from segmax.results import DocId
 
-__all__ = ["DocId", "Documents", "Queries", "Query", "SparseMatrix", "Tensor", "Term", "TermWeights", "Weight"]
+__all__ = [
+    "DocId",
+    "Documents",
+    "Frame",
+    "Queries",
+    "Query",
+    "SparseMatrix",
+    "Tensor",
+    "Term",
+    "TermWeights",
+    "Texts",
+    "Weight",
+]
 
 
 class Tensor(Protocol):
@@ -33,6 +45,18 @@ class Tensor(Protocol):
 
     def dim(self) -> int:
         """Return the number of dimensions."""
+
+
+class Frame(Protocol):
+    """A pandas DataFrame or Series, by what segmax uses of it; annotations need no pandas."""
+
+    @property
+    def index(self) -> Any:
+        """The labels of the rows."""
+
+    @property
+    def values(self) -> Any:
+        """The cells."""
 
 
 #: A scipy sparse matrix or array, in any format.
@@ -60,3 +84,9 @@ Queries: TypeAlias = SparseMatrix | Tensor | Iterable[Query]
 Documents: TypeAlias = (
     SparseMatrix | Tensor | Iterable[SparseMatrix | Tensor] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 )
+
+_Text: TypeAlias = str | Mapping[str, Any] | tuple[str, str, str]
+
+#: Texts of documents: a path or an ir_datasets id, or several; strings, records or `segmax.io.Document`s; a mapping of
+#: id to text; a DataFrame or a Series.
+Texts: TypeAlias = str | os.PathLike[str] | Iterable[_Text] | Mapping[str, _Text] | Mapping[int, _Text] | Frame
