@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from benchmarks.findings import verdict_table
 
 from segmax.cli_report import report, report_parser
 from segmax.errors import ConfigError, InputError
@@ -184,3 +187,43 @@ def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(ConfigError, match="pip install"):
         gathered(tmp_path)
     assert not (tmp_path / "report.html").exists()
+
+
+# --- the report that the documentation has ----------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[1] / "docs"
+
+
+def told_by_the_report() -> list[tuple[str, str, str]]:
+    """Place in the paper, claim and mark of every finding of docs/report.html."""
+    page = (DOCS / "report.html").read_text()
+    found = []
+    for section in page.split("<section")[1:]:
+        place = re.search(r"<h2>(.*?): ", section)[1]
+        items = re.findall(r'<li><span class="mark [^"]*" title="[^"]*">(.)</span>(.*?) <span class="dim">', section)
+        found += [(place, unescape(claim), sign) for sign, claim in items]
+    return found
+
+
+def test_findings_tell_the_verdicts_of_the_report() -> None:
+    """The table of docs/findings.md is that of docs/report.html."""
+    page = (DOCS / "findings.md").read_text()
+    assert verdict_table(told_by_the_report()) in page
+
+
+def test_every_finding_of_the_report_has_its_rule() -> None:
+    """Behind every finding stands what decides: a p-value, a tolerance, or what would refute it."""
+    page = (DOCS / "report.html").read_text()
+    items = re.findall(r"<li>(.*?)</li>", page, flags=re.DOTALL)
+    assert len(items) > 100
+    assert all(re.search(r"\[[^\]]+\]</span>$", item) for item in items)
+
+
+def test_the_commands_of_the_report_are_the_recipe() -> None:
+    """The report tells its commands, and they are those that docs/findings.md prints; no run was quick."""
+    page = (DOCS / "report.html").read_text()
+    told = set(re.findall(r"<code>(segmax experiment [^<]*)</code>", page))
+    recipe = (DOCS / "findings.md").read_text().replace("\\\n", " ")
+    printed = {" ".join(line.split()) for line in recipe.splitlines() if line.startswith("segmax experiment ")}
+    assert told == printed
+    assert "<td>quick</td>" not in page
