@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
 import sys
+import types
 import warnings
 from pathlib import Path
 
@@ -114,7 +116,7 @@ def test_a_run_is_escaped_on_a_terminal_alone(folder: Path, monkeypatch: pytest.
     [
         ["inspect", HOSTILE],
         ["search", HOSTILE, "word"],
-        ["search", "docs.segmax", f"{HOSTILE}.jsonl"],
+        ["search", "docs.segmax", f"{''.join(HOSTILE.split())}.jsonl"],  # with a blank, it would be words
         ["search", "docs.segmax", "word", "--method", HOSTILE],
         ["search", "docs.segmax", "word", "-k", HOSTILE],
         ["index", f"{HOSTILE}.jsonl", "out"],
@@ -221,6 +223,13 @@ def rendered(what: object, width: int) -> str:
         ["vitamin v1.1"],
         ["vitamin " * 400],
         ["vitamin?"],
+        ["vitamin/vitamins"],
+        ["AC/vitamin"],
+        ["vitamin/"],
+        ["~vitamin"],
+        ["how do I read vitamin.json"],
+        ["how", "do", "I", "read", "vitamin.json"],
+        ["/etc/vitamin or vitamin.csv"],
         ["-q", "vitamin"],
         ["-q", "vitamin.jsonl"],
     ],
@@ -254,12 +263,19 @@ def test_a_file_that_exists_is_a_file(folder: Path, capsys: pytest.CaptureFixtur
     ("words", "told"),
     [
         (["none.jsonl"], "there is no file 'none.jsonl'; to search for this text, use -q none.jsonl"),
-        (["my queries.npz"], "there is no file 'my queries.npz'; to search for this text, use -q 'my queries.npz'"),
+        (["my;queries.npz"], "there is no file 'my;queries.npz'; to search for this text, use -q 'my;queries.npz'"),
         (["none.tsv.gz"], "there is no file 'none.tsv.gz'"),
         (["./none"], "there is no file './none'"),
-        (["/none/at all"], "there is no file '/none/at all'"),
-        (["none/queries"], "there is no file or folder 'none/queries'"),
+        (["../none"], "there is no file '../none'"),
+        (["~/none"], "there is no file '~/none'"),
+        (["/none/at-all"], "there is no file '/none/at-all'"),
+        (["none/queries.tsv"], "there is no file 'none/queries.tsv'"),
+        (["docs.segmax/none"], "there is no file 'docs.segmax/none'; to search for this text, use -q docs.segmax/none"),
+        (["./docs.segmax"], "the folder './docs.segmax' has no queries.jsonl; to search for this text, use -q "),
+        (["docs.segmax/"], "the folder 'docs.segmax/' has no queries.jsonl; to search for this text, use -q "),
         (["corpus.jsonl", "none.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
+        (["none.jsonl", "nothing.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
+        (["words", "corpus.jsonl"], "expected words or one file of queries, got 2 arguments, of which 'corpus.jsonl'"),
         (["vitamin", "-q", "vitamin"], "expected a file of queries or -q, got both: 'vitamin' and 'vitamin'"),
     ],
 )
@@ -269,6 +285,50 @@ def test_what_looks_like_a_path_must_be_one(
     """A mistyped name of a file is no query."""
     assert main(["search", "docs.segmax", *words]) == 2
     assert capsys.readouterr().err.startswith(f"segmax: error: {told}")
+
+
+@pytest.mark.parametrize("holds_queries", [False, True])
+@pytest.mark.parametrize("query", ["", " "])
+def test_no_text_is_an_empty_query(
+    folder: Path, capsys: pytest.CaptureFixture[str], query: str, holds_queries: bool
+) -> None:
+    """It is not the current folder, even where that holds queries."""
+    if holds_queries:
+        Path("queries.jsonl").write_text('{"_id": "q1", "text": "oranges"}\n')
+    assert main(["search", "docs.segmax", query]) == 0
+    assert "nothing found: the query is empty; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["vitamin", "oranges", "."])
+def test_a_folder_without_queries_is_a_word(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A folder is read if it holds queries, plain or compressed; otherwise its name is searched for."""
+    Path(name).mkdir(exist_ok=True)
+    Path(name, "notes.txt").write_text("no queries")
+    assert main(["search", "docs.segmax", name, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["query"] == name
+    assert bool(found["hits"]) == (name != ".")
+    Path(name, "queries.jsonl.gz").write_bytes(gzip.compress(b'{"_id": "q1", "text": "oranges"}\n'))
+    assert main(["search", "docs.segmax", name]) == 0
+    assert capsys.readouterr().out.startswith("q1 Q0 b 1 ")
+
+
+def test_ids_that_ir_datasets_knows_are_no_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id with a slash is read if ir_datasets knows it; with `irds:`, it must be one."""
+    module = types.ModuleType("ir_datasets")
+    query = types.SimpleNamespace(query_id="q1", text="oranges")
+    known = types.SimpleNamespace(has_queries=lambda: True, queries_iter=lambda: iter([query]))
+    module.load = {"beir/vitamin/test": known}.__getitem__  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ir_datasets", module)
+    for name in ("beir/vitamin/test", "irds:beir/vitamin/test"):
+        assert main(["search", "docs.segmax", name]) == 0
+        assert capsys.readouterr().out.startswith("q1 Q0 b 1 ")
+    assert main(["search", "docs.segmax", "beir/vitamin/train", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["query"] == "beir/vitamin/train"
+    assert main(["search", "docs.segmax", "irds:beir/vitamin/train"]) == 2
+    assert "ir_datasets does not know such an id" in capsys.readouterr().err
 
 
 # --- nothing found, times, counts, numbers ---------------------------------------------------------------------------

@@ -52,7 +52,9 @@ ask for a target recall or choose an approximate method.
 
 A file holds texts (BEIR's queries.jsonl or its folder, TREC topics, columns of
 id and text), which the index encodes, or vectors: an .npz file, lines of JSON,
-or lines of words repeated as often as they weigh.
+or lines of words repeated as often as they weigh. "irds:" before an id reads
+the queries of ir_datasets. A text with blanks, or a word with a slash that is
+in no folder, is a query: "how to read data.json", AC/DC.
 """
 _SEARCH_EXAMPLES = """\
 examples:
@@ -171,43 +173,70 @@ def _asked(words: list[str], text: str | None) -> tuple[str | None, str | None]:
         return None, None
     if len(words) == 1 and _is_file(words[0]):
         return words[0], None
-    files = [word for word in words if _has_ending(word)]
-    if len(words) > 1 and files:
-        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{files[0]}' names a file"
+    if len(words) > 1 and (file := _file_among(words)) is not None:
+        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{file}' names a file"
         raise InputError(f"{msg}; to search for these words, use -q TEXT")
     return None, " ".join(words)
 
 
+def _file_among(words: list[str]) -> str | None:
+    """Return a word that names a file; sentences mention files that are not there, lists of files do not."""
+    files = [word for word in words if _has_ending(word)]
+    if len(files) == len(words):
+        return files[0]
+    return next((word for word in files if _exists(word)), None)
+
+
 def _is_file(word: str) -> bool:
-    """Whether a word names a file; one that looks like the name of a file must be one."""
-    if _exists(word) or word.startswith("irds:"):
+    """Whether an argument names queries to read; one that can only be a path must name some."""
+    if word.startswith("irds:") or _holds_queries(word):
         return True
-    if _looks_like_path(word) and not _is_dataset(word):
-        msg = f"there is no file '{word}'; to search for this text, use -q {shlex.quote(word)}"
+    if _is_dataset(word):
+        return True
+    if _can_only_be_path(word):
+        wrong = f"the folder '{word}' has no queries.jsonl" if _exists(word) else f"there is no file '{word}'"
+        msg = f"{wrong}; to search for this text, use -q {shlex.quote(word)}"
         raise InputError(msg)
-    return _looks_like_path(word)
+    return False
+
+
+def _holds_queries(word: str) -> bool:
+    """Whether there is a file of that name, or a folder with a file of queries; other folders are words, too."""
+    from segmax.io.queries import query_files
+
+    if not _exists(word):
+        return False
+    path = Path(word)
+    return not path.is_dir() or bool(query_files(path))
 
 
 def _exists(path: str) -> bool:
     try:
-        return Path(path).exists()
+        return path != "" and Path(path).exists()  # Path("") is the current folder
     except (OSError, ValueError):  # too long for a name, or with characters that no name has
         return False
 
 
 def _is_dataset(word: str) -> bool:
-    from segmax.io.irds import ir_dataset_id
+    """Whether ir_datasets knows an id that has a slash; one without needs `irds:`, since it may be any word."""
+    from segmax.io.irds import ir_dataset_id, load_ir_dataset
 
-    return ir_dataset_id(word) is not None
-
-
-def _looks_like_path(word: str) -> bool:
-    """Whether a word has a separator or a known ending; in a sentence, a slash may stand for "or"."""
-    if _has_ending(word) or word.startswith(("/", "./", "../", "~")):
-        return True
-    if os.sep not in word:
+    if os.sep not in word or ir_dataset_id(word) is None:
         return False
-    return len(word.split()) == 1 or _exists(str(Path(word).parent))
+    try:
+        load_ir_dataset(word)
+    except InputError:
+        return False
+    return True
+
+
+def _can_only_be_path(word: str) -> bool:
+    """Whether a word starts or ends as paths do, or is in a folder that exists: "and/or" is not, nor is a sentence."""
+    if len(word.split()) > 1:
+        return False
+    if _has_ending(word) or word.startswith(("/", "./", "../", "~/")):
+        return True
+    return _exists(word.rpartition(os.sep)[0])
 
 
 def _has_ending(word: str) -> bool:
