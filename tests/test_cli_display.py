@@ -10,6 +10,7 @@ import sys
 import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs, topic_docs
 from segmax.cli import main
+from segmax.cli_show import answer
 from segmax.display import counted, duration, json_text, plain_number, printable
+from segmax.encoders import BM25
 from segmax.evaluation import evaluate
 from segmax.text_table import Column, tables
 
@@ -343,12 +346,75 @@ def test_ids_that_ir_datasets_knows_are_no_words(
         ("the of and", "the query has only stop words (the, of, and), which are left out"),
         ("the x", "the query has only stop words and single characters (the, x), which are left out"),
         ("zebra the unicorn", "no document has any of its words (zebra, unicorn)"),
+        ("thé", "the query has only stop words (thé read as 'the'), which are left out"),
+        ("THE\u0301 and", "the query has only stop words (thé read as 'the', and), which are left out"),
+        ("thé X", "the query has only stop words and single characters (thé read as 'the', x), which are left out"),
+        ("C++", "the query has only single characters (c), which are left out"),
+        ("C++ 5 é", "the query has only single characters (c, 5, é), which are left out"),
+        ("_", "the query has no words"),
+        ("_ ?", "the query has no words"),
+        ("the _", "the query has only stop words (the), which are left out"),
+        ("naïveté", "no document has any of its words (naïveté)"),
+        ("東京都", "no document has any of its words (東京, 京都)"),
+        (
+            "the 猫, 犬",
+            "the query has only single characters (猫, 犬) of a script that is indexed by pairs of characters; "
+            "search for two or more in a row",
+        ),
+        ("猫 zebra", "no document has any of its words (猫, zebra)"),
     ],
 )
 def test_nothing_found_has_a_reason(folder: Path, capsys: pytest.CaptureFixture[str], query: str, reason: str) -> None:
-    """The line about the results says why there are none."""
+    """The line about the results says why there are none; JSON says the same."""
     assert main(["search", "docs.segmax", "-q", query]) == 0
     assert f"nothing found: {reason}; " in " ".join(capsys.readouterr().out.split())
+    assert main(["search", "docs.segmax", "-q", query, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("options", "query", "reason"),
+    [
+        ({"fold_accents": False}, "thé", "no document has any of its words (thé)"),
+        (
+            {"stopwords": ["thé"]},
+            "the thé",
+            "the query has only stop words (the, thé read as 'the'), which are left out",
+        ),
+        ({"stopwords": None}, "the", "no document has any of its words (the)"),
+        ({"cjk_bigrams": False}, "猫", "the query has only single characters (猫), which are left out"),
+        ({"cjk_bigrams": False}, "東京都", "no document has any of its words (東京都)"),
+        ({"method": "atire"}, "vitamin", "no document has a weight for any of its terms"),
+    ],
+)
+def test_reasons_follow_the_options_of_the_encoder(options: dict[str, Any], query: str, reason: str) -> None:
+    """What is folded, left out or paired is what the encoder folds, leaves out or pairs."""
+    bm25 = BM25(**options)
+    with segmax.build_from_texts(["vitamin sun", "vitamin oranges"], encoder=bm25) as index:
+        assert answer(index, query, {"k": 1}).reason == reason
+
+
+def test_a_stop_word_with_an_accent_is_no_unknown_word(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The index holds the very word, which became a stop word there, too."""
+    Path("tea.jsonl").write_text('{"_id": "a", "text": "Le thé vert"}\n')
+    segmax.build_from_texts("tea.jsonl", path="tea.segmax").close()
+    assert main(["search", "tea.segmax", "-q", "thé"]) == 0
+    assert "nothing found: the query has only stop words (thé read as 'the')" in capsys.readouterr().out
+
+
+def test_json_has_reasons_only_where_nothing_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For texts and vectors of a file alike."""
+    Path("q.jsonl").write_text("".join(json.dumps({"_id": t, "text": t}) + "\n" for t in ("oranges", "the", "zebra")))
+    assert main(["search", "docs.segmax", "q.jsonl", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.get("reason") for line in found] == [
+        None,
+        "the query has only stop words (the), which are left out",
+        "no document has any of its words (zebra)",
+    ]
+    sp.save_npz("q.npz", sp.csr_matrix((1, 4)))
+    assert main(["search", "docs.segmax", "q.npz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "the query has no terms"
 
 
 def test_queries_that_find_nothing_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

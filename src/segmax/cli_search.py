@@ -77,7 +77,7 @@ def search_parser() -> argparse.ArgumentParser:
     parser.add_argument("queries", metavar="WORDS|FILE", nargs="*", help="what to search for (default: what you type)")
     parser.add_argument("-q", "--query", metavar="TEXT", help="search for this text, even if a file has that name")
     _add_shared(parser)
-    parser.add_argument("--json", action="store_true", help="print a line of JSON per query")
+    parser.add_argument("--json", action="store_true", help="print JSON, a line per query")
     parser.add_argument("--tag", metavar="NAME", default="segmax", help="the name in a run (default: %(default)s)")
     parser.add_argument(
         "--target-recall",
@@ -117,7 +117,7 @@ def search(args: argparse.Namespace) -> None:
             found = answer(index, each, how, start)
             start = None  # from the second query on, there is nothing to load
             if args.json:
-                sys.stdout.write(as_json(found.hits, each, found.encoding))
+                sys.stdout.write(as_json(found.hits, each, found.encoding, found.reason))
             else:
                 show(found)
 
@@ -126,11 +126,13 @@ def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argp
     """Print the results of a file of queries; queries that find nothing are counted on standard error."""
     asked, texts = _read_file(file, index)
     found = index.search_batch(asked.vectors, **how)
-    for name, hits in zip(asked.ids, found, strict=True):
-        sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
-    if reasons := _unanswered(index, asked, texts, found):
+    reasons = _unanswered(index, asked, texts, found)
+    for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
+        reason = reasons[row].sentence if row in reasons else None
+        sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
+    if reasons:
         sys.stdout.flush()
-        sys.stderr.write(f"segmax: {summary(reasons, len(asked))}\n")
+        sys.stderr.write(f"segmax: {summary(list(reasons.values()), len(asked))}\n")
 
 
 def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
@@ -145,14 +147,14 @@ def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | N
     return questions_of(queries, index), None if queries.vectors is not None else queries.texts
 
 
-def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> list[Reason]:
-    """Return why queries found nothing, for each that did not."""
-    reasons = []
+def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> dict[int, Reason]:
+    """Return why queries found nothing, by the number of each that did not."""
+    reasons = {}
     for row in (found.counts == 0).nonzero()[0].tolist():
         vector = asked.vectors[row]
         num_terms = vector.nnz if hasattr(vector, "nnz") else len(vector)
         text, encoder = (None, None) if texts is None else (texts[row], index.encoder)
-        reasons.append(why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row])))
+        reasons[row] = why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row]))
     return reasons
 
 

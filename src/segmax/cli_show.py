@@ -40,15 +40,19 @@ class Answer:
 
     def __str__(self) -> str:
         """Return a line about it: how many documents, or why there are none, and the times."""
-        found = counted(len(self.hits), "document") if len(self.hits) else f"nothing found: {self._reason()}"
+        reason = self.reason
+        found = counted(len(self.hits), "document") if reason is None else f"nothing found: {reason}"
         times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
         if self.loading is not None:
             times.insert(0, f"loaded in {duration(self.loading)}")
         return f"{found}; {', '.join(times)}"
 
-    def _reason(self) -> str:
-        stats = self.hits.stats
-        return why_nothing(self.query, len(self.terms), self.encoder, limited=stats.budget_hit).sentence
+    @property
+    def reason(self) -> str | None:
+        """Why there are no documents; None if there are some."""
+        if len(self.hits):
+            return None
+        return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
 
 
 def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
@@ -86,8 +90,11 @@ def as_run(hits: Hits, query_id: str, tag: str) -> str:
     return "".join(f"{shown(line)}\n" for line in run_lines(query_id, scores, tag))
 
 
-def as_json(hits: Hits, query: str, encoding: float | None = None) -> str:
-    """Return a line of JSON: the query, its results, with title and text where the index keeps them, and the times."""
+def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str | None = None) -> str:
+    """Return a line of JSON about a query: its results, with title and text where the index keeps them, and the times.
+
+    Where there are no results, `reason` says why.
+    """
     found: list[dict[str, Any]] = [
         {"id": name, "score": score} for name, score in zip(hits.ids, hits.scores.tolist(), strict=True)
     ]
@@ -95,6 +102,8 @@ def as_json(hits: Hits, query: str, encoding: float | None = None) -> str:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
     told = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
+    if reason is not None:
+        told["reason"] = reason
     if encoding is not None:
         told["encoding_milliseconds"] = encoding * 1e3
     return json_text(told) + "\n"
