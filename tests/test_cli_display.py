@@ -573,7 +573,7 @@ def test_output_fits_the_terminal(
     rng: np.random.Generator,
     columns: int,
 ) -> None:
-    """search, evaluate, inspect and experiment print no line that is wider, and cut none."""
+    """Commands print no line that is wider, and cut none."""
     from rich.cells import cell_len
 
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -582,7 +582,7 @@ def test_output_fits_the_terminal(
     words = [f"word{i}" for i in range(60)]
     docs = [" ".join(rng.choice(words, 12)) for _ in range(200)]
     (beir / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": f"d{i}", "text": t}) + "\n" for i, t in enumerate(docs))
+        "".join(json.dumps({"_id": f"d{i}", "title": f"title of {t}", "text": t}) + "\n" for i, t in enumerate(docs))
     )
     (beir / "queries.jsonl").write_text(
         "".join(json.dumps({"_id": f"q{i}", "text": " ".join(rng.choice(words, 3))}) + "\n" for i in range(8))
@@ -590,11 +590,13 @@ def test_output_fits_the_terminal(
     (beir / "qrels.tsv").write_text(
         "query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\td{j}\t1\n" for i in range(8) for j in range(i, i + 9))
     )
-    assert main(["index", "beir", "b.segmax", "--num-clusters", "9"]) == 0
-    assert main(["tune", "b.segmax", "beir", "-k", "10"]) == 0
-    capsys.readouterr()
     long = "asc:mu=0.3,eta=0.4,documents=maxscore,sweep=false"
     for command in (
+        ["index", "beir", "b.segmax", "--num-clusters", "9"],
+        ["tune", "b.segmax", "beir", "-k", "10"],
+        ["encode", "beir", "v.npz"],
+        ["convert", "v.npz", "v.jsonl"],
+        ["build", "v.npz", "v.segmax"],
         ["search", "b.segmax", "word1 word2"],
         ["inspect", "b.segmax"],
         ["evaluate", "b.segmax", "--data", "beir", "--passes", "1"],
@@ -608,6 +610,25 @@ def test_output_fits_the_terminal(
         assert max(cell_len(line) for line in shown.splitlines()) <= columns, (command, shown)
         if command[0] != "search":  # which cuts passages out of texts
             assert "…" not in shown
+
+
+@pytest.mark.parametrize("columns", [80, 60, 30])
+def test_long_titles_are_indented(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Only ranks, which stand in the first columns, and the last line start at the left."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    title = "vitamin " + " ".join(f"word{number}" for number in range(20)) + " " + "long" * 30
+    Path("long.jsonl").write_text(
+        "".join(json.dumps({"_id": f"d{i}", "title": title, "text": "vitamin sun"}) + "\n" for i in range(3))
+    )
+    segmax.build_from_texts("long.jsonl", path="long.segmax").close()
+    assert main(["search", "long.segmax", "vitamin"]) == 0
+    shown = capsys.readouterr().out
+    lines = shown[: shown.index("3 documents")].splitlines()
+    assert [line[:5] for line in lines if line[:5].strip()] == ["  1  ", "  2  ", "  3  "]
+    assert max(map(len, lines)) <= columns
+    assert "".join(shown.split()).count("".join(title.split())) == 3
 
 
 def test_t_tests_are_shown_where_something_differs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import segmax
 from segmax.cli_parser import Parser, add_query_encoder, in_words_of_the_shell, read_number
-from segmax.cli_show import answer, as_json, as_run, show, typed_lines
+from segmax.cli_show import answer, as_json, as_run, say, show, typed_lines
 from segmax.cli_unanswered import Reason, summary, why_nothing
 from segmax.errors import ConfigError, InputError
 from segmax.methods import METHODS
@@ -314,4 +314,4 @@ def tune(args: argparse.Namespace) -> None:
             measured = next(m for m in index.calibration.measured if m.k == k)
             sys.stdout.write(json.dumps(measured.to_dict(), indent=1) + "\n")
         else:
-            sys.stdout.write(f"{told}\n")
+            say(str(told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -117,26 +118,41 @@ def show(found: Answer) -> None:
     console = Console(highlight=False)
     hits = found.hits
     for number, (name, score) in enumerate(zip(hits.ids, hits.scores.tolist(), strict=True)):
-        heading = Text(f"{number + 1:3}  ", style="dim", overflow="fold")
-        heading.append(printable(name), style="cyan").append(f"  {plain_number(score)}", style="dim")
+        rank = Text(f"{number + 1:3}  ", style="dim")
+        heading = Text(overflow="fold").append(printable(name), style="cyan")
+        heading.append(f"  {plain_number(score)}", style="dim")
         text = None
         if hits.has_texts:
             stored = hits.texts[number]
             if stored.title:
                 heading.append("  ").append_text(_marked(stored.title, found, "bold"))
             text = _marked(stored.text, found, "", _SNIPPET)
-        console.print(heading)
+        _print_indented(console, heading, rank)
         if text is not None:
-            _print_indented(console, text)
+            _print_indented(console, text, Text(" " * _INDENT))
     console.print(Text(str(found), style="dim", overflow="fold"))
 
 
-def _print_indented(console: Console, text: Text) -> None:
+def _print_indented(console: Console, text: Text, before: Text) -> None:
+    """Print a text behind what stands before its first line; the lines below are indented as far."""
     from rich.text import Text
 
-    for line in text.wrap(console, max(1, console.width - _INDENT)):
+    for number, line in enumerate(text.wrap(console, max(1, console.width - len(before)))):
         line.rstrip()
-        console.print(Text(" " * _INDENT).append_text(line))
+        console.print((Text(" " * len(before)) if number else before.copy()).append_text(line))
+
+
+def say(*lines: str) -> None:
+    """Print lines for people, wrapped at words to fit the terminal; into a file or pipe they go whole."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        _print_indented(console, Text(printable(line), overflow="fold"), Text())
 
 
 def _marked(text: str, found: Answer, style: str, width: int | None = None) -> Text:
