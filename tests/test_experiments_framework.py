@@ -740,14 +740,14 @@ def test_markdown_shows_signs_as_they_are(tmp_path: Path) -> None:
         name="signs", place="T*", title="x_y_z", description="", run=lambda _: outcome, needs_data=False
     )
     run_experiment(chosen, Task(), tmp_path, "command")
-    text = (tmp_path / "signs.md").read_text()
+    lines = (tmp_path / "signs.md").read_text().splitlines()
     for expected in (
         r"# T\*: x\_y\_z",
         r"## Anytime\*-512\*16",
         r"mean\_ms \<b> \| p99\_ms",
-        r"a\*b \<= c *d\_e\* \| f \[p\_1 \< 2\]*",
+        r"- ✓ a\*b \<= c *d\_e\* \| f \[p\_1 \< 2\]*",
     ):
-        assert expected in text, expected
+        assert expected in lines, expected
 
 
 def test_outcomes_survive_json() -> None:
