@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import re
 import sys
+import types
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +19,9 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs, topic_docs
 from segmax.cli import main
+from segmax.cli_show import answer
 from segmax.display import counted, duration, json_text, plain_number, printable
+from segmax.encoders import BM25
 from segmax.evaluation import evaluate
 from segmax.text_table import Column, tables
 
@@ -114,7 +119,7 @@ def test_a_run_is_escaped_on_a_terminal_alone(folder: Path, monkeypatch: pytest.
     [
         ["inspect", HOSTILE],
         ["search", HOSTILE, "word"],
-        ["search", "docs.segmax", f"{HOSTILE}.jsonl"],
+        ["search", "docs.segmax", f"{''.join(HOSTILE.split())}.jsonl"],  # with a blank, it would be words
         ["search", "docs.segmax", "word", "--method", HOSTILE],
         ["search", "docs.segmax", "word", "-k", HOSTILE],
         ["index", f"{HOSTILE}.jsonl", "out"],
@@ -221,6 +226,13 @@ def rendered(what: object, width: int) -> str:
         ["vitamin v1.1"],
         ["vitamin " * 400],
         ["vitamin?"],
+        ["vitamin/vitamins"],
+        ["AC/vitamin"],
+        ["vitamin/"],
+        ["~vitamin"],
+        ["how do I read vitamin.json"],
+        ["how", "do", "I", "read", "vitamin.json"],
+        ["/etc/vitamin or vitamin.csv"],
         ["-q", "vitamin"],
         ["-q", "vitamin.jsonl"],
     ],
@@ -254,12 +266,19 @@ def test_a_file_that_exists_is_a_file(folder: Path, capsys: pytest.CaptureFixtur
     ("words", "told"),
     [
         (["none.jsonl"], "there is no file 'none.jsonl'; to search for this text, use -q none.jsonl"),
-        (["my queries.npz"], "there is no file 'my queries.npz'; to search for this text, use -q 'my queries.npz'"),
+        (["my;queries.npz"], "there is no file 'my;queries.npz'; to search for this text, use -q 'my;queries.npz'"),
         (["none.tsv.gz"], "there is no file 'none.tsv.gz'"),
         (["./none"], "there is no file './none'"),
-        (["/none/at all"], "there is no file '/none/at all'"),
-        (["none/queries"], "there is no file or folder 'none/queries'"),
+        (["../none"], "there is no file '../none'"),
+        (["~/none"], "there is no file '~/none'"),
+        (["/none/at-all"], "there is no file '/none/at-all'"),
+        (["none/queries.tsv"], "there is no file 'none/queries.tsv'"),
+        (["docs.segmax/none"], "there is no file 'docs.segmax/none'; to search for this text, use -q docs.segmax/none"),
+        (["./docs.segmax"], "the folder './docs.segmax' has no queries.jsonl; to search for this text, use -q "),
+        (["docs.segmax/"], "the folder 'docs.segmax/' has no queries.jsonl; to search for this text, use -q "),
         (["corpus.jsonl", "none.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
+        (["none.jsonl", "nothing.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
+        (["words", "corpus.jsonl"], "expected words or one file of queries, got 2 arguments, of which 'corpus.jsonl'"),
         (["vitamin", "-q", "vitamin"], "expected a file of queries or -q, got both: 'vitamin' and 'vitamin'"),
     ],
 )
@@ -269,6 +288,50 @@ def test_what_looks_like_a_path_must_be_one(
     """A mistyped name of a file is no query."""
     assert main(["search", "docs.segmax", *words]) == 2
     assert capsys.readouterr().err.startswith(f"segmax: error: {told}")
+
+
+@pytest.mark.parametrize("holds_queries", [False, True])
+@pytest.mark.parametrize("query", ["", " "])
+def test_no_text_is_an_empty_query(
+    folder: Path, capsys: pytest.CaptureFixture[str], query: str, holds_queries: bool
+) -> None:
+    """It is not the current folder, even where that holds queries."""
+    if holds_queries:
+        Path("queries.jsonl").write_text('{"_id": "q1", "text": "oranges"}\n')
+    assert main(["search", "docs.segmax", query]) == 0
+    assert "nothing found: the query is empty; " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["vitamin", "oranges", "."])
+def test_a_folder_without_queries_is_a_word(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """A folder is read if it holds queries, plain or compressed; otherwise its name is searched for."""
+    Path(name).mkdir(exist_ok=True)
+    Path(name, "notes.txt").write_text("no queries")
+    assert main(["search", "docs.segmax", name, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["query"] == name
+    assert bool(found["hits"]) == (name != ".")
+    Path(name, "queries.jsonl.gz").write_bytes(gzip.compress(b'{"_id": "q1", "text": "oranges"}\n'))
+    assert main(["search", "docs.segmax", name]) == 0
+    assert capsys.readouterr().out.startswith("q1 Q0 b 1 ")
+
+
+def test_ids_that_ir_datasets_knows_are_no_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An id with a slash is read if ir_datasets knows it; with `irds:`, it must be one."""
+    module = types.ModuleType("ir_datasets")
+    query = types.SimpleNamespace(query_id="q1", text="oranges")
+    known = types.SimpleNamespace(has_queries=lambda: True, queries_iter=lambda: iter([query]))
+    module.load = {"beir/vitamin/test": known}.__getitem__  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ir_datasets", module)
+    for name in ("beir/vitamin/test", "irds:beir/vitamin/test"):
+        assert main(["search", "docs.segmax", name]) == 0
+        assert capsys.readouterr().out.startswith("q1 Q0 b 1 ")
+    assert main(["search", "docs.segmax", "beir/vitamin/train", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["query"] == "beir/vitamin/train"
+    assert main(["search", "docs.segmax", "irds:beir/vitamin/train"]) == 2
+    assert "ir_datasets does not know such an id" in capsys.readouterr().err
 
 
 # --- nothing found, times, counts, numbers ---------------------------------------------------------------------------
@@ -283,12 +346,75 @@ def test_what_looks_like_a_path_must_be_one(
         ("the of and", "the query has only stop words (the, of, and), which are left out"),
         ("the x", "the query has only stop words and single characters (the, x), which are left out"),
         ("zebra the unicorn", "no document has any of its words (zebra, unicorn)"),
+        ("thé", "the query has only stop words (thé read as 'the'), which are left out"),
+        ("THE\u0301 and", "the query has only stop words (thé read as 'the', and), which are left out"),
+        ("thé X", "the query has only stop words and single characters (thé read as 'the', x), which are left out"),
+        ("C++", "the query has only single characters (c), which are left out"),
+        ("C++ 5 é", "the query has only single characters (c, 5, é), which are left out"),
+        ("_", "the query has no words"),
+        ("_ ?", "the query has no words"),
+        ("the _", "the query has only stop words (the), which are left out"),
+        ("naïveté", "no document has any of its words (naïveté)"),
+        ("東京都", "no document has any of its words (東京, 京都)"),
+        (
+            "the 猫, 犬",
+            "the query has only single characters (猫, 犬) of a script that is indexed by pairs of characters; "
+            "search for two or more in a row",
+        ),
+        ("猫 zebra", "no document has any of its words (猫, zebra)"),
     ],
 )
 def test_nothing_found_has_a_reason(folder: Path, capsys: pytest.CaptureFixture[str], query: str, reason: str) -> None:
-    """The line about the results says why there are none."""
+    """The line about the results says why there are none; JSON says the same."""
     assert main(["search", "docs.segmax", "-q", query]) == 0
     assert f"nothing found: {reason}; " in " ".join(capsys.readouterr().out.split())
+    assert main(["search", "docs.segmax", "-q", query, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == reason
+
+
+@pytest.mark.parametrize(
+    ("options", "query", "reason"),
+    [
+        ({"fold_accents": False}, "thé", "no document has any of its words (thé)"),
+        (
+            {"stopwords": ["thé"]},
+            "the thé",
+            "the query has only stop words (the, thé read as 'the'), which are left out",
+        ),
+        ({"stopwords": None}, "the", "no document has any of its words (the)"),
+        ({"cjk_bigrams": False}, "猫", "the query has only single characters (猫), which are left out"),
+        ({"cjk_bigrams": False}, "東京都", "no document has any of its words (東京都)"),
+        ({"method": "atire"}, "vitamin", "no document has a weight for any of its terms"),
+    ],
+)
+def test_reasons_follow_the_options_of_the_encoder(options: dict[str, Any], query: str, reason: str) -> None:
+    """What is folded, left out or paired is what the encoder folds, leaves out or pairs."""
+    bm25 = BM25(**options)
+    with segmax.build_from_texts(["vitamin sun", "vitamin oranges"], encoder=bm25) as index:
+        assert answer(index, query, {"k": 1}).reason == reason
+
+
+def test_a_stop_word_with_an_accent_is_no_unknown_word(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The index holds the very word, which became a stop word there, too."""
+    Path("tea.jsonl").write_text('{"_id": "a", "text": "Le thé vert"}\n')
+    segmax.build_from_texts("tea.jsonl", path="tea.segmax").close()
+    assert main(["search", "tea.segmax", "-q", "thé"]) == 0
+    assert "nothing found: the query has only stop words (thé read as 'the')" in capsys.readouterr().out
+
+
+def test_json_has_reasons_only_where_nothing_is_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """For texts and vectors of a file alike."""
+    Path("q.jsonl").write_text("".join(json.dumps({"_id": t, "text": t}) + "\n" for t in ("oranges", "the", "zebra")))
+    assert main(["search", "docs.segmax", "q.jsonl", "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [line.get("reason") for line in found] == [
+        None,
+        "the query has only stop words (the), which are left out",
+        "no document has any of its words (zebra)",
+    ]
+    sp.save_npz("q.npz", sp.csr_matrix((1, 4)))
+    assert main(["search", "docs.segmax", "q.npz", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"] == "the query has no terms"
 
 
 def test_queries_that_find_nothing_are_counted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -447,7 +573,7 @@ def test_output_fits_the_terminal(
     rng: np.random.Generator,
     columns: int,
 ) -> None:
-    """search, evaluate, inspect and experiment print no line that is wider, and cut none."""
+    """Commands print no line that is wider, and cut none."""
     from rich.cells import cell_len
 
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -456,7 +582,7 @@ def test_output_fits_the_terminal(
     words = [f"word{i}" for i in range(60)]
     docs = [" ".join(rng.choice(words, 12)) for _ in range(200)]
     (beir / "corpus.jsonl").write_text(
-        "".join(json.dumps({"_id": f"d{i}", "text": t}) + "\n" for i, t in enumerate(docs))
+        "".join(json.dumps({"_id": f"d{i}", "title": f"title of {t}", "text": t}) + "\n" for i, t in enumerate(docs))
     )
     (beir / "queries.jsonl").write_text(
         "".join(json.dumps({"_id": f"q{i}", "text": " ".join(rng.choice(words, 3))}) + "\n" for i in range(8))
@@ -464,11 +590,13 @@ def test_output_fits_the_terminal(
     (beir / "qrels.tsv").write_text(
         "query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\td{j}\t1\n" for i in range(8) for j in range(i, i + 9))
     )
-    assert main(["index", "beir", "b.segmax", "--num-clusters", "9"]) == 0
-    assert main(["tune", "b.segmax", "beir", "-k", "10"]) == 0
-    capsys.readouterr()
     long = "asc:mu=0.3,eta=0.4,documents=maxscore,sweep=false"
     for command in (
+        ["index", "beir", "b.segmax", "--num-clusters", "9"],
+        ["tune", "b.segmax", "beir", "-k", "10"],
+        ["encode", "beir", "v.npz"],
+        ["convert", "v.npz", "v.jsonl"],
+        ["build", "v.npz", "v.segmax"],
         ["search", "b.segmax", "word1 word2"],
         ["inspect", "b.segmax"],
         ["evaluate", "b.segmax", "--data", "beir", "--passes", "1"],
@@ -482,6 +610,25 @@ def test_output_fits_the_terminal(
         assert max(cell_len(line) for line in shown.splitlines()) <= columns, (command, shown)
         if command[0] != "search":  # which cuts passages out of texts
             assert "…" not in shown
+
+
+@pytest.mark.parametrize("columns", [80, 60, 30])
+def test_long_titles_are_indented(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Only ranks, which stand in the first columns, and the last line start at the left."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    title = "vitamin " + " ".join(f"word{number}" for number in range(20)) + " " + "long" * 30
+    Path("long.jsonl").write_text(
+        "".join(json.dumps({"_id": f"d{i}", "title": title, "text": "vitamin sun"}) + "\n" for i in range(3))
+    )
+    segmax.build_from_texts("long.jsonl", path="long.segmax").close()
+    assert main(["search", "long.segmax", "vitamin"]) == 0
+    shown = capsys.readouterr().out
+    lines = shown[: shown.index("3 documents")].splitlines()
+    assert [line[:5] for line in lines if line[:5].strip()] == ["  1  ", "  2  ", "  3  "]
+    assert max(map(len, lines)) <= columns
+    assert "".join(shown.split()).count("".join(title.split())) == 3
 
 
 def test_t_tests_are_shown_where_something_differs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

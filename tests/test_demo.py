@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import segmax
 from segmax.cli import main as command_line
 from segmax.demo import __main__ as demo
 from segmax.demo.generated import NUM_TERMS, Generator
+from segmax.demo.speed import speed_columns
 
 
 @pytest.fixture
@@ -50,6 +52,19 @@ def test_the_demo_tells_its_story(
 def test_the_large_collection_is_large() -> None:
     """Below 100,000 documents pruning would not pay."""
     assert demo.LARGE_DOCS >= 100_000
+
+
+def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every method but exhaustive search scores few of the documents, already on a tenth of that collection."""
+    found: list[segmax.Evaluation] = []
+    monkeypatch.setattr(demo, "LARGE_DOCS", 20_000)
+    monkeypatch.setattr(demo, "speed_columns", lambda outcome: found.append(outcome) or speed_columns(outcome))
+    demo.race(Console(), 10, quick / "speed.png")
+    shares = {method.name: method.docs_scored_share for method in found[0]}
+    assert shares.keys() == demo.METHODS.keys()
+    assert shares.pop("exhaustive") == 1
+    assert max(shares.values()) < 0.1
+    assert shares["asc, μ = 0.7"] < shares["asc"]
 
 
 def test_the_last_line_is_a_command_that_works(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:

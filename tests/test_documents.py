@@ -29,6 +29,12 @@ def python_blocks(document: str) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```$", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
+def marks(text: str) -> list[str]:
+    """What stands behind the opening fence of every block."""
+    blocks = re.findall(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", text, flags=re.MULTILINE)
+    return [mark.strip() for _, mark in blocks]
+
+
 def needed(block: str) -> set[str]:
     """The packages that a block imports, and torch where it makes a model."""
     found = set()
@@ -103,6 +109,15 @@ def test_python_in_documents_runs(document: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_blocks_are_marked_so_that_they_are_run(document: str) -> None:
-    """Python is marked `python` and nothing else: a block under another name would never be run."""
-    marks = re.findall(r"^```(\w+)", (ROOT / document).read_text(), flags=re.MULTILINE)
-    assert set(marks) <= {"python", "sh", "json", "toml", "html", "text"}
+    """Python is marked `python` and nothing else: a block under another name, or under none, would never be run."""
+    found = marks((ROOT / document).read_text())
+    assert set(found) <= {"python", "sh", "json", "toml", "html", "text"}
+    assert found.count("python") == len(
+        python_blocks(document)
+    )  # blocks that are indented, for instance, are not found
+
+
+def test_blocks_without_a_mark_are_seen() -> None:
+    """However a fence is written, it opens a block; the one that closes it does not."""
+    assert marks("```python\n1\n```\n```\nx = 1\n```\n") == ["python", ""]
+    assert marks("- item\n\n  ```\n  x\n  ```\n~~~\ny\n~~~\n````sh\n```\n````\n") == ["", "", "sh"]

@@ -170,9 +170,49 @@ def test_results_as_a_data_frame(index: segmax.Index) -> None:
     assert table["score"].tolist() == hits.scores.tolist()
     assert table["rank"].tolist() == [1, 2]
     assert table["text"].tolist() == [stored.text for stored in hits.texts]
-    empty = index.search({}).to_pandas()
-    assert len(empty) == 0
-    assert list(empty.columns) == list(table.columns)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_empty_data_frame_has_the_same_kinds_of_columns(index: segmax.Index, batch: bool) -> None:
+    """Ids and texts are no floats there, so that frames can be joined and compared."""
+    pandas = pytest.importorskip("pandas")
+    found = index.search_batch([{"red": 1}]) if batch else index.search({"red": 1})
+    for nothing in [index.search_batch([{}, {}]), index.search_batch([])] if batch else [index.search({})]:
+        table, empty = found.to_pandas(), nothing.to_pandas()
+        assert len(empty) == 0
+        assert list(empty.columns) == list(table.columns)
+        for name in ("id", "title", "text"):
+            assert not pandas.api.types.is_numeric_dtype(empty[name].dtype), name
+        for name in {*table.columns} - {"id", "title", "text"}:
+            assert empty[name].dtype == table[name].dtype, name
+        assert pandas.concat([empty, table])["id"].tolist() == table["id"].tolist()
+
+
+def test_results_of_many_queries_as_a_data_frame(index: segmax.Index) -> None:
+    """The frames of all queries below one another, by the number of the query; one that finds nothing has no rows."""
+    pandas = pytest.importorskip("pandas")
+    found = index.search_batch([{"red": 1}, {}, {"green": 1}])
+    table = found.to_pandas()
+    assert list(table.columns) == ["query", "rank", "id", "score", "title", "text"]
+    assert table["query"].tolist() == [0, 0, 2]
+    for number, part in table.groupby("query"):
+        expected = found[number].to_pandas()
+        pandas.testing.assert_frame_equal(part.drop(columns="query").reset_index(drop=True), expected)
+    without = segmax.build(sp.csr_matrix([[1, 0], [3, 2]])).search_batch([{0: 1}]).to_pandas()
+    assert list(without.columns) == ["query", "rank", "id", "score"]
+
+
+def test_a_notebook_shows_many_queries(index: segmax.Index) -> None:
+    """A table like that of one query, with the number of the query; long ones end, and say so."""
+    found = index.search_batch([{"red": 1}, {}, {"green": 1}])
+    cells = Cells(found._repr_html_())
+    assert cells.tags == {"table", "thead", "tbody", "tr", "th", "td"}
+    assert cells.rows[0] == ["query", "rank", "id", "score", "title", "text"]
+    assert [row[:3] for row in cells.rows[1:]] == [["0", "1", "b\"'&"], ["0", "2", HOSTILE], ["2", "1", "b\"'&"]]
+    assert Cells(index.search_batch([])._repr_html_()).rows == [cells.rows[0]]
+    page = index.search_batch([{"red": 1}] * 1000)._repr_html_()
+    assert page.count("<tr>") == 101
+    assert page.endswith("<p>… and the results of 950 more queries</p>")
 
 
 def test_pandas_may_be_missing(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,9 +19,10 @@ import segmax
 from segmax.checks import checked_choice, parsed_int
 from segmax.cli_encode import add_model_options, encoder_options
 from segmax.cli_parser import Parser
+from segmax.cli_show import say
 from segmax.cluster import Dense, Labels, Representation, Sparse
 from segmax.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
-from segmax.display import counted, json_text, printable
+from segmax.display import counted, json_text
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
 from segmax.index import num_threads
@@ -267,7 +268,7 @@ def build(args: argparse.Namespace) -> None:
     inputs, output = _paths(given.get("paths", []))
     start = time.perf_counter()
     with _built(inputs, output, options, encoder_options(args)) as index:
-        sys.stdout.write(summary(index, output, time.perf_counter() - start))
+        say(*summary(index, output, time.perf_counter() - start))
 
 
 def _built(inputs: list[str], output: str, options: Options, of_encoder: Mapping[str, Any]) -> segmax.Index:
@@ -382,15 +383,15 @@ def _lines(path: str) -> list[str]:
     return [line for _, line in read_lines(Path(path))]
 
 
-def summary(index: segmax.Index, output: str, seconds: float) -> str:
+def summary(index: segmax.Index, output: str, seconds: float) -> tuple[str, str]:
     """Return what was built, in two lines."""
     per_posting = f"{index.num_bytes / index.num_postings:.2f}" if index.num_postings else "no"
     return (
-        f"built '{printable(output)}' in {seconds:,.1f} s: {counted(index.num_docs, 'document')}, "
+        f"built '{output}' in {seconds:,.1f} s: {counted(index.num_docs, 'document')}, "
         f"{counted(index.num_postings, 'posting')}, {counted(index.num_clusters, 'cluster')} x "
-        f"{counted(index.num_segments, 'segment')}, {index.bits} bits\n"
+        f"{counted(index.num_segments, 'segment')}, {index.bits} bits",
         f"{size_text(index.num_bytes)}, {per_posting} bytes per posting, "
-        f"quantization error {index.quantization_error:.2%}\n"
+        f"quantization error {index.quantization_error:.2%}",
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
 from segmax.cli_parser import Parser, in_words_of_the_shell
-from segmax.display import counted, printable
+from segmax.cli_show import say
+from segmax.display import counted
 from segmax.errors import ConfigError, InputError
 from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, write_vectors
 
@@ -101,10 +101,7 @@ def convert(args: argparse.Namespace) -> None:
         count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
     seconds = time.perf_counter() - start
     terms = f", {counted(len(reader.terms), 'term')}" if reader.terms is not None else ""
-    sys.stdout.write(
-        f"wrote '{printable(output)}' in {seconds:,.1f} s: {counted(count, 'vector')}{terms}, "
-        f"{target.stat().st_size:,} bytes\n"
-    )
+    say(f"wrote '{output}' in {seconds:,.1f} s: {counted(count, 'vector')}{terms}, {target.stat().st_size:,} bytes")
 
 
 def _check_format(flag: str, value: str | None, known: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from segmax.checks import checked_choice
 from segmax.cli_parser import Parser, in_words_of_the_shell, read_number
+from segmax.cli_show import say
 from segmax.display import counted, printable
 from segmax.encoders import encode_texts, load_encoder
 from segmax.encoders.bm25 import METHODS
@@ -165,7 +166,7 @@ def encode(args: argparse.Namespace) -> None:
     lines += [f"{path}: dense vectors ({name})" for name, path in done.dense.items()]
     if done.encoder is not None:
         lines.append(f"{done.encoder}: the encoder, for queries (--encoder {done.encoder} --queries)")
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    say(*lines)
 
 
 def read_texts(inputs: str | Sequence[str]) -> TextReader:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from segmax.build import scratch_folder
 from segmax.cli_build import add_options, build_arguments, pooling_of, read_options, summary
 from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options, read_texts
 from segmax.cli_parser import Parser, in_words_of_the_shell
+from segmax.cli_show import say
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
 from segmax.io import VECTOR_FORMATS, format_of
@@ -112,7 +112,7 @@ def index(args: argparse.Namespace) -> None:
                 **arguments,
             )
     with built:
-        sys.stdout.write(summary(built, output, time.perf_counter() - start))
+        say(*summary(built, output, time.perf_counter() - start))
 
 
 def _paths(paths: list[str]) -> tuple[list[str], str]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
 from segmax.cli_parser import Parser
-from segmax.display import counted, printable
+from segmax.cli_show import say
+from segmax.display import counted
 from segmax.experiments import EXPERIMENTS
 from segmax.experiments.report import read_entries, report_page
 from segmax.io.streams import write_whole
@@ -41,4 +41,4 @@ def report(args: argparse.Namespace) -> None:
     page = report_page(entries)
     with write_whole(target, overwrite=True) as file:
         file.write(page.encode("utf-8"))
-    sys.stdout.write(f"{printable(target)}: {counted(len(entries), 'experiment')}\n")
+    say(f"{target}: {counted(len(entries), 'experiment')}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import segmax
 from segmax.cli_parser import Parser, add_query_encoder, in_words_of_the_shell, read_number
-from segmax.cli_show import answer, as_json, as_run, show, typed_lines
+from segmax.cli_show import answer, as_json, as_run, say, show, typed_lines
 from segmax.cli_unanswered import Reason, summary, why_nothing
 from segmax.errors import ConfigError, InputError
 from segmax.methods import METHODS
@@ -52,7 +52,9 @@ ask for a target recall or choose an approximate method.
 
 A file holds texts (BEIR's queries.jsonl or its folder, TREC topics, columns of
 id and text), which the index encodes, or vectors: an .npz file, lines of JSON,
-or lines of words repeated as often as they weigh.
+or lines of words repeated as often as they weigh. "irds:" before an id reads
+the queries of ir_datasets. A text with blanks, or a word with a slash that is
+in no folder, is a query: "how to read data.json", AC/DC.
 """
 _SEARCH_EXAMPLES = """\
 examples:
@@ -75,7 +77,7 @@ def search_parser() -> argparse.ArgumentParser:
     parser.add_argument("queries", metavar="WORDS|FILE", nargs="*", help="what to search for (default: what you type)")
     parser.add_argument("-q", "--query", metavar="TEXT", help="search for this text, even if a file has that name")
     _add_shared(parser)
-    parser.add_argument("--json", action="store_true", help="print a line of JSON per query")
+    parser.add_argument("--json", action="store_true", help="print JSON, a line per query")
     parser.add_argument("--tag", metavar="NAME", default="segmax", help="the name in a run (default: %(default)s)")
     parser.add_argument(
         "--target-recall",
@@ -115,7 +117,7 @@ def search(args: argparse.Namespace) -> None:
             found = answer(index, each, how, start)
             start = None  # from the second query on, there is nothing to load
             if args.json:
-                sys.stdout.write(as_json(found.hits, each, found.encoding))
+                sys.stdout.write(as_json(found.hits, each, found.encoding, found.reason))
             else:
                 show(found)
 
@@ -124,11 +126,13 @@ def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argp
     """Print the results of a file of queries; queries that find nothing are counted on standard error."""
     asked, texts = _read_file(file, index)
     found = index.search_batch(asked.vectors, **how)
-    for name, hits in zip(asked.ids, found, strict=True):
-        sys.stdout.write(as_json(hits, name) if args.json else as_run(hits, name, args.tag))
-    if reasons := _unanswered(index, asked, texts, found):
+    reasons = _unanswered(index, asked, texts, found)
+    for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
+        reason = reasons[row].sentence if row in reasons else None
+        sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
+    if reasons:
         sys.stdout.flush()
-        sys.stderr.write(f"segmax: {summary(reasons, len(asked))}\n")
+        sys.stderr.write(f"segmax: {summary(list(reasons.values()), len(asked))}\n")
 
 
 def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
@@ -143,14 +147,14 @@ def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | N
     return questions_of(queries, index), None if queries.vectors is not None else queries.texts
 
 
-def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> list[Reason]:
-    """Return why queries found nothing, for each that did not."""
-    reasons = []
+def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> dict[int, Reason]:
+    """Return why queries found nothing, by the number of each that did not."""
+    reasons = {}
     for row in (found.counts == 0).nonzero()[0].tolist():
         vector = asked.vectors[row]
         num_terms = vector.nnz if hasattr(vector, "nnz") else len(vector)
         text, encoder = (None, None) if texts is None else (texts[row], index.encoder)
-        reasons.append(why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row])))
+        reasons[row] = why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row]))
     return reasons
 
 
@@ -171,43 +175,70 @@ def _asked(words: list[str], text: str | None) -> tuple[str | None, str | None]:
         return None, None
     if len(words) == 1 and _is_file(words[0]):
         return words[0], None
-    files = [word for word in words if _has_ending(word)]
-    if len(words) > 1 and files:
-        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{files[0]}' names a file"
+    if len(words) > 1 and (file := _file_among(words)) is not None:
+        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{file}' names a file"
         raise InputError(f"{msg}; to search for these words, use -q TEXT")
     return None, " ".join(words)
 
 
+def _file_among(words: list[str]) -> str | None:
+    """Return a word that names a file; sentences mention files that are not there, lists of files do not."""
+    files = [word for word in words if _has_ending(word)]
+    if len(files) == len(words):
+        return files[0]
+    return next((word for word in files if _exists(word)), None)
+
+
 def _is_file(word: str) -> bool:
-    """Whether a word names a file; one that looks like the name of a file must be one."""
-    if _exists(word) or word.startswith("irds:"):
+    """Whether an argument names queries to read; one that can only be a path must name some."""
+    if word.startswith("irds:") or _holds_queries(word):
         return True
-    if _looks_like_path(word) and not _is_dataset(word):
-        msg = f"there is no file '{word}'; to search for this text, use -q {shlex.quote(word)}"
+    if _is_dataset(word):
+        return True
+    if _can_only_be_path(word):
+        wrong = f"the folder '{word}' has no queries.jsonl" if _exists(word) else f"there is no file '{word}'"
+        msg = f"{wrong}; to search for this text, use -q {shlex.quote(word)}"
         raise InputError(msg)
-    return _looks_like_path(word)
+    return False
+
+
+def _holds_queries(word: str) -> bool:
+    """Whether there is a file of that name, or a folder with a file of queries; other folders are words, too."""
+    from segmax.io.queries import query_files
+
+    if not _exists(word):
+        return False
+    path = Path(word)
+    return not path.is_dir() or bool(query_files(path))
 
 
 def _exists(path: str) -> bool:
     try:
-        return Path(path).exists()
+        return path != "" and Path(path).exists()  # Path("") is the current folder
     except (OSError, ValueError):  # too long for a name, or with characters that no name has
         return False
 
 
 def _is_dataset(word: str) -> bool:
-    from segmax.io.irds import ir_dataset_id
+    """Whether ir_datasets knows an id that has a slash; one without needs `irds:`, since it may be any word."""
+    from segmax.io.irds import ir_dataset_id, load_ir_dataset
 
-    return ir_dataset_id(word) is not None
-
-
-def _looks_like_path(word: str) -> bool:
-    """Whether a word has a separator or a known ending; in a sentence, a slash may stand for "or"."""
-    if _has_ending(word) or word.startswith(("/", "./", "../", "~")):
-        return True
-    if os.sep not in word:
+    if os.sep not in word or ir_dataset_id(word) is None:
         return False
-    return len(word.split()) == 1 or _exists(str(Path(word).parent))
+    try:
+        load_ir_dataset(word)
+    except InputError:
+        return False
+    return True
+
+
+def _can_only_be_path(word: str) -> bool:
+    """Whether a word starts or ends as paths do, or is in a folder that exists: "and/or" is not, nor is a sentence."""
+    if len(word.split()) > 1:
+        return False
+    if _has_ending(word) or word.startswith(("/", "./", "../", "~/")):
+        return True
+    return _exists(word.rpartition(os.sep)[0])
 
 
 def _has_ending(word: str) -> bool:
@@ -283,4 +314,4 @@ def tune(args: argparse.Namespace) -> None:
             measured = next(m for m in index.calibration.measured if m.k == k)
             sys.stdout.write(json.dumps(measured.to_dict(), indent=1) + "\n")
         else:
-            sys.stdout.write(f"{told}\n")
+            say(str(told))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -40,15 +41,19 @@ class Answer:
 
     def __str__(self) -> str:
         """Return a line about it: how many documents, or why there are none, and the times."""
-        found = counted(len(self.hits), "document") if len(self.hits) else f"nothing found: {self._reason()}"
+        reason = self.reason
+        found = counted(len(self.hits), "document") if reason is None else f"nothing found: {reason}"
         times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
         if self.loading is not None:
             times.insert(0, f"loaded in {duration(self.loading)}")
         return f"{found}; {', '.join(times)}"
 
-    def _reason(self) -> str:
-        stats = self.hits.stats
-        return why_nothing(self.query, len(self.terms), self.encoder, limited=stats.budget_hit).sentence
+    @property
+    def reason(self) -> str | None:
+        """Why there are no documents; None if there are some."""
+        if len(self.hits):
+            return None
+        return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
 
 
 def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
@@ -86,8 +91,11 @@ def as_run(hits: Hits, query_id: str, tag: str) -> str:
     return "".join(f"{shown(line)}\n" for line in run_lines(query_id, scores, tag))
 
 
-def as_json(hits: Hits, query: str, encoding: float | None = None) -> str:
-    """Return a line of JSON: the query, its results, with title and text where the index keeps them, and the times."""
+def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str | None = None) -> str:
+    """Return a line of JSON about a query: its results, with title and text where the index keeps them, and the times.
+
+    Where there are no results, `reason` says why.
+    """
     found: list[dict[str, Any]] = [
         {"id": name, "score": score} for name, score in zip(hits.ids, hits.scores.tolist(), strict=True)
     ]
@@ -95,6 +103,8 @@ def as_json(hits: Hits, query: str, encoding: float | None = None) -> str:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
     told = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
+    if reason is not None:
+        told["reason"] = reason
     if encoding is not None:
         told["encoding_milliseconds"] = encoding * 1e3
     return json_text(told) + "\n"
@@ -108,26 +118,41 @@ def show(found: Answer) -> None:
     console = Console(highlight=False)
     hits = found.hits
     for number, (name, score) in enumerate(zip(hits.ids, hits.scores.tolist(), strict=True)):
-        heading = Text(f"{number + 1:3}  ", style="dim", overflow="fold")
-        heading.append(printable(name), style="cyan").append(f"  {plain_number(score)}", style="dim")
+        rank = Text(f"{number + 1:3}  ", style="dim")
+        heading = Text(overflow="fold").append(printable(name), style="cyan")
+        heading.append(f"  {plain_number(score)}", style="dim")
         text = None
         if hits.has_texts:
             stored = hits.texts[number]
             if stored.title:
                 heading.append("  ").append_text(_marked(stored.title, found, "bold"))
             text = _marked(stored.text, found, "", _SNIPPET)
-        console.print(heading)
+        _print_indented(console, heading, rank)
         if text is not None:
-            _print_indented(console, text)
+            _print_indented(console, text, Text(" " * _INDENT))
     console.print(Text(str(found), style="dim", overflow="fold"))
 
 
-def _print_indented(console: Console, text: Text) -> None:
+def _print_indented(console: Console, text: Text, before: Text) -> None:
+    """Print a text behind what stands before its first line; the lines below are indented as far."""
     from rich.text import Text
 
-    for line in text.wrap(console, max(1, console.width - _INDENT)):
+    for number, line in enumerate(text.wrap(console, max(1, console.width - len(before)))):
         line.rstrip()
-        console.print(Text(" " * _INDENT).append_text(line))
+        console.print((Text(" " * len(before)) if number else before.copy()).append_text(line))
+
+
+def say(*lines: str) -> None:
+    """Print lines for people, wrapped at words to fit the terminal; into a file or pipe they go whole."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        _print_indented(console, Text(printable(line), overflow="fold"), Text())
 
 
 def _marked(text: str, found: Answer, style: str, width: int | None = None) -> Text:

@@ -20,7 +20,10 @@ from segmax.textstore import StoredText
 DocId = int | str
 
 _MOST_CELL = 200  # characters of a text in a table
+_MOST_ROWS = 100  # of a table of many queries in a notebook; `to_pandas` has them all
 _MOST_TERMS = 10  # that an explanation prints
+
+_Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -148,16 +151,11 @@ class Hits(Sequence[Hit]):
         0     1  z    8.0
         1     2  x    2.0
         """
-        try:
-            import pandas as pd
-        except ImportError as error:
-            msg = "to_pandas needs pandas, which is not installed; run: pip install pandas"
-            raise ImportError(msg) from error
-        return pd.DataFrame(self._columns())
+        return _frame(self._columns())
 
-    def _columns(self) -> dict[str, Sequence[Any] | NDArray[np.float64]]:
+    def _columns(self) -> _Columns:
         """Return what a table of the results shows, column by column."""
-        columns: dict[str, Sequence[Any] | NDArray[np.float64]] = {
+        columns: _Columns = {
             "rank": range(1, len(self) + 1),
             "id": self.ids,
             "score": self.scores,
@@ -168,16 +166,31 @@ class Hits(Sequence[Hit]):
         return columns
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks. Ids and texts may hold anything, so all of it is escaped."""
-        columns = self._columns()
-        head = "".join(f"<th>{name}</th>" for name in columns)
-        rows = zip(*columns.values(), strict=True)
-        body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        """Return a table for notebooks."""
+        return _html_table(self._columns())
 
     def __repr__(self) -> str:
         best = f", best {self[0].id!r} at {plain_number(self[0].score)}" if len(self) else ""
         return f"Hits({len(self)}{best})"
+
+
+def _frame(columns: _Columns) -> Any:
+    """Return columns as a DataFrame. pandas would take empty columns of ids and texts for numbers."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        msg = "to_pandas needs pandas, which is not installed; run: pip install pandas"
+        raise ImportError(msg) from error
+    kinds = {name: object for name, values in columns.items() if isinstance(values, list) and not values}
+    return pd.DataFrame(columns).astype(kinds)
+
+
+def _html_table(columns: _Columns) -> str:
+    """Return columns as a table in HTML. Ids and texts may hold anything, so all of it is escaped."""
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    rows = zip(*columns.values(), strict=True)
+    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _html_cell(value: object) -> str:
@@ -263,8 +276,56 @@ class BatchHits(Sequence[Hits]):
         stats_row = self.stats.row(number)
         return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
 
+    def to_pandas(self) -> Any:
+        """Return the results of all queries as one pandas DataFrame, a row per result.
+
+        The columns are those of `Hits.to_pandas`, behind `query`: the number of the query, from 0. A query without
+        results has no row.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> index.search_batch([{"red": 2}, {"green": 1}]).to_pandas()  # doctest: +SKIP
+           query  rank id  score
+        0      0     1  z    8.0
+        1      0     2  x    2.0
+        2      1     1  z    1.0
+        """
+        return _frame(self._columns(len(self)))
+
+    def _columns(self, num_queries: int) -> _Columns:
+        """Return what a table of the results of the first queries shows, column by column."""
+        counts = self.counts[:num_queries]
+        each = [hits._columns() for hits in self[:num_queries]]
+        columns: _Columns = {
+            "query": np.repeat(np.arange(num_queries), counts),
+            "rank": _joined(each, "rank", np.int64),
+            "id": [name for one in each for name in one["id"]],
+            "score": _joined(each, "score", np.float64),
+        }
+        if self._docs.stored is not None:
+            columns |= {name: [text for one in each for text in one[name]] for name in ("title", "text")}
+        return columns
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: the results of the first queries, and how many there are beyond."""
+        num_queries = int(np.searchsorted(np.cumsum(self.counts), _MOST_ROWS, side="right"))
+        num_queries = min(len(self), max(1, num_queries))
+        table = _html_table(self._columns(num_queries))
+        left = len(self) - num_queries
+        return f"{table}<p>… and the results of {counted(left, 'more query', 'more queries')}</p>" if left else table
+
     def __repr__(self) -> str:
         return f"BatchHits({counted(len(self), 'query', 'queries')}, k={self.rows.shape[1]})"
+
+
+def _joined(parts: Sequence[_Columns], name: str, kind: type) -> NDArray[Any]:
+    """Return a column of numbers of all parts, also if there are none."""
+    return np.concatenate([np.zeros(0, dtype=kind), *(np.asarray(part[name], dtype=kind) for part in parts)])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,11 @@ import io
 import itertools
 import math
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from segmax.experiments.base import Plot, Series
 from segmax.figures import FAINT, INK, check_matplotlib, literal
@@ -21,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
     from matplotlib.text import Annotation
-    from matplotlib.transforms import Bbox
     from matplotlib.typing import LineStyleType as LineStyle
 
 _COLORS = (
@@ -94,7 +96,7 @@ def _points(axes: Axes, plot: Plot) -> list[Line2D]:
     from matplotlib.lines import Line2D
 
     handles = []
-    for number, (series, rings) in enumerate(zip(plot.series, _rings(plot.series), strict=True)):
+    for number, (series, rings) in enumerate(zip(plot.series, _rings(plot), strict=True)):
         color, point = _COLORS[number % len(_COLORS)], _POINTS[number % len(_POINTS)]
         line: LineStyle = "-" if plot.kind == "line" else "none"
         axes.plot(series.x, series.y, color=color, linestyle=line, linewidth=1.4, zorder=2)
@@ -111,36 +113,50 @@ def _points(axes: Axes, plot: Plot) -> list[Line2D]:
     return handles
 
 
-def _rings(series: Sequence[Series]) -> list[list[int]]:
+def _rings(plot: Plot) -> list[list[int]]:
     """Return of every point how many of earlier series lie where it lies: so many rings fit inside its own."""
-    reach = [_reach(series, axis) for axis in ("x", "y")]
+    places = [_places_on_axes(plot, one) for one in plot.series]
+    reach = [_reach([place[axis] for one in places for place in one]) for axis in (0, 1)]
     before: list[tuple[float, float]] = []
     found = []
-    for one in series:
-        places = list(zip(one.x, one.y, strict=True))
-        if len(places) > _MANY:
-            found.append([0] * len(places))
+    for one in places:
+        if len(one) > _MANY:
+            found.append([0] * len(one))
             continue
-        found.append(
-            [sum(abs(x - u) <= reach[0] and abs(y - v) <= reach[1] for u, v in before) for x, y in places],
-        )
-        before += places
+        found.append([sum(abs(x - u) <= reach[0] and abs(y - v) <= reach[1] for u, v in before) for x, y in one])
+        before += one
     return found
 
 
-def _reach(series: Sequence[Series], axis: str) -> float:
-    values = [value for one in series for value in getattr(one, axis) if math.isfinite(value)]
-    return _NEAR * (max(values) - min(values)) if values else 0.0
+def _places_on_axes(plot: Plot, series: Series) -> list[tuple[float, float]]:
+    """Return where points lie along the axes: on a logarithmic one, by their logarithm."""
+    if not _is_logarithmic(plot):
+        return list(zip(series.x, series.y, strict=True))
+    return [(math.log(x) if x > 0 else math.nan, y) for x, y in zip(series.x, series.y, strict=True)]
+
+
+def _reach(values: Sequence[float]) -> float:
+    finite = [value for value in values if math.isfinite(value)]
+    return _NEAR * (max(finite) - min(finite)) if finite else 0.0
+
+
+def _finite_x(plot: Plot) -> list[float]:
+    return sorted({x for series in plot.series for x in series.x if math.isfinite(x)})
+
+
+def _is_logarithmic(plot: Plot) -> bool:
+    values = _finite_x(plot)
+    return plot.kind == "line" and bool(values) and values[0] > 0 and values[-1] / values[0] > _LOG_RANGE
 
 
 def _scale(axes: Axes, plot: Plot) -> None:
     """Make the axis of x logarithmic where it is long, marked at the points where these are few."""
     from matplotlib.ticker import NullFormatter, NullLocator
 
-    values = sorted({x for series in plot.series for x in series.x if math.isfinite(x)})
-    if plot.kind != "line" or not values or values[0] <= 0 or values[-1] / values[0] <= _LOG_RANGE:
+    if not _is_logarithmic(plot):
         return
     axes.set_xscale("log")
+    values = _finite_x(plot)
     if len(values) <= 10:
         axes.set_xticks(values, [f"{value:,g}" for value in values])
         axes.xaxis.set_minor_locator(NullLocator())
@@ -151,11 +167,20 @@ def _scale(axes: Axes, plot: Plot) -> None:
 
 _ANGLES = (-60, -90, -120, 60, 90, 120, 0, 180, -30, 30, 150, -150)
 _DISTANCES = (9, 14, 20, 28, 38, 50)  # in points
+_FAR = (*range(62, 200, 12), *range(200, 800, 24))  # for texts that find no place that near
 _LED = 14  # from this distance on, a line leads from a text to its point
+#: Places around a point, the nearest first.
+_PLACES = np.array(
+    [
+        (distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle)))
+        for distance, angle in (*itertools.product(_DISTANCES, _ANGLES), *itertools.product(_FAR, range(0, 360, 10)))
+    ]
+)
+_Boxes = NDArray[np.float64]  # left, bottom, right and top, in pixels
 
 
 def _write_marks(figure: Figure, axes: Axes, plot: Plot) -> None:
-    """Write the text of every point at a free place near it; where there is none, leave it out."""
+    """Write the text of every point at the nearest free place; where the plot is full, where it covers least."""
     wanted = [
         (x, y, text)
         for series in plot.series
@@ -166,29 +191,32 @@ def _write_marks(figure: Figure, axes: Axes, plot: Plot) -> None:
         return
     figure.draw_without_rendering()  # places everything, so that extents are known
     taken = _marker_boxes(axes, plot, figure.dpi)
-    inside = axes.get_window_extent()
+    inside = np.array(axes.get_window_extent().extents)
     for x, y, text in wanted:
-        for place in _places():
-            note = _annotated(axes, x, y, text, place)
-            box = note.get_window_extent().padded(1.5)
-            free = inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
-            if free and not any(box.overlaps(other) for other in taken):
-                taken.append(box)
-                _lead(axes, x, y, place)
-                break
-            note.remove()
+        note = _annotated(axes, x, y, text)
+        at_point = note.get_window_extent().padded(1.5).extents
+        boxes = at_point + np.tile(_PLACES, 2) * figure.dpi / 72
+        number = _best_place(boxes, inside, np.array(taken).reshape(-1, 4))
+        right, up = _PLACES[number].tolist()
+        note.set_position((right, up))
+        taken.append(boxes[number])
+        _lead(axes, x, y, (right, up))
 
 
-def _places() -> Iterator[tuple[float, float]]:
-    for distance, angle in itertools.product(_DISTANCES, _ANGLES):
-        yield distance * math.cos(math.radians(angle)), distance * math.sin(math.radians(angle))
+def _best_place(boxes: _Boxes, inside: _Boxes, taken: _Boxes) -> int:
+    """Return the number of the first box that is free, or covers least; the first of all if none is inside the plot."""
+    fits = (boxes[:, :2] >= inside[:2]).all(axis=1) & (boxes[:, 2:] <= inside[2:]).all(axis=1)
+    low = np.maximum(boxes[:, None, :2], taken[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], taken[None, :, 2:])
+    covered = np.maximum(high - low, 0).prod(axis=2).sum(axis=1)
+    return int(np.where(fits, covered, np.inf).argmin())
 
 
-def _annotated(axes: Axes, x: float, y: float, text: str, place: tuple[float, float]) -> Annotation:
+def _annotated(axes: Axes, x: float, y: float, text: str) -> Annotation:
     return axes.annotate(
         literal(text),
         (x, y),
-        xytext=place,
+        xytext=(0, 0),
         textcoords="offset points",
         ha="center",
         va="center",
@@ -206,16 +234,14 @@ def _lead(axes: Axes, x: float, y: float, place: tuple[float, float]) -> None:
     axes.annotate("", (x, y), xytext=place, textcoords="offset points", arrowprops=line, in_layout=False)
 
 
-def _marker_boxes(axes: Axes, plot: Plot, dpi: float) -> list[Bbox]:
-    from matplotlib.transforms import Bbox
-
+def _marker_boxes(axes: Axes, plot: Plot, dpi: float) -> list[_Boxes]:
     boxes = []
-    for series, rings in zip(plot.series, _rings(plot.series), strict=True):
+    for series, rings in zip(plot.series, _rings(plot), strict=True):
         for x, y, ring in zip(series.x, series.y, rings, strict=True):
             if len(series.x) <= _MANY and math.isfinite(x) and math.isfinite(y):
                 half = (_SIZE + _RING * ring) / 2 * dpi / 72
                 u, v = axes.transData.transform((x, y))
-                boxes.append(Bbox([[u - half, v - half], [u + half, v + half]]))
+                boxes.append(np.array([u - half, v - half, u + half, v + half]))
     return boxes
 
 

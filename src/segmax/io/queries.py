@@ -92,7 +92,7 @@ def _of_file(path: Path, kind: str | None, field: str) -> Queries:
 
 def _read(file: Path, kind: str | None, field: str) -> Queries:
     if file.is_dir():
-        found = sorted(file.glob("queries.jsonl*"))
+        found = query_files(file)
         if not found:
             raise no_file(file / "queries.jsonl")
         file = found[0]
@@ -110,6 +110,11 @@ def _read(file: Path, kind: str | None, field: str) -> Queries:
         vectors = [{term: float(count) for term, count in weights.items()} for _, weights in pairs]
         return _checked(file, Queries([name for name, _ in pairs], None, vectors))
     return _of_columns(file, head)
+
+
+def query_files(folder: Path) -> list[Path]:
+    """Return the files of queries in a BEIR folder: queries.jsonl, plain or compressed."""
+    return sorted(folder.glob("queries.jsonl*"))
 
 
 def _first_lines(path: Path) -> list[str]:
