@@ -87,6 +87,19 @@ def test_a_picture_is_saved_beside_it(quick: Path, capsys: pytest.CaptureFixture
     assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+def test_a_link_in_place_of_the_picture_is_replaced(quick: Path, tmp_path: Path) -> None:
+    """What it leads to is left alone."""
+    pytest.importorskip("matplotlib")
+    precious = tmp_path / "precious.txt"
+    precious.write_text("precious")
+    Path("segmax-demo").mkdir()
+    Path("segmax-demo/speed.png").symlink_to(precious)
+    demo.main()
+    assert precious.read_text() == "precious"
+    assert not Path("segmax-demo/speed.png").is_symlink()
+    assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
 def test_without_matplotlib_there_is_no_picture(
     quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

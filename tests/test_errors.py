@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+import segmax.io
 from segmax.params import SearchParams
 
 CLIP = "clip negative weights to 0 first if the model produces them"
@@ -139,10 +140,10 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
     ),
     FORMS: lambda: segmax.build(DOCS).search(1.5),
     "expected one query, got 2 texts; use search_batch for many": lambda: segmax.build(DOCS).search(["cat", "dog"]),
-    "expected queries as a sparse matrix or an iterable of queries, got set": lambda: segmax.build(DOCS).search_batch(
-        {1, 2}
+    "expected queries as a sparse matrix or an iterable of queries, got set, which has no order; pass a list": lambda: (
+        segmax.build(DOCS).search_batch({1, 2})
     ),
-    "expected queries as a sparse matrix or an iterable of queries, got ndarray": lambda: segmax.build(
+    "expected queries as a sparse matrix or an iterable of queries, got ndarray of 0 dimensions": lambda: segmax.build(
         DOCS
     ).search_batch(np.array("cat")),
     "expected texts only or vectors only, got texts and dict at query 1": lambda: segmax.build(DOCS).search_batch(
@@ -180,6 +181,80 @@ def test_weights_of_queries_are_numbers(name: str) -> None:
         for ask in (index.search, lambda query: index.search_batch([query]), index.cluster_bounds):
             with pytest.raises(segmax.InputError, match="expected numbers as query weights, got"):
                 ask(query)
+
+
+@pytest.mark.parametrize("truth", [True, np.bool_(True), np.array(True)], ids=lambda truth: type(truth).__name__)
+def test_truth_values_among_numbers(truth: Any) -> None:
+    """Numpy makes numbers of them as soon as one number is there."""
+    index = segmax.build(DOCS)
+    for query in ({0: truth, 1: 1.5}, ([0, 1], [1.5, truth]), ([0, 1], (truth, 2))):
+        for ask in (index.search, lambda query: index.search_batch([query])):
+            with pytest.raises(segmax.InputError, match="expected numbers as query weights, got"):
+                ask(query)
+
+
+def test_masks_are_refused() -> None:
+    """Numpy ignores a mask when it converts an array: masked weights would count."""
+    index = segmax.build(DOCS)
+    weights = np.ma.array([1.0, 2.0], mask=[False, True])
+    row = sp.csr_matrix([[1.0, 0, 2.0]])
+    queries: list[Any] = [([0, 1], weights), {0: weights[1], 1: 1.0}, (np.ma.array([0, 1]), [1.0, 2.0])]
+    for form in ("csr", "coo", "csc"):
+        matrix = row.asformat(form)
+        matrix.data = weights
+        queries.append(matrix)
+        with pytest.raises(segmax.InputError, match="expected weights without a mask, got a masked array"):
+            segmax.build(matrix)
+    for query in queries:
+        for ask in (index.search, lambda query: index.search_batch([query])):
+            with pytest.raises(segmax.InputError, match="without a mask, got a masked array"):
+                ask(query)
+    labels = np.ma.array([0, 1], mask=[False, True])
+    for options in ({"clusters": labels}, {"segments": labels}):
+        with pytest.raises(segmax.InputError, match="labels without a mask"):
+            segmax.build(DOCS, **options)
+    with pytest.raises(segmax.InputError, match="dense vectors without a mask"):
+        segmax.Dense(np.ma.ones((2, 2)))
+
+
+def test_scores_fit_a_double() -> None:
+    """Infinite scores could not be told apart, so a query that might have such is refused, however it is asked."""
+    index = segmax.build(sp.csr_matrix(np.diag([1e300, 2e300, 3e300])))
+    query = {0: 1e308, 1: 1e308}
+    asks: list[Callable[[], object]] = [
+        lambda: index.search(query),
+        lambda: index.search(query, trace=True),
+        lambda: index.search_batch([query]),
+        lambda: index.score(query, [0, 2]),
+        lambda: index.cluster_bounds(query),
+        lambda: index.explain(query, 0),
+    ]
+    for ask in asks:
+        with pytest.raises(segmax.InputError, match="expected query weights whose scores fit a double"):
+            ask()
+    assert index.search({0: 1e7, 1: 1e7}).rows.tolist() == [1, 0]
+
+
+def test_k_of_any_integer_type() -> None:
+    """However large, and whatever holds it."""
+    index = segmax.build(DOCS)
+    for k in (2**64, 2**63, np.uint64(2**63), np.uint64(2**64 - 1), np.int64(2**62), np.uint8(200)):
+        assert index.search({2: 1.0}, k=k).rows.tolist() == [0, 1]
+        assert index.search_batch([{2: 1.0}], k=k).rows.tolist() == [[0, 1]]
+
+
+@pytest.mark.parametrize("path", [None, 5, b"x", "a\0b", ["x"], 1.5], ids=repr)
+def test_what_is_no_path(path: Any) -> None:
+    """Said in one way, wherever a path is expected."""
+    index = segmax.build(DOCS)
+    takes: list[Callable[[Any], object]] = [segmax.open, segmax.verify, index.save]
+    if path is not None:
+        takes += [lambda path: segmax.build(DOCS, path=path), lambda path: segmax.build(DOCS, scratch=path)]
+    if path != ["x"]:
+        takes.append(segmax.io.open_vectors)
+    for take in takes:
+        with pytest.raises(segmax.ConfigError, match=r"expected (path|scratch) to be a path, as a string or pathlib"):
+            take(path)
 
 
 def test_weights_of_queries_fit_a_double() -> None:

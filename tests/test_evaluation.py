@@ -412,6 +412,22 @@ def test_infinite_t_is_null_in_json(tmp_path: Path, rng: np.random.Generator) ->
     assert {"Recall@10": None}.items() <= {test["measure"]: test["t"] for test in tests}.items()
 
 
+def test_names_of_methods_are_shown_escaped(rng: np.random.Generator, tmp_path: Path) -> None:
+    """They are the caller's: what a terminal would obey is shown."""
+    docs, _ = topic_docs(rng, 40)
+    hostile = "a\x1b]0;title\x07\u202eb"
+    found = evaluate(segmax.build(docs), docs[:4], methods={hostile: segmax.ASC()}, passes=1)
+    texts = [repr(found), repr(found.methods[0]), str(found)]
+    with pytest.raises(segmax.ConfigError) as error:
+        found["other"]
+    for text in (*texts, str(error.value)):
+        assert not {"\x1b", "\x07", "\u202e"} & set(text)
+    assert r"a\x1b]0;title\x07\u202eb" in repr(found)
+    for write in (found.to_json, found.to_csv, found.plot):
+        with pytest.raises(segmax.ConfigError, match="expected path to be a path"):
+            write(5)  # type: ignore[arg-type]
+
+
 def test_no_figure_is_cut(rng: np.random.Generator) -> None:
     """However long the names of methods, they are wrapped and no figure is."""
     docs, _ = topic_docs(rng, 40)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from segmax import memory
-from segmax.inputs import open_source
+from segmax.inputs import open_source, source_name
 from segmax.memory import MemoryLimit
 from segmax.spool import PART_DOCS
 
@@ -535,3 +535,28 @@ def test_what_the_process_holds_is_measured() -> None:
     ):
         segmax.build(sp.csr_matrix([[1, 2, 3]]), memory_limit="256MiB")
     assert ballast[-1] == 1.0
+
+
+def test_the_message_blames_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A batch that takes more than the limit is the reason, not the small tables that come next."""
+    held = [HELD]
+    monkeypatch.setattr(memory, "anonymous_memory", lambda: held[0])
+
+    def batches() -> Iterator[sp.csr_matrix]:
+        held[0] = 3544 * 2**20
+        yield sp.csr_matrix([[1.0], [2.0]])
+
+    with pytest.raises(segmax.ConfigError) as error:
+        segmax.build(batches(), memory_limit="1GiB")
+    assert str(error.value) == (
+        "expected a memory_limit of at least 3,800 MiB, got 1,024 MiB: this process holds 3,544 MiB, 3,444 MiB of it "
+        "since the build started to read: 2 documents of the given generator; or read less at a time"
+    )
+
+
+def test_sources_have_names() -> None:
+    """Messages call documents by their file, or by what they came as."""
+    assert source_name("a.npz") == "'a.npz'"
+    assert source_name(["a.npz", Path("b.npz")]) == "'a.npz', 'b.npz'"
+    assert source_name(["a", "b", "c"]) == "'a', 'b' and others"
+    assert source_name([sp.csr_matrix([[1]])]) == "the given list"

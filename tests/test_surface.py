@@ -22,8 +22,8 @@ SOURCE = ROOT / "src" / "segmax"
 #: Lower layers first; a module may import from lower layers only.
 LAYERS = [
     {"errors", "_core", "display", "files", "highlighting", "lazy"},
-    {"meta"},
-    {"checks", "figures", "memory", "parallel", "progress", "sparse", "storage", "text_table", "textstore"},
+    {"checks", "meta"},
+    {"figures", "memory", "parallel", "progress", "sparse", "storage", "text_table", "textstore"},
     {"tables"},
     {"results"},
     {"params", "pruning", "quantize", "spool", "typing"},
@@ -43,7 +43,7 @@ LAYERS = [
     {"encoders.loading"},
     {"encoders.stored"},
     {"encoders"},
-    {"calibration", "config", "explain", "inputs", "points", "shortening"},
+    {"calibration", "config", "explain", "given_texts", "inputs", "points", "shortening"},
     {"pseudo"},
     {"assemble", "index", "kmeans"},
     {"cluster", "questions", "segments"},

@@ -10,18 +10,21 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Unpack, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
 from segmax.calibration import BUILD_QUERIES, LEAST_DOCS, Calibration, measure
+from segmax.checks import checked_path
 from segmax.cluster import DIMENSIONS, ClusterJob, Labels, Representation, Sparse
 from segmax.config import BuildConfig, BuildOptions, check_names
+from segmax.display import counted
 from segmax.errors import ConfigError, InputError, SegmaxWarning
+from segmax.given_texts import check_texts, texts_by_row
 from segmax.index import Index, check_opens, num_threads, open_index
-from segmax.inputs import Source, open_source
+from segmax.inputs import Source, open_source, source_name
 from segmax.memory import MemoryLimit
 from segmax.meta import FORMAT_VERSION
 from segmax.parallel import Workers
@@ -34,12 +37,16 @@ from segmax.segments import checked_segments, independent_segments, kmeans_segme
 from segmax.sparse import Csr
 from segmax.spool import Spool, narrowest
 from segmax.storage import IndexWriter, MemoryWriter, check_target, max_segments
-from segmax.tables import id_arrays, term_arrays
+from segmax.tables import check_ids, check_terms, id_arrays, listed_ids, term_arrays
 from segmax.textstore import write_texts
+
+if TYPE_CHECKING:
+    from segmax.typing import Frame
 
 _MAX_DOCS = 2**32 - 2**17  # rows and padded positions are 32 bits wide
 _BYTES_PER_TERM = 100  # of tables: counts, scales, offsets, and those of pieces under way
 _BYTES_PER_DOC = 72  # of tables: labels, slots, offsets
+_QUERY_EXPONENT = 20  # queries made of documents have weights below 2 to the minus 20th, so that any sum fits
 _TOLD_TEXTS = 1024  # between two reports of progress
 _BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
 
@@ -78,8 +85,8 @@ def build(
     *,
     path: str | os.PathLike[str] | None = None,
     ids: Iterable[Any] | None = None,
-    terms: Iterable[str] | None = None,
-    texts: Iterable[object] | None = None,
+    terms: Iterable[str] | Mapping[str, int] | None = None,
+    texts: Iterable[object] | Mapping[Any, object] | Frame | None = None,
     encoder: Mapping[str, Any] | None = None,
     clusters: Representation | ArrayLike | None = None,
     segments: ArrayLike | None = None,
@@ -102,12 +109,15 @@ def build(
     path
         Where to write the index; None keeps it in memory.
     ids
-        All strings or all integers, one per document; without them those of the file, or the row numbers.
+        All strings or all integers, one per document, in order: a list, an array, a column of a DataFrame. Without them
+        those of the file, or the row numbers.
     terms
-        The vocabulary: a string per column; without it that of the file. Queries may then name terms by word.
+        The vocabulary: a string per column, or a mapping of term to column; without it that of the file. Queries may
+        then name terms by word.
     texts
         The text of every document, to be kept, compressed, and to come back with results: a string, (title, text), a
-        mapping or an object with "title" and "text" each. Asked for after the vectors.
+        mapping or an object with "title" and "text" each. Asked for after the vectors, in their order. A mapping of id
+        to text, or a DataFrame with a column "id" beside "text" and "title", is matched by id.
     encoder
         What `Encoder.to_dict` says about what made the vectors, so that the index can encode queries by itself.
     clusters
@@ -160,7 +170,8 @@ def build(
     check_keywords(options, build)
     config = _config(config, options)
     described = None if encoder is None else _checked_encoder(encoder)
-    target = Path(path) if path is not None else None
+    target = None if path is None else checked_path("path", path)
+    _check_given(ids, terms, texts)
     if target is not None:
         check_target(target, overwrite=overwrite)
     limit = MemoryLimit(memory_limit)
@@ -175,15 +186,18 @@ def build(
         builder = _Builder(config, limit, folder, workers, told)
         if isinstance(vectors, Prepared):
             source = source._replace(num_docs=vectors.prepare(told))
-        spool = builder.read(source)
+        spool = builder.read(source, source_name(vectors))
         _warn_if_empty(spool, config)
         representation.check(spool.num_rows)
         given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
         named = source.names  # by a reader, for what was not given
+        doc_ids = named.ids if ids is None else listed_ids(ids)
         tables = {
-            **id_arrays(named.ids if ids is None else ids, spool.num_rows),
+            **id_arrays(doc_ids, spool.num_rows),
             **term_arrays(named.terms if terms is None else terms, spool.num_columns),
         }
+        stored = None if texts is None else texts_by_row(texts, doc_ids, spool.num_rows)
+        del doc_ids  # the list of a generator's ids is in the tables now
         builder.code(spool)
         names, labels = np.unique(builder.cluster(spool, representation), return_inverse=True)
         _check_segments(len(names), config, spool.num_rows)
@@ -197,13 +211,23 @@ def build(
             builder.write(grouped, by_slot, writer)
             for name, array in {"cluster_label": names, **tables}.items():
                 writer.append(name, array)
-            if texts is not None:
-                builder.write_texts(texts, len(labels), writer)
+            if stored is not None:
+                builder.write_texts(stored, len(labels), writer)
             arrays = writer.finish(meta)
             if config.calibrate:
                 meta["calibration"] = builder.calibration(Index(meta, arrays, None)).to_list()
             writer.commit(meta)
     return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(path or "")
+
+
+def _check_given(ids: object, terms: object, texts: object) -> None:
+    """Raise InputError for what can be no ids, terms or texts, before the work of reading vectors is done."""
+    if ids is not None:
+        check_ids(ids)
+    if terms is not None:
+        check_terms(terms)
+    if texts is not None:
+        check_texts(texts)
 
 
 def _config(config: object, options: BuildOptions) -> BuildConfig:
@@ -250,8 +274,8 @@ def _writer(target: Path | None, *, overwrite: bool) -> MemoryWriter | IndexWrit
 def scratch_folder(scratch: str | os.PathLike[str] | None, path: str | os.PathLike[str] | None) -> Path:
     """Return where what does not fit into memory waits: as told, beside the index, or with temporary files."""
     if scratch is None:
-        return Path(path).absolute().parent if path is not None else Path(tempfile.gettempdir())
-    folder = Path(scratch)
+        return Path(tempfile.gettempdir()) if path is None else checked_path("path", path).absolute().parent
+    folder = checked_path("scratch", scratch)
     if not folder.is_dir():
         msg = f"expected scratch to be an existing directory, got '{folder}'"
         raise ConfigError(msg)
@@ -280,15 +304,17 @@ class _Builder:
         self._told = told
         self._sample: Csr | None = None
 
-    def read(self, source: Source) -> Spool:
-        """Take all documents in, pruned."""
+    def read(self, source: Source, name: str) -> Spool:
+        """Take all documents in, pruned; `name` is what messages call them."""
         first_cap = next((i for i, s in enumerate(self._config.pruning) if isinstance(s, MaxPostings)), None)
         steps = self._config.pruning[:first_cap]
+        read = 0
         spool: Spool | None = None
         with self._told.stage("read", source.num_docs, "documents") as stage:
             for docs in source.batches:
+                read += docs.num_rows
                 if spool is None:
-                    self._limit.require(docs.num_columns * _BYTES_PER_TERM, f"tables of {docs.num_columns:,} terms")
+                    self._require_tables(docs.num_columns, read, name)
                     room = self._limit.available() - self._workers.threads * _BYTES_PER_THREAD
                     spool = Spool(docs.num_columns, max(0, room) // 3, self._folder)
                 spool.widen(docs.num_columns)
@@ -299,11 +325,16 @@ class _Builder:
                     raise InputError(msg)
         assert spool is not None  # an empty source raises
         spool.finish()
-        self._limit.require(spool.num_columns * _BYTES_PER_TERM, f"tables of {spool.num_columns:,} terms")
+        self._require_tables(spool.num_columns, read, name)
         self._limit.require(spool.num_rows * _BYTES_PER_DOC, f"tables of {spool.num_rows:,} documents")
         if first_cap is not None:
             self._prune_parts(spool, self._config.pruning[first_cap:])
         return spool
+
+    def _require_tables(self, num_columns: int, num_read: int, source: str) -> None:
+        """Raise ConfigError if reading took more memory than there may be, or leaves too little for tables of terms."""
+        self._limit.check_read(f"{counted(num_read, 'document')} of {source}")
+        self._limit.require(num_columns * _BYTES_PER_TERM, f"tables of {num_columns:,} terms")
 
     def _prune_parts(self, spool: Spool, steps: tuple[Step, ...]) -> None:
         """Apply steps that need to see the whole collection, and those after them."""
@@ -388,19 +419,21 @@ class _Builder:
         """Keep what the documents say."""
         with self._told.stage("texts", num_docs, "documents") as stage:
 
-            def counted() -> Iterator[object]:
+            def reported() -> Iterator[object]:
                 for row, text in enumerate(texts, start=1):
                     yield text
                     if row % _TOLD_TEXTS == 0 or row == num_docs:
                         stage.advance((row - 1) % _TOLD_TEXTS + 1)
 
-            write_texts(counted(), num_docs, writer.append)
+            write_texts(reported(), num_docs, writer.append)
 
     def calibration(self, index: Index) -> Calibration:
         """Measure approximate settings on queries made of documents; nothing where exact search is fast anyway."""
         if self._sample is None or index.num_clusters < 2:
             return Calibration()
         weights = self._sample.values * self.scale[self._sample.indices]
+        # By a power of two, which changes no ranking: products of the largest weights would not fit a double.
+        weights = np.ldexp(weights, -_QUERY_EXPONENT - int(np.frexp(weights.max(initial=0.0))[1]))
         most = max(BUILD_QUERIES.values())
         made = pseudo_queries(self._sample._replace(values=weights), self._rarity, most, self._config.seed)
         calibration = Calibration()

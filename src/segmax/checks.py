@@ -6,7 +6,9 @@ import math
 import numbers
 import operator
 import re
-from collections.abc import Collection
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segmax.errors import ConfigError, InputError
@@ -101,10 +103,56 @@ def checked_bool(name: str, value: object) -> bool:
     return value
 
 
+def checked_path(name: str, value: object) -> Path:
+    """Return a path that a file may have, or raise ConfigError."""
+    try:
+        path = Path(value)  # type: ignore[arg-type]
+    except TypeError:
+        path = None
+    if path is None or "\0" in str(path):
+        msg = f"expected {name} to be a path, as a string or pathlib.Path, got {shown(value)}"
+        raise ConfigError(msg)
+    return path
+
+
+def check_listed(expected: str, values: object) -> None:
+    """Raise InputError unless iterating over the values yields them in an order that means something.
+
+    A table yields the names of its columns, a mapping its keys, a string its letters, and a set no order.
+    """
+    problem = _not_listed(values)
+    if problem is not None:
+        msg = f"expected {expected}, got {problem}"
+        raise InputError(msg)
+
+
+def _not_listed(values: object) -> str | None:
+    kind = type(values).__name__
+    if hasattr(values, "columns"):
+        return f"{kind}; pass one of its columns"
+    if isinstance(values, (set, frozenset)):
+        return f"{kind}, which has no order; pass a list"
+    if isinstance(values, (str, bytes, bytearray, memoryview, numbers.Number)):
+        return f"{shown(values)}; pass one as [{shown(values)}]"
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        return kind
+    dimensions = getattr(values, "ndim", 1)
+    return None if dimensions == 1 else f"{kind} of {dimensions} dimensions"
+
+
+def check_unmasked(values: object, what: str) -> None:
+    """Raise InputError for an array of numpy.ma: numpy ignores its mask nearly everywhere."""
+    masked = sys.modules.get("numpy.ma")  # not loaded, there are no such arrays
+    if masked is not None and isinstance(values, masked.MaskedArray):
+        msg = f"expected {what} without a mask, got a masked array; pass values.filled(0), or leave masked entries out"
+        raise InputError(msg)
+
+
 def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
     """Return labels given by the caller as integers, one per document."""
     import numpy as np  # which help texts do without
 
+    check_unmasked(labels, f"{what} labels")
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) != num_docs:
         msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"

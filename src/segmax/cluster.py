@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from segmax.checks import checked_int, checked_labels
+from segmax.checks import check_unmasked, checked_int, checked_labels
 from segmax.display import counted
 from segmax.errors import ConfigError, InputError
 from segmax.kmeans import kmeans
@@ -181,6 +181,7 @@ def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
             msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
             raise InputError(msg) from error
     else:
+        check_unmasked(vectors, "dense vectors")
         try:
             array = np.asanyarray(vectors)
         except ValueError as error:
@@ -205,6 +206,7 @@ class Labels(Representation):
     """
 
     def __init__(self, labels: ArrayLike) -> None:
+        check_unmasked(labels, "cluster labels")
         try:
             self._labels = np.asarray(labels)
         except ValueError as error:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.calibration import MOST_QUERIES, Calibration, Expectation, measure
-from segmax.checks import checked_int
+from segmax.checks import check_listed, checked_int, checked_path
 from segmax.config import BuildConfig
-from segmax.display import counted
+from segmax.display import counted, printable
 from segmax.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.explain import Fate, explanation, matched_terms
 from segmax.meta import META_NAME
@@ -154,7 +154,7 @@ class Index:
     def __repr__(self) -> str:
         if self._handle is None:
             return "Index(closed)"
-        where = f"'{self._path}'" if self._path else "in memory"
+        where = f"'{printable(self._path)}'" if self._path else "in memory"
         return (
             f"Index({where}: {counted(self.num_docs, 'document')}, {counted(self.num_postings, 'posting')}, "
             f"{counted(self.num_clusters, 'cluster')} x {counted(self.num_segments, 'segment')}, {self.bits} bits)"
@@ -395,7 +395,7 @@ class Index:
 
         A failure or a crash leaves what was there before.
         """
-        save_index(Path(path), self._open_arrays, self._meta, overwrite=overwrite, check=check_opens)
+        save_index(checked_path("path", path), self._open_arrays, self._meta, overwrite=overwrite, check=check_opens)
 
     def close(self) -> None:
         """Let go of the memory; searches that are under way finish first. Closing twice is fine."""
@@ -443,9 +443,7 @@ class Index:
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
     def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
-        if isinstance(ids, (str, bytes)) or not isinstance(ids, Iterable):
-            msg = f"expected several ids, got {ids!r}; pass one as [{ids!r}]"
-            raise InputError(msg)
+        check_listed("several ids", ids)
         return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
 
     def _score(
@@ -568,7 +566,8 @@ def num_threads(threads: int | None) -> int:
 
 def _checked_k(k: object) -> int:
     """Return k; however large it is, a search finds no more than all documents."""
-    return checked_int("k", min(k, _MOST_RESULTS) if type(k) is int else k, 1)
+    is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
+    return checked_int("k", min(int(k), _MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
 
 
 @contextlib.contextmanager
@@ -659,7 +658,7 @@ def open_index(
     >>> index = open_index("docs.segmax", encoder="naver/splade-v3")  # doctest: +SKIP
     >>> index.search("copper waveguides")  # doctest: +SKIP
     """
-    where = Path(path).absolute()  # pickled by path, it must be found from any working directory
+    where = checked_path("path", path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
     index = Index(meta, arrays, where)
     index._preload = preload

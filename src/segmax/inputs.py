@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -48,13 +48,22 @@ def open_source(vectors: object, limit: MemoryLimit, scratch: Path | None = None
     if is_matrix(vectors):
         docs = matrix_to_csr(vectors)
         return Source(_checked([docs]), docs.num_rows, Names())
-    if isinstance(vectors, Iterable) and not isinstance(vectors, (bytes, np.ndarray)):
+    is_table = isinstance(vectors, Mapping) or hasattr(vectors, "columns")  # iterating over one yields names
+    if isinstance(vectors, Iterable) and not is_table and not isinstance(vectors, (bytes, np.ndarray)):
         return Source(_checked(matrix_to_csr(batch) for batch in vectors), None, Names())
     msg = (
         "expected documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such batches, or paths of "
         f"files of vectors, got {type(vectors).__name__}"
     )
     raise InputError(msg)
+
+
+def source_name(vectors: object) -> str:
+    """Return what messages call the documents: their file, or what they came as."""
+    if isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], (str, os.PathLike)):
+        return ", ".join(source_name(path) for path in vectors[:2]) + (" and others" if len(vectors) > 2 else "")
+    where = vectors if isinstance(vectors, (str, os.PathLike)) else getattr(vectors, "path", None)
+    return f"'{where}'" if isinstance(where, (str, os.PathLike)) else f"the given {type(vectors).__name__}"
 
 
 def _of_reader(reader: VectorReader) -> Source:

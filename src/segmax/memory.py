@@ -75,6 +75,7 @@ class MemoryLimit:
 
     def __init__(self, limit: int | str | None) -> None:
         self._is_default = limit is None
+        self._at_start = 0
         if limit is None:
             # What the caller holds already is not ours to spill: leave room to work beside it.
             self.limit = max(total_memory() // 2, anonymous_memory() + 4 * LEAST_LIMIT)
@@ -86,9 +87,16 @@ class MemoryLimit:
 
     def check_start(self) -> None:
         """Raise ConfigError if the process holds more than the limit before any work is done."""
-        held = _held_memory()
+        held = self._at_start = _held_memory()
         if held > self.limit:
             raise self._too_low(held + LEAST_LIMIT, f"this process holds {_mib(held)} before the build starts")
+
+    def check_read(self, what: str) -> None:
+        """Raise ConfigError if the process holds more than the limit because of what was read since the start."""
+        held = _held_memory()
+        if held > self.limit:
+            grown = f"{_mib(held - self._at_start)} of it since the build started to read: {what}"
+            raise self._too_low(held + LEAST_LIMIT, f"this process holds {_mib(held)}, {grown}; or read less at a time")
 
     def require(self, size: int, what: str) -> None:
         """Raise ConfigError if so many bytes, which must stay in memory, are not available."""

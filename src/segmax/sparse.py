@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.checks import check_listed, check_unmasked
 from segmax.errors import InputError
 
 if TYPE_CHECKING:
@@ -95,6 +96,7 @@ def _as_csr(matrix: Any) -> sp.csr_matrix:
 
 def _check_parts(matrix: Any) -> None:
     """Refuse index arrays that do not fit: scipy does not look at a matrix put together by hand before it uses them."""
+    check_unmasked(getattr(matrix, "data", None), "weights")
     for positions in (*getattr(matrix, "coords", ()), getattr(matrix, "offsets", _NO_POSITIONS)):
         _check_integers(positions, "positions")
     if matrix.format not in ("csr", "csc", "bsr"):
@@ -216,6 +218,8 @@ def _check_weights(csr: Csr, first_row: int) -> None:
 
 def _query_weights(values: Any) -> NDArray[np.float64]:
     """Return the weights of a query; texts, times and truth values are not numbers, even where numpy casts them."""
+    if type(values) is not np.ndarray:
+        _check_members(values)
     try:
         array = np.asarray(values, order="C")
         if array.dtype is _DOUBLE and array.ndim == 1:  # nearly always
@@ -226,12 +230,27 @@ def _query_weights(values: Any) -> NDArray[np.float64]:
     except (OverflowError, TypeError, ValueError):
         usable = False
     if not usable:
-        msg = f"expected numbers as query weights, got {values!r}"[:300]
-        raise InputError(msg)
+        raise _no_weights(values)
     return _as_doubles(array)
 
 
 _DOUBLE = np.dtype(np.float64)
+_PLAIN_NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64, np.int32})
+
+
+def _no_weights(values: object) -> InputError:
+    return InputError(f"expected numbers as query weights, got {values!r}"[:300])
+
+
+def _check_members(values: Any) -> None:
+    """Refuse a mask, and truth values among numbers: numpy drops the one and makes 0 and 1 of the others."""
+    check_unmasked(values, "query weights")
+    if not isinstance(values, (list, tuple)) or _PLAIN_NUMBERS.issuperset(map(type, values)):
+        return
+    for value in values:
+        check_unmasked(value, "query weights")
+        if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
+            raise _no_weights(values)
 
 
 def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
@@ -250,6 +269,8 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     if len(pair) != 2:
         msg = f"expected a query as (indices, values), got a sequence of {len(pair)} items"
         raise InputError(msg)
+    if type(pair[0]) is not np.ndarray:
+        check_unmasked(pair[0], "term numbers")
     indices = np.asarray(pair[0])
     values = _query_weights(pair[1])
     if indices.size == 0:
@@ -310,7 +331,7 @@ def _is_plain_row(row: Any) -> bool:
     """Whether a CSR matrix is one row that nothing is wrong with; the long way finds out what is."""
     try:
         shape, ends, indices, data = row.shape, row.indptr.tolist(), row.indices, row.data
-        if len(shape) != 2 or shape[0] != 1 or data.dtype.char not in _PLAIN_DTYPES:
+        if len(shape) != 2 or shape[0] != 1 or type(data) is not np.ndarray or data.dtype.char not in _PLAIN_DTYPES:
             return False
         count = len(indices)
         if ends != [0, count] or type(ends[1]) is not int or data.shape != (count,):
@@ -351,13 +372,8 @@ def query_arrays(
 
 def query_list(queries: object) -> list[Any]:
     """Return single queries, whatever holds them: a sequence, a generator, an array of texts, a column of a table."""
-    is_table = hasattr(queries, "columns")  # iterating over one yields the names of its columns
-    is_scalar = getattr(queries, "ndim", 1) == 0  # numpy's arrays without a dimension claim to be iterable
-    is_no_list = is_table or is_scalar or isinstance(queries, (Mapping, set, frozenset, str, bytes))
-    if isinstance(queries, Iterable) and not is_no_list:
-        return _of_one_kind(list(queries))
-    msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
-    raise InputError(f"{msg}; pass one of its columns" if is_table else msg)
+    check_listed("queries as a sparse matrix or an iterable of queries", queries)
+    return _of_one_kind(list(queries))  # type: ignore[call-overload]
 
 
 def _of_one_kind(queries: list[Any]) -> list[Any]:

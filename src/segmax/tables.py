@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.checks import check_listed, shown
 from segmax.errors import InputError, UnknownIdError, damaged
 from segmax.textstore import StoredText, Texts
 
@@ -110,9 +111,17 @@ class DocIds:
         """Return the row of an id; raise UnknownIdError if there is none."""
         row = self._find(doc_id)
         if row is None:
-            msg = f"no document has the id {doc_id!r}"
-            raise UnknownIdError(msg)
+            raise self._unknown(doc_id)
         return row
+
+    def _unknown(self, doc_id: object) -> Exception:
+        """Return the error about an id that no document has."""
+        kinds = "strings" if self._texts is not None else "integers"
+        if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
+            return InputError(f"expected an id, got {type(doc_id).__name__}; the ids of this index are {kinds}")
+        other = isinstance(doc_id, str) != (self._texts is not None)
+        hint = f"; the ids of this index are {kinds}" if other else ""
+        return UnknownIdError(f"no document has the id {shown(doc_id)}{hint}")
 
     def _find(self, doc_id: int | str) -> int | None:
         if self._texts is not None:
@@ -130,11 +139,25 @@ class DocIds:
         return self._rows.get(number)
 
 
+def check_ids(ids: object) -> None:
+    """Raise InputError for what cannot be ids in an order."""
+    check_listed("ids as a list or another iterable, one per document", ids)
+
+
+def listed_ids(ids: Iterable[Any]) -> list[Any]:
+    """Return external ids as a list; refuse what has no order, or is something else when it is iterated."""
+    if isinstance(ids, list):
+        return ids
+    check_ids(ids)
+    # Of times, tolist would make numbers.
+    return ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU" else list(ids)
+
+
 def id_arrays(ids: Iterable[Any] | None, num_docs: int) -> Arrays:
     """Check external ids (all integers or all strings, none twice) and pack them for storage."""
     if ids is None:
         return {}
-    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    values = listed_ids(ids)
     if len(values) != num_docs:
         msg = f"expected {num_docs} ids, one per document, got {len(values)}"
         raise InputError(msg)
@@ -151,11 +174,18 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int) -> Arrays:
     raise InputError(msg)
 
 
-def term_arrays(terms: Iterable[str] | None, num_terms: int) -> Arrays:
+def check_terms(terms: object) -> None:
+    """Raise InputError for what cannot be a vocabulary."""
+    if not isinstance(terms, Mapping):
+        check_listed("terms as a list, a string per column, or a mapping of term to column", terms)
+
+
+def term_arrays(terms: Iterable[str] | Mapping[str, int] | None, num_terms: int) -> Arrays:
     """Check the vocabulary (a string per column, none twice) and pack it for storage."""
     if terms is None:
         return {}
-    values = list(terms)
+    check_terms(terms)
+    values = _by_column(terms, num_terms) if isinstance(terms, Mapping) else list(terms)
     if len(values) != num_terms:
         msg = f"expected {num_terms} terms, one per column of the vectors, got {len(values)}"
         raise InputError(msg)
@@ -165,6 +195,22 @@ def term_arrays(terms: Iterable[str] | None, num_terms: int) -> Arrays:
             raise InputError(msg)
     _check_unique(values, "term", "column")
     return text_arrays("term", values)
+
+
+def _by_column(columns: Mapping[str, int], num_terms: int) -> list[str]:
+    """Return the terms of a mapping of term to column, as vectorizers have it, in the order of columns."""
+    terms: dict[int, str] = {}
+    for term, column in columns.items():
+        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+        if not whole or not 0 <= column < num_terms or column in terms:
+            got = f"{shown(column)} again, for {shown(term)}" if whole and column in terms else shown(column)
+            msg = f"expected terms to map each term to a column of its own, from 0 to {num_terms - 1}, got {got}"
+            raise InputError(msg)
+        terms[int(column)] = term
+    if len(terms) != num_terms:
+        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(terms)}"
+        raise InputError(msg)
+    return [terms[column] for column in range(num_terms)]
 
 
 def _check_unique(values: list[Any], what: str, where: str) -> None:

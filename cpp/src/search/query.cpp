@@ -76,6 +76,16 @@ std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& ter
     return sum;
 }
 
+/// Refuses a query whose scores might not fit a double: infinite ones could not be told apart.
+PreparedQuery checked_scores(PreparedQuery query) {
+    if (!std::isfinite(query.scale) || !std::isfinite(static_cast<double>(query.max_score) * query.scale)) {
+        throw std::invalid_argument(
+            "expected query weights whose scores fit a double, got scores beyond 1.8e308; divide the weights of the "
+            "query by a constant, which changes no ranking");
+    }
+    return query;
+}
+
 }  // namespace
 
 PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights,
@@ -112,10 +122,10 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
     };
     const int fewest_bits = index.arrays().code_bytes == 1 ? 12 : 15;
     for (int bits = 15; bits >= fewest_bits; --bits) {
-        if (quantize(static_cast<double>((1 << bits) - 1))) return query;
+        if (quantize(static_cast<double>((1 << bits) - 1))) return checked_scores(std::move(query));
     }
     quantize(kMaxQueryWeight);  // 64-bit kernels take any sum, so keep the finest scale
-    return query;
+    return checked_scores(std::move(query));
 }
 
 }  // namespace segmax

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from segmax.display import counted, plain_number
 from segmax.evaluation import Evaluation
-from segmax.figures import COLORS, INK, finish, new_figure
+from segmax.figures import COLORS, INK, finish, new_figure, picture_format
+from segmax.files import replacing
 from segmax.text_table import Column
 
 
@@ -56,4 +57,5 @@ def draw(found: Evaluation, path: Path) -> None:
     axes.set_xlabel("milliseconds per query: mean, and a line to p99")
     summary = f"{counted(found.num_docs, 'document')}, generated; {counted(found.num_queries, 'query', 'queries')}"
     finish(axes, "Time per query", f"{summary}; k = {found.k}, one thread", grid="x")
-    figure.savefig(path, dpi=150)
+    with replacing(path) as file:
+        figure.savefig(file, dpi=150, format=picture_format(path))

@@ -10,12 +10,12 @@ import itertools
 import json
 import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.checks import checked_path
 from segmax.display import counted, printable
 from segmax.errors import ConfigError
 from segmax.evaluation.plot import Point, plot_points
@@ -56,7 +56,8 @@ class MethodResult:
 
     def __repr__(self) -> str:
         figures = {**self.relevance, "recall_of_exact": self.recall_of_exact, "mean_ms": self.mean_ms}
-        return f"MethodResult({self.name}: {', '.join(f'{name} {value:.4f}' for name, value in figures.items())})"
+        shown = ", ".join(f"{name} {value:.4f}" for name, value in figures.items())
+        return f"MethodResult({printable(self.name)}: {shown})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the averages as plain values."""
@@ -98,11 +99,14 @@ class Evaluation:
         with contextlib.suppress(ConfigError, StopIteration):  # the same method in another spelling
             params = parse_method(name)
             return next(method for method in self.methods if method.params == params)
-        msg = f"expected one of the methods {', '.join(m.name for m in self.methods)}, got {name!r}"
+        msg = f"expected one of the methods {self._names()}, got {name!r}"
         raise ConfigError(msg)
 
     def __repr__(self) -> str:
-        return f"Evaluation({', '.join(method.name for method in self.methods)}; {self._heading()})"
+        return f"Evaluation({self._names()}; {self._heading()})"
+
+    def _names(self) -> str:
+        return ", ".join(printable(method.name) for method in self.methods)
 
     def __len__(self) -> int:
         return len(self.methods)
@@ -188,14 +192,14 @@ class Evaluation:
             Where to write the picture; its suffix tells the format: .png, .svg or .pdf. None: only return it.
         """
         if path is not None:
-            check_plot(path)
+            check_plot(checked_path("path", path))
         panels = []
         for measure in (*self.measures, "recall_of_exact"):
             points = [Point(m.name, m.mean_ms, m.p99_ms, float(m.per_query[measure].mean())) for m in self.methods]
             panels.append(("Recall of exhaustive search" if measure == "recall_of_exact" else measure, points))
         figure = plot_points(panels, f"{counted(self.num_queries, 'query', 'queries')}, k = {self.k}")
         if path is not None:
-            with write_whole(Path(path), overwrite=True) as file:
+            with write_whole(checked_path("path", path), overwrite=True) as file:
                 figure.savefig(file, dpi=150, format=picture_format(path))
         return figure
 
@@ -279,5 +283,5 @@ def _finite(value: float) -> float | None:
 
 
 def _write(path: str | os.PathLike[str], text: str) -> None:
-    with write_whole(Path(path), overwrite=True) as file:
+    with write_whole(checked_path("path", path), overwrite=True) as file:
         file.write(text.encode("utf-8"))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from segmax.checks import checked_path
 from segmax.errors import ConfigError, InputError
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
 from segmax.io.base import VectorBatch, VectorReader
@@ -95,7 +96,8 @@ def open_vectors(
     ...     print(batch.ids, batch.vectors.values, reader.terms)
     ['a'] [150. 200.] ['cat', 'dog']
     """
-    paths = [Path(path)] if isinstance(path, (str, os.PathLike)) else [Path(one) for one in path]
+    given = [path] if isinstance(path, (str, bytes, os.PathLike)) or not isinstance(path, Iterable) else path
+    paths = [checked_path("path", one) for one in given]
     scaled = parse_scale(scale)
     if format is not None and format not in VECTOR_FORMATS:
         msg = f"expected format to be one of {', '.join(VECTOR_FORMATS)}, got {format!r}"
