@@ -260,7 +260,10 @@ def _arrays(batches: list[EncodedBatch], terms: list[str]) -> Arrays:
     num_columns = max(batch.vectors.shape[1] for batch in batches)
     vectors = sp.csr_matrix(sp.vstack([_widened(batch.vectors, num_columns) for batch in batches], format="csr"))
     vectors.sort_indices()
-    dense = {f"{_DENSE}{name}": np.concatenate([batch.dense[name] for batch in batches]) for name in batches[0].dense}
+    dense = {
+        f"{_DENSE}{name}": np.concatenate([batch.dense[name] for batch in batches]).astype(np.float32)
+        for name in batches[0].dense
+    }
     return {
         "indptr": vectors.indptr.astype(np.int64),
         "indices": vectors.indices.astype(np.int32),
@@ -315,7 +318,7 @@ def _check_arrays(arrays: Mapping[str, NDArray[Any]], entry: Mapping[str, Any]) 
     if not _are_weights(arrays["data"]):
         raise ValueError("expected finite weights >= 0")
     found = {name: (rows.dtype, rows.shape) for name, rows in _dense(arrays).items()}
-    if found != {name: (np.float32, (num_docs, width)) for name, width in entry["dense"].items()}:
+    if found != {name: (np.dtype(np.float32), (num_docs, width)) for name, width in entry["dense"].items()}:
         msg = f"expected {num_docs} dense vectors of float32 with the widths {entry['dense']}, got {found}"
         raise ValueError(msg)
 
