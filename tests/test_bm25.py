@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
+import itertools
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -178,19 +181,68 @@ def test_abandoned_streams_leave_no_process(monkeypatch: pytest.MonkeyPatch) -> 
     """Who stops half-way leaves no helper behind."""
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    started: list[module.WordProcess] = []
-    begin = module.WordProcess.__init__
-
-    def watched(self: module.WordProcess, *arguments: object) -> None:
-        begin(self, *arguments)  # type: ignore[arg-type]
-        started.append(self)
-
-    monkeypatch.setattr(module.WordProcess, "__init__", watched)
+    started = watched_processes(monkeypatch)
     stream = BM25(workers=2).count_documents([documents([f"word{i}" for i in range(50)])])
     assert [next(stream).ids for _ in range(3)] == [["d0"], ["d1"], ["d2"]]
     stream.close()
-    assert len(started) == 2
-    assert all(process._process.returncode is not None for process in started)
+    assert 1 <= len(started) <= 2
+    assert all(process.returncode is not None for process in started)
+
+
+def watched_processes(monkeypatch: pytest.MonkeyPatch, most: int = 100) -> list[subprocess.Popen[bytes]]:
+    """Return a list that receives the processes that are started; a system that allows no more than some."""
+    started: list[subprocess.Popen[bytes]] = []
+    start = subprocess.Popen
+    numbers = itertools.count()  # threads start them at the same time
+
+    def watched(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
+        if next(numbers) >= most:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        process = start(*arguments, **options)
+        started.append(process)
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", watched)
+    return started
+
+
+def test_no_more_processes_than_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many workers and few documents: at most a process per piece."""
+    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
+    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
+    started = watched_processes(monkeypatch)
+    ids, _ = encoded(BM25(workers=1000), documents(["one two", "three", "four"]))
+    assert ids == ["d0", "d1", "d2"]
+    assert 1 <= len(started) <= 2
+    assert all(process.returncode == 0 for process in started)
+
+
+@pytest.mark.parametrize("most", [0, 1, 3])
+def test_a_system_that_starts_no_more_processes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    """The error says what to do, and those that run already end."""
+    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
+    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
+    started = watched_processes(monkeypatch, most)
+    with pytest.raises(ConfigError, match=r"could not start process \d to count words .*unavailable\); pass a smaller"):
+        encoded(BM25(workers=8), documents([f"word{i}" for i in range(50)]))
+    assert len(started) == most
+    assert all(process.returncode == 0 for process in started)
+
+
+def test_a_process_that_takes_no_rules_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends before it reads anything: an error, and nothing is left behind."""
+    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
+    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
+    started = watched_processes(monkeypatch)
+
+    def broken(self: module.WordProcess, what: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(module.WordProcess, "_send", broken)
+    with pytest.raises(SegmaxError, match="Broken pipe"):
+        encoded(BM25(workers=2), documents([f"word{i}" for i in range(5)]))
+    assert started
+    assert all(process.returncode is not None for process in started)
 
 
 def test_saved_and_loaded(tmp_path: Path, vaswani: tuple[list[str], list[str]]) -> None:
@@ -461,7 +513,8 @@ def test_wrong_options() -> None:
         ({"language": "klingon"}, "'english'"),
         ({"stopwords": "klingon"}, "a language of bm25s"),
         ({"stopwords": [1]}, "to be words"),
-        ({"workers": 0}, "expected workers >= 1"),
+        ({"workers": 0}, "expected workers between 1 and"),
+        ({"workers": 10**9}, "expected workers between 1 and"),
     ):
         with pytest.raises(ConfigError, match=message):
             BM25(**options)  # type: ignore[arg-type]

@@ -25,7 +25,7 @@ from segmax.encoders import BM25, encode_texts
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched, regrouped
 from segmax.encoders.pooling import write_dense
-from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxError, WriteError
+from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxError, SegmaxWarning, WriteError
 from segmax.io import open_vectors
 from segmax.io.base import Document
 from segmax.progress import BuildProgress
@@ -347,6 +347,9 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     refused()
     (place / "journal.json").write_text('{"format": "a diary", "version": 1}')
     refused()
+    for content in ("{}", "[]", "null", '"segmax"', "5", '{"shards": []}'):
+        (place / "journal.json").write_text(content)
+        refused()
     assert sorted(path.name for path in place.iterdir()) == ["journal.json", "thesis.txt"]
     shutil.rmtree(place)
     place.mkdir()
@@ -375,9 +378,28 @@ def test_only_files_of_the_journal_are_deleted(tmp_path: Path) -> None:
     (place / "notes.txt").write_text("mine")
     (place / "shard-000099.npz").symlink_to(outside)
     (place / "shard-000098.npz").mkdir()
-    encode_texts(Lengths(), docs, target)
-    assert outside.read_text() == "mine"
-    assert sorted(path.name for path in place.iterdir()) == ["notes.txt", "shard-000098.npz"]
+    (place / "shard-000077.npz").write_text("mine")
+    (place / "journal.json.new").write_text("half")
+    with pytest.warns(SegmaxWarning, match=r"docs\.npz\.encoding' stays: .* left 'notes\.txt' and 3 more; move"):
+        encode_texts(Lengths(), docs, target)
+    assert outside.read_text() == (place / "shard-000077.npz").read_text() == "mine"
+    left = ["notes.txt", "shard-000077.npz", "shard-000098.npz", "shard-000099.npz"]
+    assert sorted(path.name for path in place.iterdir()) == left
+
+
+def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
+    """A file that has the name of a shard to come stops the work, and stays."""
+    docs = documents(57)
+    target = tmp_path / "docs.npz"
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(Lengths(fail_after=30), docs, target, shard_seconds=0)
+    foreign = tmp_path / "docs.npz.encoding" / "shard-000004.npz"
+    foreign.write_text("mine")
+    with pytest.raises(IndexExistsError, match=r"shard-000004\.npz' is in the way, and segmax did not write it"):
+        encode_texts(Lengths(), docs, target, shard_seconds=0)
+    assert foreign.read_text() == "mine"
+    foreign.unlink()
+    assert encode_texts(Lengths(), docs, target).num_docs == 57
 
 
 def test_hostile_journals(tmp_path: Path) -> None:
@@ -404,6 +426,115 @@ def test_hostile_journals(tmp_path: Path) -> None:
         journal.write_bytes(raw)
         with pytest.raises(FormatError, match=r"docs\.npz\.encoding"):
             encode_texts(Lengths(), docs, target)
+
+
+def changed_arrays(arrays: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every array of a shard gone, shorter, longer, reversed, of another shape, dtype or value."""
+    for name, array in arrays.items():
+        others = {key: value for key, value in arrays.items() if key != name}
+        yield f"no {name}", others
+        if not len(array):
+            yield f"longer {name}", {**others, name: np.zeros(1, array.dtype)}
+            continue
+        changes = {
+            "shorter": array[:-1],
+            "empty": array[:0],
+            "longer": np.concatenate([array, array[-1:]]),
+            "2-D": array.reshape(1, -1),
+            "scalar": array.reshape(-1)[0],
+            "text": array.astype("U8"),
+            "complex": array.astype(complex),
+            "swapped bytes": array.astype(array.dtype.newbyteorder()),
+        }
+        if array.dtype.kind in "iu":
+            changes |= {"float": array.astype(float), "lowered": array.astype(np.int64) - 5}
+        if name == "indices":
+            changes |= {"raised": array + 10**6}
+        if name in ("indptr", "id_offset"):
+            changes |= {
+                "reversed": array[::-1].copy(),
+                "too large": np.append(array[:-1], np.array(10**9, array.dtype)),
+            }
+        if name == "data":
+            changes |= {"nan": array * np.nan, "negative": -array.astype(float), "infinite": array * np.inf}
+        for what, change in changes.items():
+            if change.dtype != array.dtype or change.shape != array.shape or not np.array_equal(change, array):
+                yield f"{what} {name}", {**others, name: change}
+
+
+@pytest.mark.parametrize("kind", ["lengths", "bm25"])
+def test_damaged_shards_leave_everything_as_it_is(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard that is not what the journal wrote is an error that names it; output, journal and shards stay."""
+    monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
+    monkeypatch.setattr("segmax.encoders.shards.batched", lambda documents: batched(documents, 10))
+    make = Lengths if kind == "lengths" else BM25
+    docs = documents(57)
+    target = tmp_path / "docs.npz"
+    encode_texts(make(), docs, target)
+    before = target.read_bytes()
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(make(), interrupted(docs, 30), target, shard_seconds=0, overwrite=True)
+    folder = tmp_path / "docs.npz.encoding"
+    shard = folder / "shard-000001.npz"
+    good = shard.read_bytes()
+    with np.load(shard) as opened:
+        arrays = dict(opened)
+    listed = sorted(path.name for path in folder.iterdir())
+    for what, changed in changed_arrays(arrays):
+        np.savez(shard, **changed)
+        with pytest.raises(
+            FormatError, match=r"shard-000001\.npz' is damaged \(.*\); remove '.*' to start over"
+        ) as told:
+            encode_texts(make(), docs, target, overwrite=True)
+        assert "\n" not in str(told.value), what
+        assert target.read_bytes() == before, what
+        assert sorted(path.name for path in folder.iterdir()) == listed, what
+    np.savez_compressed(shard, **arrays)
+    with pytest.raises(FormatError, match="it is compressed"):
+        encode_texts(make(), docs, target, overwrite=True)
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(FormatError, match=r"shard-000001\.npz' is damaged \(not a regular file but a pipe\)"):
+        encode_texts(make(), docs, target, overwrite=True)
+    shard.unlink()
+    with pytest.raises(FormatError, match=r"shard-000001\.npz' is damaged \(No such file"):
+        encode_texts(make(), docs, target, overwrite=True)
+    shard.write_bytes(good)
+    assert encode_texts(make(), docs, target, overwrite=True).num_resumed == 30
+
+
+def test_shards_of_other_work_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shard in the place of another, and dense vectors of another width."""
+    monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
+    monkeypatch.setattr("segmax.encoders.shards.batched", lambda documents: batched(documents, 10))
+    folder = tmp_path / "docs.npz.encoding"
+    shard = folder / "shard-000001.npz"
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(BM25(), interrupted(documents(57), 30), tmp_path / "docs.npz", shard_seconds=0)
+    shutil.copy(folder / "shard-000002.npz", shard)
+    with pytest.raises(FormatError, match=r"shard-00000[12]\.npz' is damaged"):
+        encode_texts(BM25(), documents(57), tmp_path / "docs.npz")
+    shutil.rmtree(folder)
+    with pytest.raises(KeyboardInterrupt):
+        encode_texts(Lengths(fail_after=30), documents(57), tmp_path / "docs.npz", shard_seconds=0)
+    with np.load(shard) as opened:
+        arrays = dict(opened)
+    np.savez(shard, **{**arrays, "dense_max": arrays["dense_max"][:, :1]})
+    with pytest.raises(FormatError, match=r"shard-000001\.npz' is damaged \(expected 10 dense vectors of float32"):
+        encode_texts(Lengths(), documents(57), tmp_path / "docs.npz")
+
+
+def test_weights_that_no_file_holds_stop_at_once(tmp_path: Path) -> None:
+    """An encoder that gives a negative weight: an error that names the document, before anything is kept."""
+
+    class Negative(Lengths):
+        def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+            for batch in super().encode_documents(batches):
+                yield batch._replace(vectors=-batch.vectors)
+
+    with pytest.raises(InputError, match=r"expected finite weights >= 0, got -\d.* in document 0, term \d"):
+        encode_texts(Negative(), documents(20), tmp_path / "docs.npz")
+    assert not list(tmp_path.rglob("*.npz"))
 
 
 @pytest.mark.parametrize("kind", ["lengths", "bm25"])

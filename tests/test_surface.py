@@ -36,7 +36,7 @@ LAYERS = [
     {"io.queries"},
     {"io"},
     {"encoders.base", "encoders.packages", "encoders.words"},
-    {"encoders.chunks", "encoders.hub", "encoders.pooling"},
+    {"encoders.chunks", "encoders.hub", "encoders.journal", "encoders.pooling"},
     {"encoders.model_files"},
     {"encoders.bm25", "encoders.transformer"},
     {"encoders.lexmae", "encoders.shards", "encoders.sparse_model", "encoders.unicoil"},

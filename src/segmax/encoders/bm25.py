@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pickle
 import queue
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -35,6 +37,7 @@ _FORMAT = "segmax-bm25"
 _VERSION = 1
 _PIECE_DOCS = 2048
 _ALONE_DOCS = 16384  # fewer than these are counted before a helper process would have started
+_MOST_WORKERS = 1024  # far more than help, and few enough for a system to start
 _INSTALL = "bm25s PyStemmer"
 _MOST_BYTES = 1 << 32  # of a file; a hundred million terms fit
 _ENGLISH = (None, "english", "porter", "lovins")  # languages of stemmers in which accents rarely matter
@@ -103,7 +106,8 @@ class BM25:
         Index Chinese, Japanese, Korean and Thai text by pairs of neighboring characters; False: a stretch without
         blanks is one word.
     workers
-        Processes that split text once there are many documents; None: one per core. The result does not depend on it.
+        The most processes that split text once there are many documents, at most 1,024 or one per core; None: one per
+        core. The result does not depend on it.
     scratch
         Where word counts wait until all documents are read; None: the system's folder for temporary files.
 
@@ -145,7 +149,7 @@ class BM25:
         folds = self.language in _ENGLISH if fold_accents is None else fold_accents
         self.fold_accents = checked_bool("fold_accents", folds)
         self.cjk_bigrams = checked_bool("cjk_bigrams", cjk_bigrams)
-        self.workers = len(os.sched_getaffinity(0)) if workers is None else checked_int("workers", workers, 1)
+        self.workers = _checked_workers(workers)
         self._scratch = Path(tempfile.gettempdir() if scratch is None else scratch)
         self._rules = WordRules(self.stopwords, self.language, self.fold_accents, self.cjk_bigrams)
         self._counter = WordCounter(self._rules)
@@ -337,27 +341,8 @@ class BM25:
                 break
         else:
             return
-        idle: queue.SimpleQueue[WordProcess] = queue.SimpleQueue()
-        processes = [WordProcess(self._rules) for _ in range(self.workers)]
-        for process in processes:
-            idle.put(process)
-
-        def count(piece: list[Document]) -> tuple[list[str], Counts]:
-            process = idle.get()
-            try:
-                return [doc.id for doc in piece], process.count([doc.whole for doc in piece])
-            except (OSError, EOFError) as error:
-                msg = f"a process that counts words ended too early ({error}); BM25(workers=1) needs no such process"
-                raise SegmaxError(msg) from error
-            finally:
-                idle.put(process)
-
-        try:
-            with Workers(self.workers) as workers:
-                yield from workers.map(count, pieces)
-        finally:
-            for process in processes:
-                process.close()
+        with _WordProcesses(self._rules) as processes, Workers(self.workers) as workers:
+            yield from workers.map(processes.count, pieces)
 
     # --- keeping it --------------------------------------------------------------------------------------------------
 
@@ -463,7 +448,56 @@ def stored_options(options: object) -> dict[str, Any]:
     return {**_EARLIER, **options}
 
 
+# --- helper processes ------------------------------------------------------------------------------------------------
+
+
+class _WordProcesses:
+    """Processes that count words: one is started when a piece of work finds none idle."""
+
+    def __init__(self, rules: WordRules) -> None:
+        self._rules = rules
+        self._idle: queue.SimpleQueue[WordProcess] = queue.SimpleQueue()
+        self._all: list[WordProcess] = []
+
+    def count(self, piece: list[Document]) -> tuple[list[str], Counts]:
+        """Count the words of some documents; called by as many threads as there may be processes."""
+        process = self._take()
+        try:
+            return [doc.id for doc in piece], process.count([doc.whole for doc in piece])
+        except (OSError, EOFError, pickle.UnpicklingError) as error:
+            msg = f"a process that counts words ended too early ({error}); BM25(workers=1) needs no such process"
+            raise SegmaxError(msg) from error
+        finally:
+            self._idle.put(process)
+
+    def _take(self) -> WordProcess:
+        with contextlib.suppress(queue.Empty):
+            return self._idle.get_nowait()
+        try:
+            process = WordProcess(self._rules)
+        except OSError as error:
+            msg = (
+                f"the system could not start process {len(self._all) + 1} to count words "
+                f"({error.strerror or error}); pass a smaller number as workers: BM25(workers=1) needs none"
+            )
+            raise ConfigError(msg) from error
+        self._all.append(process)
+        return process
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._all:
+            process.close()
+
+
 # --- options ---------------------------------------------------------------------------------------------------------
+
+
+def _checked_workers(workers: int | None) -> int:
+    cores = len(os.sched_getaffinity(0))
+    return cores if workers is None else checked_int("workers", workers, 1, max(_MOST_WORKERS, cores))
 
 
 def _checked_at_least_zero(name: str, value: object) -> float:

@@ -1,19 +1,15 @@
 """Encoding a whole collection into a file, in a way that survives an interruption.
 
-What is encoded is kept in shards beside the file to be written, each written under another name, synced and renamed,
-and entered into a journal afterwards. Who runs the same encoding again goes on after the last shard; the journal also
-knows the options, and a checksum of the texts up to every shard, so that nothing else is mixed in.
+`encode_texts` keeps what it has encoded in shards beside the file to be written, through `journal.py`. The same call
+goes on after the last shard. The journal also has the options, and a checksum of the texts up to every shard,
+so that nothing else is mixed in.
 """
 
 from __future__ import annotations
 
 import contextlib
-import itertools
-import json
 import os
-import re
 import time
-import zipfile
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -21,14 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from segmax.encoders.base import EncodedBatch, Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
+from segmax.encoders.journal import Journal, Shard
 from segmax.encoders.pooling import write_dense
-from segmax.errors import ConfigError, FormatError, IndexExistsError, InputError, WriteError
-from segmax.files import replacing
+from segmax.errors import ConfigError, IndexExistsError, InputError
 from segmax.io import Scale, write_vectors
 from segmax.io.base import Document, TextReader, VectorBatch
 from segmax.io.scale import parse_scale
@@ -36,20 +31,14 @@ from segmax.io.streams import check_free
 from segmax.io.vectors import written_format
 from segmax.progress import ProgressOption, Stage, reporter
 from segmax.sparse import Csr
-from segmax.tables import Arrays, TextTable, text_arrays
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     from segmax.lazy import scipy_sparse as sp
 
-_JOURNAL = "journal.json"
-_FORMAT = "segmax-encoding"
-_VERSION = 1
 _SHARD_POSTINGS = 1 << 22  # a shard is read whole
 _SHARD_SECONDS = 30.0  # what an interruption may cost
-#: What a journal writes into its folder.
-_OUR_FILES = re.compile(r"(shard-\d{6,}\.npz|journal\.json)(\.new)?", re.ASCII)
 _WHOLE_NUMBERS = ("ciff", "tokens")  # formats that hold nothing else
 
 
@@ -119,7 +108,7 @@ def encode_texts(
     work = _Documents(encoder, queries)
     scaled = parse_scale(scale)
     _check_weights(written_format(target, format), scaled, work)
-    journal = _Journal(target.with_name(f"{target.name}.encoding"), {**work.describe(), "title": title})
+    journal = Journal(target.with_name(f"{target.name}.encoding"), {**work.describe(), "title": title})
     overwrite = overwrite or journal.is_written
     _check_outputs(target, work, overwrite)
     journal.begin()
@@ -144,7 +133,7 @@ def encode_texts(
     return Encoding(target, num_docs, num_postings, num_resumed, dense, saved)
 
 
-def _encode(work: _Documents, source: _Source, journal: _Journal, stage: Stage, shard_seconds: float) -> None:
+def _encode(work: _Documents, source: _Source, journal: Journal, stage: Stage, shard_seconds: float) -> None:
     """Encode what the journal does not have yet."""
     waiting: list[EncodedBatch] = []
     postings = 0
@@ -212,9 +201,9 @@ def _dense_path(target: Path, name: str) -> Path:
     return target.with_name(f"{target.stem}.{name}.npy")
 
 
-def _write_dense(journal: _Journal, name: str, target: Path) -> Path:
+def _write_dense(journal: Journal, name: str, target: Path) -> Path:
     path = _dense_path(target, name)
-    write_dense(path, (shard[f"dense_{name}"] for shard in journal), journal.num_docs)
+    write_dense(path, journal.dense(name), journal.num_docs)
     return path
 
 
@@ -250,13 +239,24 @@ class _Documents:
         """The dense vectors that it says it makes."""
         return () if self._queries else tuple(getattr(self._encoder, "pooling", ()))
 
-    def resume(self, journal: _Journal) -> None:
-        """Know what the shards know."""
+    def resume(self, journal: Journal) -> None:
+        """Learn what the shards know, and check all of them before more work goes into the collection."""
         if self._bm25 is not None:
             self._bm25.reset()
-            for shard in journal:
-                self._bm25.add_terms(_texts(shard, "term"))
-            self._num_terms = len(self._bm25.vocabulary)
+        for shard in journal:
+            journal.matrix(shard, self._num_columns(journal, shard))
+
+    def _num_columns(self, journal: Journal, shard: Shard) -> int:
+        """Return how many columns there are once a shard is read."""
+        if self._bm25 is None:
+            return len(self._encoder.vocabulary)
+        self._bm25.add_terms(shard.terms)
+        self._num_terms += len(shard.terms)
+        if len(self._bm25.vocabulary) != self._num_terms:
+            raise journal.damaged(shard.name, "it repeats a term")
+        if shard.weights.dtype.kind not in "iu":
+            raise journal.damaged(shard.name, f"expected counts of words, got {shard.weights.dtype}")
+        return self._num_terms
 
     def encoded(self, batches: Iterable[list[Document]]) -> Iterator[EncodedBatch]:
         """Yield what goes into shards."""
@@ -278,20 +278,20 @@ class _Documents:
         if self._bm25 is not None:
             self._num_terms = len(self._bm25.vocabulary)
 
-    def finish(self, journal: _Journal) -> None:
+    def finish(self, journal: Journal) -> None:
         """Learn from all shards."""
         if self._bm25 is not None:
             for shard in journal:
-                self._bm25.learn(_matrix(shard, self._num_terms))
+                self._bm25.learn(journal.matrix(shard, self._num_terms))
 
     @property
     def vocabulary(self) -> list[str]:
         """The word of every column."""
         return list(self._encoder.vocabulary)
 
-    def vectors(self, shard: Mapping[str, NDArray[Any]], num_columns: int) -> sp.csr_matrix:
+    def vectors(self, journal: Journal, shard: Shard, num_columns: int) -> sp.csr_matrix:
         """Return the vectors of a shard."""
-        matrix = _matrix(shard, num_columns)
+        matrix = journal.matrix(shard, num_columns)
         return matrix if self._bm25 is None else self._bm25.weigh(matrix)
 
     def saved_path(self, target: Path) -> Path | None:
@@ -327,7 +327,7 @@ class _Source:
         self._number += 1
         return doc
 
-    def skip(self, journal: _Journal, stage: Stage) -> None:
+    def skip(self, journal: Journal, stage: Stage) -> None:
         """Pass by the documents that are done, and see that they are the same ones."""
         for entry in journal.entries:
             for _ in range(entry["num_docs"]):
@@ -365,141 +365,10 @@ class _Source:
             self._given.popleft()
 
 
-# --- shards and their journal ----------------------------------------------------------------------------------------
-
-
-class _Journal:
-    """A folder of shards."""
-
-    def __init__(self, folder: Path, job: dict[str, Any]) -> None:
-        self.folder = folder
-        self.entries: list[dict[str, Any]] = []
-        self.is_written = False  # whether the file is there, so that what lies beside it is its own
-        self._job = json.loads(json.dumps(job))  # as it will be read back
-        self._is_ours = _is_there(folder)
-        if self._is_ours:
-            self._check_ours()
-            self._read()
-
-    def _check_ours(self) -> None:
-        """Raise IndexExistsError where something lies in the place of the folder that is none of ours."""
-        journal = self.folder / _JOURNAL
-        if self.folder.is_symlink() or journal.is_symlink() or not journal.is_file():
-            raise self._foreign()
-
-    def _foreign(self) -> IndexExistsError:
-        return IndexExistsError(
-            f"'{self.folder}' is where unfinished work is kept, but segmax did not make it; move it away, or choose "
-            "another name for the file to write"
-        )
-
-    def begin(self) -> None:
-        """Write down what is known; until then there need not be a folder."""
-        if self._is_ours:
-            self._write(self.entries)
-            return
-        _guarded(self.folder.mkdir, self.folder)
-        try:
-            self._write(self.entries)
-        except BaseException:  # else an empty folder would stand in the way of the next run
-            self.remove()
-            raise
-        self._is_ours = True
-
-    def remove(self) -> None:
-        """Delete the files that a journal writes, and the folder if nothing else is in it."""
-        with contextlib.suppress(OSError):  # what cannot be deleted, or was put there by others, stays
-            for path in self.folder.iterdir():
-                if _OUR_FILES.fullmatch(path.name) and not path.is_dir():
-                    path.unlink()  # of a symbolic link, the link
-            self.folder.rmdir()
-
-    @property
-    def num_docs(self) -> int:
-        """How many documents the shards have."""
-        return sum(entry["num_docs"] for entry in self.entries)
-
-    @property
-    def num_postings(self) -> int:
-        """How many postings they have."""
-        return sum(entry["num_postings"] for entry in self.entries)
-
-    def __iter__(self) -> Iterator[Mapping[str, NDArray[Any]]]:
-        """Yield the arrays of every shard, one shard at a time."""
-        for entry in self.entries:
-            try:
-                with np.load(self.folder / entry["file"], allow_pickle=False) as arrays:
-                    yield dict(arrays)
-            except (OSError, ValueError, LookupError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error) as error:
-                raise self._damaged(f"{entry['file']}: {error}") from error
-
-    def dense_names(self) -> list[str]:
-        """Return the poolings whose vectors the shards have."""
-        shard: Mapping[str, Any] = next(iter(self), {})
-        return [name.removeprefix("dense_") for name in shard if name.startswith("dense_")]
-
-    def add(self, batches: list[EncodedBatch], terms: list[str], checksum: int) -> None:
-        """Write a shard, then enter it."""
-        arrays = _arrays(batches, terms)
-        name = _shard_name(len(self.entries))
-
-        def write() -> None:
-            with replacing(self.folder / name, self.folder / f"{name}.new") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-
-        _guarded(write, self.folder)
-        num_docs, num_postings = len(arrays["indptr"]) - 1, len(arrays["data"])
-        entry = {"file": name, "num_docs": num_docs, "num_postings": num_postings, "checksum": checksum}
-        self._write([*self.entries, entry])
-        self.entries.append(entry)
-
-    def _write(self, entries: list[dict[str, Any]]) -> None:
-        content = {
-            "format": _FORMAT,
-            "version": _VERSION,
-            "job": self._job,
-            "shards": entries,
-            "is_written": self.is_written,
-        }
-
-        def write() -> None:
-            with replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
-                file.write(json.dumps(content).encode("utf-8"))
-
-        _guarded(write, self.folder)
-
-    def _read(self) -> None:
-        try:
-            content = json.loads((self.folder / _JOURNAL).read_text(encoding="utf-8"))
-            if content["format"] != _FORMAT:
-                raise self._foreign()
-            if content["version"] is True or content["version"] != _VERSION:
-                raise ValueError("it is of another version")
-            job, self.entries = dict(content["job"]), _checked_entries(content["shards"])
-            self.is_written = bool(content.get("is_written", False))
-        except IndexExistsError:
-            raise
-        except OSError as error:
-            msg = f"'{self.folder / _JOURNAL}': cannot be read ({error.strerror or error})"
-            raise InputError(msg) from error
-        except Exception as error:  # every step above may stumble over what the file holds
-            raise self._damaged(f"{_JOURNAL}: {str(error)[:200]}") from error
-        for name in itertools.chain(job, self._job):
-            if job.get(name) != self._job.get(name):
-                msg = (
-                    f"'{self.folder}' was begun with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}; "
-                    "encode as it was begun, or remove that folder to begin anew"
-                )
-                raise ConfigError(msg)
-
-    def _damaged(self, what: str) -> FormatError:
-        return FormatError(f"'{self.folder}' is damaged ({what}); remove it to begin anew")
-
-
 class _Shards:
     """All shards as a stream of vectors."""
 
-    def __init__(self, journal: _Journal, work: _Documents, scale: Scale, stage: Stage) -> None:
+    def __init__(self, journal: Journal, work: _Documents, scale: Scale, stage: Stage) -> None:
         self._journal = journal
         self._work = work
         self._scale = scale
@@ -510,68 +379,7 @@ class _Shards:
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
         for shard in self._journal:
-            matrix = self._work.vectors(shard, len(self.terms))
+            matrix = self._work.vectors(self._journal, shard, len(self.terms))
             csr = Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, len(self.terms))
-            yield VectorBatch(_texts(shard, "id"), self._scale.apply(csr))
+            yield VectorBatch(shard.ids, self._scale.apply(csr))
             self._stage.advance(csr.num_rows)
-
-
-def _is_there(path: Path) -> bool:
-    """Return whether something is at a path, if only a link that leads nowhere."""
-    return path.is_symlink() or path.exists()
-
-
-def _checked_entries(entries: object) -> list[dict[str, Any]]:
-    """Return the entries of a journal, or raise ValueError."""
-    if not isinstance(entries, list):
-        raise ValueError("expected a list of shards")
-    for number, entry in enumerate(entries):
-        counts = [entry[name] for name in ("num_docs", "num_postings", "checksum")]
-        if entry["file"] != _shard_name(number) or not all(
-            type(count) is int and 0 <= count < 2**63 for count in counts
-        ):
-            raise ValueError(f"shard {number} has an entry that segmax did not write")
-    return entries
-
-
-def _shard_name(number: int) -> str:
-    return f"shard-{number:06}.npz"
-
-
-def _arrays(batches: list[EncodedBatch], terms: list[str]) -> Arrays:
-    num_columns = max(batch.vectors.shape[1] for batch in batches)
-    vectors = sp.csr_matrix(sp.vstack([_widened(batch.vectors, num_columns) for batch in batches], format="csr"))
-    vectors.sort_indices()
-    dense = {f"dense_{name}": np.concatenate([batch.dense[name] for batch in batches]) for name in batches[0].dense}
-    return {
-        "indptr": vectors.indptr.astype(np.int64),
-        "indices": vectors.indices.astype(np.int32),
-        "data": vectors.data,
-        **text_arrays("id", [doc_id for batch in batches for doc_id in batch.ids]),
-        **text_arrays("term", terms),
-        **dense,
-    }
-
-
-def _widened(matrix: sp.csr_matrix, num_columns: int) -> sp.csr_matrix:
-    """Return the same rows with more columns: BM25's vocabulary grows from batch to batch."""
-    return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], num_columns))
-
-
-def _matrix(shard: Mapping[str, NDArray[Any]], num_columns: int) -> sp.csr_matrix:
-    parts = (shard["data"], shard["indices"], shard["indptr"])
-    return sp.csr_matrix(parts, shape=(len(shard["indptr"]) - 1, num_columns))
-
-
-def _texts(shard: Mapping[str, NDArray[Any]], prefix: str) -> list[str]:
-    offsets = shard[f"{prefix}_offset"]
-    table = TextTable(offsets, shard[f"{prefix}_text"], len(offsets) - 1)
-    return [table[number] for number in range(len(table))]
-
-
-def _guarded(write: Callable[[], object], folder: Path) -> None:
-    try:
-        write()
-    except OSError as error:
-        msg = f"could not write to '{folder}' ({error.strerror}); what was there before is untouched"
-        raise WriteError(msg) from error

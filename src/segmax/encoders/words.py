@@ -192,7 +192,11 @@ class WordProcess:
         self._process = subprocess.Popen(
             [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        self._send(tuple(rules))
+        try:
+            self._send(tuple(rules))
+        except BaseException:
+            self.close()
+            raise
 
     def count(self, texts: Sequence[str]) -> Counts:
         """Count the words of every text, over there."""
