@@ -181,7 +181,7 @@ def build(
         given = None if segments is None else checked_segments(segments, spool.num_rows, config.num_segments)
         named = source.names  # by a reader, for what was not given
         tables = {
-            **id_arrays(named.ids if ids is None else ids, spool.num_rows),
+            **(id_arrays(named.ids, spool.num_rows, named.place_of) if ids is None else id_arrays(ids, spool.num_rows)),
             **term_arrays(named.terms if terms is None else terms, spool.num_columns),
         }
         builder.code(spool)

@@ -16,7 +16,7 @@ from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
 from segmax.errors import ConfigError, InputError
-from segmax.io import SCALES, Document, TextReader, open_texts, read_queries
+from segmax.io import SCALES, Document, Queries, TextReader, open_texts, read_queries
 from segmax.questions import is_matrix_file
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -168,17 +168,28 @@ def encode(args: argparse.Namespace) -> None:
     sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
 
 
-def read_texts(inputs: str | Sequence[str]) -> TextReader:
-    """Open texts, and say so if they get numbers as ids."""
-    reader = open_texts(inputs)
+def read_texts(inputs: str | Sequence[str], format: str | None = None) -> TextReader:
+    """Open texts, and say so if they get numbers as ids, or if columns are ignored."""
+    reader = open_texts(inputs, format=format)
     if getattr(reader, "numbered", False):
         sys.stderr.write("segmax: the texts have no ids; documents are numbered from 0\n")
+    ignored: Mapping[str, list[str]] = getattr(reader, "ignored", dict)()
+    for what, names in ignored.items():
+        sys.stderr.write(printable(f"segmax: {what} ignored: {', '.join(names)[:200]}") + "\n")
     return reader
+
+
+def say_numbered(queries: Queries) -> None:
+    """Say so if queries get numbers as ids."""
+    if queries.numbered:
+        sys.stderr.write("segmax: the queries have no ids; they are numbered from 0\n")
 
 
 def _queries(path: str) -> Iterable[Document]:
     """Read the texts of queries."""
-    ids, texts, _ = ([], None, None) if is_matrix_file(path) else read_queries(path)
+    queries = Queries([], None, None) if is_matrix_file(path) else read_queries(path)
+    say_numbered(queries)
+    ids, texts, _ = queries
     if texts is None:
         msg = f"'{path}': expected queries with texts to encode, got vectors; segmax search takes those as they are"
         raise InputError(msg)
