@@ -10,7 +10,15 @@ from pathlib import Path
 import segmax
 from segmax.build import scratch_folder
 from segmax.cli_build import add_options, build_arguments, pooling_of, read_options, summary
-from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options, read_texts
+from segmax.cli_encode import (
+    TEXT_FLAGS,
+    add_encoder_options,
+    add_from_option,
+    add_title_option,
+    checked_format,
+    encoder_options,
+    read_texts,
+)
 from segmax.cli_parser import Parser, in_words_of_the_shell
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
@@ -59,6 +67,7 @@ interrupted and resumed:
   segmax build docs.npz docs.segmax --encoder my-model --texts corpus.jsonl
 With BM25, the second has --encoder docs.bm25, which the first wrote.
 """
+_FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)
 #: What the input tells, or --encoder and --no-texts.
 _KNOWN = frozenset({"ids", "terms", "encoder", "texts"})
 
@@ -78,12 +87,7 @@ def index_parser() -> argparse.ArgumentParser:
         metavar="IN ... OUT",
         help="texts or vectors (files, folders, an ir_datasets id, or - for standard input), then the index to write",
     )
-    parser.add_argument(
-        "--from",
-        dest="source",
-        metavar="FORMAT",
-        help=f"what IN is (default: as its content says): {', '.join((*TEXT_FORMATS, *VECTOR_FORMATS))}",
-    )
+    add_from_option(parser, _FORMATS)
     parser.add_argument("--no-texts", action="store_true", help="do not keep the texts (default: they are kept)")
     add_title_option(parser)
     add_encoder_options(parser)
@@ -107,9 +111,9 @@ def index(args: argparse.Namespace) -> None:
     folder = scratch_folder(options.get("scratch"), output)
     spools = {source: Spooled(source, folder) for source in dict.fromkeys(sources) if is_stream(source)}
     inputs = [str(spools[source].path) if source in spools else source for source in sources]
-    source = _checked_format(given.get("source"))
+    source = checked_format(given.get("source"), _FORMATS)
     words = [(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]
-    with in_words_of_the_shell([*words, ("choose with format=...", "choose with --from FORMAT")]):
+    with in_words_of_the_shell([*words, *TEXT_FLAGS]):
         if _are_vectors(inputs, source):
             _check_no_text_options(args, sources[0])
             check_distinct([[Path(one)] for one in inputs])
@@ -133,14 +137,6 @@ def _paths(paths: list[str]) -> tuple[list[str], str]:
         msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax index --help"
         raise ConfigError(msg)
     return paths[:-1], paths[-1]
-
-
-def _checked_format(name: str | None) -> str | None:
-    known = (*TEXT_FORMATS, *VECTOR_FORMATS)
-    if name is not None and name not in known:
-        msg = f"--from: expected {', '.join(known)}, got {name!r}"
-        raise ConfigError(msg)
-    return name
 
 
 def _are_vectors(inputs: list[str], source: str | None) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Mapping
@@ -91,7 +90,8 @@ def _start_of(path: Path) -> str:
         start = head.decode("utf-8", "strict" if len(head) < 1 << 8 else "ignore").lstrip().partition("\n")[0]
     except UnicodeDecodeError:
         return "other data"
-    return f"{start[:40]!r}; if it is one of these, choose with format=..." if start.isprintable() else "other data"
+    how = "to read it as text, use format='tsv-text' (a text per line) or format='csv-text'"
+    return f"{start[:40]!r}; {how}" if start.isprintable() else "other data"
 
 
 def recognise(path: Path) -> str | None:
@@ -152,11 +152,21 @@ def _folder_format(folder: Path) -> str | None:
     found = _kinds_of_files(folder)
     if len(found) > 1:
         raise _mixed(folder, found)
+    if ".txt or .md" in found:
+        return "files"
     if dataset_files(folder):
         return "parquet"
-    if shards := shards_of(folder):
-        return recognise(shards[0])
-    return "files" if ".txt or .md" in found else None
+    shards = shards_of(folder)
+    if shards and (below := _shard_below(folder)) is not None:
+        msg = f"'{folder}': expected .jsonl files in the folder itself, got also '{below}'; name the files or folders"
+        raise InputError(msg)
+    return recognise(shards[0]) if shards else None
+
+
+def _shard_below(folder: Path) -> Path | None:
+    """Return a file of lines of JSON in a folder below, which nobody would read."""
+    files = (file for file in files_below(folder) if base_name(file).endswith(_SHARD_NAMES[0]))
+    return next((file for file in files if file.parent != folder), None)
 
 
 def _kinds_of_files(folder: Path) -> dict[str, Path]:
@@ -199,9 +209,10 @@ def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
     kinds = " and ".join(f"{kind} files ('{file.relative_to(folder)}')" for kind, file in found.items())
     choice = list(found.values())[-1]
     ending = Path(base_name(choice)).suffix
+    alone = ", or take its .txt and .md files alone with format='files'" if ".txt or .md" in found else ""
     return InputError(
-        f"'{folder}': expected documents in files of one kind, got {kinds}; name those that you want, as in "
-        f"'{choice.parent}'/*{ending}, or move the others away"
+        f"'{folder}': expected documents in files of one kind, got {kinds}; name the files that you want, as in "
+        f"{choice.parent}/*{ending}{alone}"
     )
 
 
@@ -231,15 +242,18 @@ def _text_format(head: bytes, name: str) -> str | None:
 
 def _nameless_format(lines: list[str]) -> str | None:
     """Recognise text that has no name, as on standard input: CSV, or lines of text; None if it may be either."""
-    for mark in ",;":
-        columns = header_of(lines[0], mark, alone=True) or []
-        widths = {len(row) for row in csv.reader([f"{line}\n" for line in lines[1:3]], delimiter=mark)}
-        if len(columns) > 1 and (widths <= {len(columns)} or '"' in lines[1]):
-            return "csv-text"
+    if any(_is_header(lines[0], lines[1:2], mark) for mark in ",;"):
+        return "csv-text"
     is_markup = lines[0].lstrip().startswith(("<", "[", "%", "---", "#!"))
     is_table = len(lines) > 1 and any(_counts_alike(lines, mark) for mark in ",;|")
-    is_header = header_of(lines[0], ",", alone=True) is not None
+    is_header = " " not in lines[0].strip() and any(header_of(lines[0], mark, alone=True) for mark in ",;")
     return None if is_markup or is_table or is_header else "tsv-text"
+
+
+def _is_header(line: str, following: list[str], mark: str) -> bool:
+    """Whether a line names columns, one of texts among them, and a line that follows has as many fields."""
+    names = header_of(line, mark, alone=True) or []
+    return len(names) > 1 and all('"' in row or row.count(mark) == len(names) - 1 for row in following)
 
 
 def _counts_alike(lines: list[str], mark: str) -> bool:

@@ -102,11 +102,11 @@ def _known_names(names: tuple[Any, ...]) -> tuple[Any, ...] | None:
     return None if known == names else known
 
 
-def ignored_names(record: Record) -> list[str]:
-    """Return the members or columns of a record that make no part of its document."""
+def used_names(record: Record) -> list[str]:
+    """Return the members or columns of a record that make its document, in their order."""
     used = {next((n for n in names if not is_missing(record.get(n))), None) for names in (TEXT_NAMES, TITLE_NAMES)}
     used.add(next((name for name in ID_NAMES if name in record), None))
-    return [str(name) for name in record if name not in used]
+    return [name for name in record if name in used]
 
 
 def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

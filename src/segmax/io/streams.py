@@ -61,7 +61,8 @@ def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
             here[status.st_dev, status.st_ino] = file
         again = next((one for one in here if one in seen), None)
         if again is not None:
-            msg = f"'{here[again]}' is read twice: it is also '{seen[again]}'; name every file, or its folder, once"
+            other = f", also as '{seen[again]}'" if seen[again] != here[again] else ""
+            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder; name it once"
             raise InputError(msg)
         seen.update(here)
 

@@ -28,8 +28,8 @@ from segmax.io.records import (
     checked_id,
     document_of,
     find_id,
-    ignored_names,
     read_json_lines,
+    used_names,
 )
 from segmax.io.spooled import Spooled, is_stream, renamed
 from segmax.io.streams import check_distinct, no_documents, no_file, reading
@@ -165,20 +165,23 @@ class _FileTexts:
             raise unknown_folder(path)
         return [partial(_record_entries, file, self._format or text_format(file)) for file in files]
 
-    def ignored(self) -> dict[str, list[str]]:
-        """Return the names of members or columns that are not read, by the kind of file: of the first record of each.
+    def partly_read(self) -> tuple[list[str], list[str]]:
+        """Return the columns that are read and those that are ignored, of files in which some are.
 
-        Where documents have ids, only columns count: records of JSON often have more to them.
+        Where documents have no ids, the members of the first object of JSON count as columns, too.
         """
-        found: dict[str, dict[str, None]] = {}
+        used: dict[str, None] = {}
+        ignored: dict[str, None] = {}
         for part in self._parts:
             if part.func is not _record_entries or (part.args[1] not in _COLUMNS and not self.numbered):
                 continue
             path, kind = part.args
             record = next((record for _, record in _RECORDS[kind](path)), {})
-            word = "columns" if kind in _COLUMNS else "members"
-            found.setdefault(word, {}).update(dict.fromkeys(ignored_names(record)))
-        return {word: list(names) for word, names in found.items() if names}
+            read = used_names(record)
+            if len(read) < len(record):
+                used.update(dict.fromkeys(read))
+                ignored.update(dict.fromkeys(str(name) for name in record if name not in read))
+        return list(used), list(ignored)
 
     def _entries(self) -> _Entries:
         return itertools.chain.from_iterable(part() for part in self._parts)
