@@ -485,7 +485,8 @@ def test_json_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "export").write_text('["one", "two"]')
     assert list(open_texts(tmp_path / "export")) == [("0", "", "one"), ("1", "", "two")]
     (tmp_path / "docs.json").write_text("[ ]")
-    assert list(open_texts(tmp_path / "docs.json")) == []
+    with pytest.raises(InputError, match=r"docs\.json': expected at least one document"):
+        open_texts(tmp_path / "docs.json")
 
 
 @pytest.mark.parametrize(
@@ -562,7 +563,7 @@ def test_documents_without_ids_are_numbered(tmp_path: Path) -> None:
     assert [document.id for document in reader] == ["0", "1"]
     assert [document.id for document in open_texts([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])] == ["0", "1", "2"]
     (tmp_path / "b.jsonl").write_text('{"text": "three", "id": "x"}\n')
-    with pytest.raises(InputError, match=r"b\.jsonl', line 1: expected no id, as in documents before, got 'x'"):
+    with pytest.raises(InputError, match=r"b\.jsonl', line 1: expected no id, as in those before, got 'x'"):
         list(open_texts([tmp_path / "a.jsonl", tmp_path / "b.jsonl"]))
     with pytest.raises(InputError, match=r"a\.jsonl', line 1: expected an id .* got none"):
         list(open_texts([tmp_path / "b.jsonl", tmp_path / "a.jsonl"]))

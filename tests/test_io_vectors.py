@@ -654,7 +654,8 @@ def test_ciff_in_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"a": {5: 1}}, ["x"], r'postings list 1 of 1 \("a"\): expected documents from 0 to 1 - 1, got 5'),
         ({"a": {0: 1}}, ["x", "y", "z"], None),
         ({}, [], None),
-        ({"": {0: 2}}, [""], None),
+        ({"": {0: 2}}, ["x"], None),
+        ({"a": {0: 2}}, [""], r"docs\.ciff', row 0: expected an id, got an empty string"),
     ],
 )
 def test_odd_ciff(tmp_path: Path, lists: dict[str, dict[int, int]], ids: list[str], told: str | None) -> None:

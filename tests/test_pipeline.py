@@ -49,10 +49,10 @@ def corpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_texts_in_one_line() -> None:
     """Strings, mappings and documents; results come back with their texts."""
     index = segmax.build_from_texts(
-        ["the copper waveguide", {"id": "x", "title": "Noise", "text": "of diodes"}, {"text": "nothing else"}]
+        ["the copper waveguide", {"title": "Noise", "text": "of diodes"}, {"text": "nothing else"}]
     )
     hits = index.search("diode noise")
-    assert (hits.ids, hits.texts) == (["x"], [("Noise", "of diodes")])
+    assert (hits.ids, hits.texts) == (["1"], [("Noise", "of diodes")])
     assert [hits.ids for hits in index.search_batch(["copper", "nothing at all"])] == [["0"], ["2"]]
     assert len(index.search("words that nobody wrote")) == 0
 

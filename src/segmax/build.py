@@ -193,7 +193,7 @@ def build(
         named = source.names  # by a reader, for what was not given
         doc_ids = named.ids if ids is None else listed_ids(ids)
         tables = {
-            **id_arrays(doc_ids, spool.num_rows),
+            **id_arrays(doc_ids, spool.num_rows, named.place_of if ids is None else None),
             **term_arrays(named.terms if terms is None else terms, spool.num_columns),
         }
         stored = None if texts is None else texts_by_row(texts, doc_ids, spool.num_rows)

@@ -17,7 +17,7 @@ from segmax.encoders.bm25 import METHODS
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
 from segmax.errors import ConfigError, InputError
-from segmax.io import SCALES, Document, TextReader, open_texts, read_queries
+from segmax.io import SCALES, TEXT_FORMATS, Document, Queries, TextReader, open_texts, read_queries
 from segmax.questions import is_matrix_file
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -61,6 +61,8 @@ _MODELS: Mapping[str, tuple[type, str, str]] = {
     "min_weight": (float, "X", "drop smaller weights (default: 0)"),
 }
 # What arguments of functions are on the command line.
+#: What messages about texts say to a shell.
+TEXT_FLAGS = [(f"format='{name}'", f"--from {name}") for name in TEXT_FORMATS]
 _FLAGS = (
     ("say which with format=...", "say which with --format FORMAT"),
     ("expected a format out of", "--format: expected"),
@@ -77,6 +79,7 @@ def encode_parser() -> argparse.ArgumentParser:
     parser.add_argument("input", metavar="IN", help="texts: a file, a BEIR folder, an ir_datasets id")
     parser.add_argument("output", metavar="OUT.npz", help="the file of vectors to write")
     add_encoder_options(parser)
+    add_from_option(parser, TEXT_FORMATS)
     parser.add_argument("--queries", action="store_true", help="encode as queries, not as documents")
     add_title_option(parser)
     parser.add_argument(
@@ -100,6 +103,24 @@ def encode_parser() -> argparse.ArgumentParser:
         "--progress", action=argparse.BooleanOptionalAction, help="show progress bars (default: on a terminal)"
     )
     return parser
+
+
+def add_from_option(parser: argparse.ArgumentParser, formats: Iterable[str]) -> None:
+    """Add --from."""
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="FORMAT",
+        help=f"what IN is (default: as its content says): {', '.join(formats)}",
+    )
+
+
+def checked_format(name: str | None, formats: Iterable[str] = TEXT_FORMATS) -> str | None:
+    """Return the value of --from."""
+    if name is not None and name not in formats:
+        msg = f"--from: expected {', '.join(formats)}, got {name!r}"
+        raise ConfigError(msg)
+    return name
 
 
 def add_encoder_options(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +156,8 @@ def encode(args: argparse.Namespace) -> None:
     """Run `segmax encode`."""
     if args.queries and args.dense:
         raise ConfigError("--dense is for the clusters of documents, and --queries encodes none")
-    texts = _queries(args.input) if args.queries else read_texts(args.input)
+    with in_words_of_the_shell(TEXT_FLAGS):
+        texts = _queries(args.input) if args.queries else read_texts(args.input, checked_format(args.source))
     pooling = {"pooling": tuple(args.dense)} if args.dense else {}
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
@@ -169,17 +191,29 @@ def encode(args: argparse.Namespace) -> None:
     say(*lines)
 
 
-def read_texts(inputs: str | Sequence[str]) -> TextReader:
-    """Open texts, and say so if they get numbers as ids."""
-    reader = open_texts(inputs)
+def read_texts(inputs: str | Sequence[str], format: str | None = None) -> TextReader:
+    """Open texts, and say so if they get numbers as ids, or if columns are ignored."""
+    reader = open_texts(inputs, format=format)
     if getattr(reader, "numbered", False):
         sys.stderr.write("segmax: the texts have no ids; documents are numbered from 0\n")
+    used, ignored = getattr(reader, "partly_read", lambda: ([], []))()
+    if ignored:
+        told = f"segmax: columns read: {', '.join(used)}; columns ignored: {', '.join(ignored)[:200]}"
+        sys.stderr.write(f"{printable(told)}\n")
     return reader
+
+
+def say_numbered(queries: Queries) -> None:
+    """Say so if queries get numbers as ids."""
+    if queries.numbered:
+        sys.stderr.write("segmax: the queries have no ids; they are numbered from 0\n")
 
 
 def _queries(path: str) -> Iterable[Document]:
     """Read the texts of queries."""
-    ids, texts, _ = ([], None, None) if is_matrix_file(path) else read_queries(path)
+    queries = Queries([], None, None) if is_matrix_file(path) else read_queries(path)
+    say_numbered(queries)
+    ids, texts, _ = queries
     if texts is None:
         msg = f"'{path}': expected queries with texts to encode, got vectors; segmax search takes those as they are"
         raise InputError(msg)

@@ -9,13 +9,22 @@ from pathlib import Path
 import segmax
 from segmax.build import scratch_folder
 from segmax.cli_build import add_options, build_arguments, pooling_of, read_options, summary
-from segmax.cli_encode import add_encoder_options, add_title_option, encoder_options, read_texts
+from segmax.cli_encode import (
+    TEXT_FLAGS,
+    add_encoder_options,
+    add_from_option,
+    add_title_option,
+    checked_format,
+    encoder_options,
+    read_texts,
+)
 from segmax.cli_parser import Parser, in_words_of_the_shell
 from segmax.cli_show import say
 from segmax.encoders import load_encoder
 from segmax.errors import ConfigError, InputError
-from segmax.io import VECTOR_FORMATS, format_of
+from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, format_of, open_vectors
 from segmax.io.spooled import Spooled, is_stream
+from segmax.io.streams import check_distinct
 from segmax.pipeline import CLUSTER_BY, build_from_texts
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -37,7 +46,8 @@ texts:
   beir/scifact     an ir_datasets id
 Files may be compressed (.gz, .zst, .xz). The text may also be called contents,
 body or passage, the id _id, doc_id or docno. Without ids, documents are
-numbered from 0.
+numbered from 0. Other columns are ignored. Standard input has no name to go by:
+where lines of text could be CSV, --from csv-text or --from tsv-text decides.
 """
 _EXAMPLES = """\
 examples:
@@ -46,6 +56,7 @@ examples:
   segmax index nfcorpus/ docs.segmax --encoder naver/splade-v3 --min-weight 0.03
   segmax index 2023.csv 2024.csv docs.segmax
   zcat dump.jsonl.gz | grep -v draft | segmax index - docs.segmax
+  cut -d, -f2 table.csv | segmax index - docs.segmax --from csv-text
   segmax index beir/scifact docs.segmax --k1 0.9 --b 0.4
   segmax index nfcorpus/ docs.segmax --encoder my-model --cluster-by max
   segmax index docs.jsonl.gz docs.segmax --num-clusters 512
@@ -56,6 +67,7 @@ interrupted and resumed:
   segmax build docs.npz docs.segmax --encoder my-model --texts corpus.jsonl
 With BM25, the second has --encoder docs.bm25, which the first wrote.
 """
+_FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)
 #: What the input tells, or --encoder and --no-texts.
 _KNOWN = frozenset({"ids", "terms", "encoder", "texts"})
 
@@ -75,6 +87,7 @@ def index_parser() -> argparse.ArgumentParser:
         metavar="IN ... OUT",
         help="texts or vectors (files, folders, an ir_datasets id, or - for standard input), then the index to write",
     )
+    add_from_option(parser, _FORMATS)
     parser.add_argument("--no-texts", action="store_true", help="do not keep the texts (default: they are kept)")
     add_title_option(parser)
     add_encoder_options(parser)
@@ -98,13 +111,17 @@ def index(args: argparse.Namespace) -> None:
     folder = scratch_folder(options.get("scratch"), output)
     spools = {source: Spooled(source, folder) for source in dict.fromkeys(sources) if is_stream(source)}
     inputs = [str(spools[source].path) if source in spools else source for source in sources]
-    with in_words_of_the_shell([(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]):
-        if _are_vectors(inputs):
+    source = checked_format(given.get("source"), _FORMATS)
+    words = [(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]
+    with in_words_of_the_shell([*words, *TEXT_FLAGS]):
+        if _are_vectors(inputs, source):
             _check_no_text_options(args, sources[0])
-            built = segmax.build(inputs, path=output, **arguments)
+            check_distinct([[Path(one)] for one in inputs])
+            vectors = inputs if source is None else open_vectors(inputs, source, scratch=folder)
+            built = segmax.build(vectors, path=output, **arguments)
         else:
             built = build_from_texts(
-                read_texts(inputs),
+                read_texts(inputs, source),
                 encoder=load_encoder(args.encoder, **encoder_options(args), **pooling_of(options)),
                 path=output,
                 keep_texts="no_texts" not in given,
@@ -122,8 +139,10 @@ def _paths(paths: list[str]) -> tuple[list[str], str]:
     return paths[:-1], paths[-1]
 
 
-def _are_vectors(inputs: list[str]) -> bool:
+def _are_vectors(inputs: list[str], source: str | None) -> bool:
     """Whether the inputs are vectors; texts may also be ir_datasets ids."""
+    if source is not None:
+        return source in VECTOR_FORMATS
     kinds = [Path(one).exists() and format_of(one) in VECTOR_FORMATS for one in inputs]
     if any(kinds) and not all(kinds):
         of_vectors, of_texts = inputs[kinds.index(True)], inputs[kinds.index(False)]

@@ -137,6 +137,7 @@ def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argp
 
 def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
     """Read a file of queries, also as texts where it has texts."""
+    from segmax.cli_encode import say_numbered
     from segmax.io import read_queries
     from segmax.questions import is_matrix_file, questions_of, read_questions
 
@@ -144,6 +145,7 @@ def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | N
         return read_questions(file, index), None
     with in_words_of_the_shell([("check the name", "check the name, or search for this text with -q")]):
         queries = read_queries(file)
+    say_numbered(queries)
     return questions_of(queries, index), None if queries.vectors is not None else queries.texts
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,6 +12,7 @@ import numpy as np
 from segmax.errors import InputError
 from segmax.io.base import VectorReader
 from segmax.io.npz import NpzFile as NpzFile  # for those who only read its matrix
+from segmax.io.streams import no_documents
 from segmax.io.vectors import open_vectors
 from segmax.memory import MemoryLimit
 from segmax.sparse import Csr, canonical, is_matrix, matrix_to_csr
@@ -26,6 +27,7 @@ class Names:
     def __init__(self) -> None:
         self.ids: list[str] | None = None
         self.terms: Sequence[str] | None = None
+        self.place_of: Callable[[int], str] | None = None  # where a row is in its file, for messages
 
 
 class Source(NamedTuple):
@@ -70,6 +72,7 @@ def _of_reader(reader: VectorReader) -> Source:
     names = Names()
     if getattr(reader, "has_ids", True):
         names.ids = []
+    names.place_of = getattr(reader, "place_of", None)
 
     def batches() -> Iterator[Csr]:
         for ids, vectors in reader.batches():
@@ -79,11 +82,15 @@ def _of_reader(reader: VectorReader) -> Source:
         names.terms = reader.terms
 
     widening = reader.terms is not None or bool(getattr(reader, "loose_width", False))
-    return Source(_checked(batches(), widening=widening), reader.num_docs, names)
+    checked = _checked(batches(), widening=widening, paths=getattr(reader, "paths", ()))
+    return Source(checked, reader.num_docs, names)
 
 
-def _checked(batches: Iterable[Csr], *, widening: bool = False) -> Iterator[Csr]:
-    """Check batches of any size in slices of bounded size; if `widening`, a batch may have more columns than before."""
+def _checked(batches: Iterable[Csr], *, widening: bool = False, paths: Iterable[Path] = ()) -> Iterator[Csr]:
+    """Check batches of any size in slices of bounded size; if `widening`, a batch may have more columns than before.
+
+    `paths` are the files that they come from, for messages.
+    """
     row = 0
     num_columns: int | None = None
     for number, batch in enumerate(batches):
@@ -103,5 +110,4 @@ def _checked(batches: Iterable[Csr], *, widening: bool = False) -> Iterator[Csr]
             row += last - first
             first = last
     if num_columns is None or row == 0:
-        msg = "expected at least one document, got an empty collection"
-        raise InputError(msg)
+        raise no_documents(paths)

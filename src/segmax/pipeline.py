@@ -23,7 +23,7 @@ from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io import Document, VectorBatch, open_texts, open_vectors
 from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
-from segmax.io.records import document_of, find_id, is_missing
+from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
 from segmax.memory import MemoryLimit
 from segmax.progress import Reporter
 from segmax.sparse import matrix_to_csr
@@ -179,19 +179,21 @@ def _documents(texts: object) -> Iterable[Document]:
 
 
 class _Documents:
-    """Records as documents; those without ids are called by their rows."""
+    """Records as documents; where none has an id, they are called by their rows."""
 
     def __init__(self, records: Callable[[], Iterator[tuple[object, Any]]], num_docs: int | None) -> None:
         self._records = records
         self.num_docs = num_docs
 
     def __iter__(self) -> Iterator[Document]:
-        for row, (place, record) in enumerate(self._records()):
-            if isinstance(record, Document):
-                yield record
-            else:
-                name = find_id(record, place)
-                yield document_of(record, str(row) if name is None else name, place)
+        numbered: bool | None = None
+        for row, (place, given) in enumerate(self._records()):
+            is_document = isinstance(given, Document)
+            record = given if is_document else with_known_names(given, place)
+            name = checked_id(given.id, place) if is_document else find_id(record, place)
+            numbered = name is None if numbered is None else numbered
+            check_all_or_none(name, place, numbered=numbered)
+            yield given if is_document else document_of(record, str(row) if name is None else name, place)
 
 
 def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
@@ -341,6 +343,8 @@ class _Recorded:
     def __init__(self, reader: Any) -> None:
         self._reader = reader
         self.has_ids: bool = getattr(reader, "has_ids", True)
+        self.paths = reader.paths
+        self.place_of = reader.place_of
         self.ids: list[str] | None = [] if self.has_ids else None
 
     @property

@@ -43,10 +43,7 @@ class Questions:
         if count != len(self.ids):
             msg = f"expected an id per query, got {len(self.ids)} ids and {count} queries"
             raise InputError(msg)
-        if len(set(self.ids)) < count:
-            again = next(name for name, times in Counter(self.ids).items() if times > 1)
-            msg = f"expected every query once, got the id {again!r} again"
-            raise InputError(msg)
+        _check_once(self.ids)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -55,6 +52,14 @@ class Questions:
         """Return some of them, in this order."""
         ids = [self.ids[row] for row in rows]
         return Questions(ids, self.vectors[rows] if is_matrix(self.vectors) else [self.vectors[row] for row in rows])
+
+
+def _check_once(ids: list[str], where: str = "") -> None:
+    """Raise if an id comes twice; `where` starts the message."""
+    if len(set(ids)) < len(ids):
+        again, count = Counter(ids).most_common(1)[0]
+        msg = f"{where}expected every query once, got the id {again!r} {count} times"
+        raise InputError(msg)
 
 
 def read_questions(path: str | os.PathLike[str], index: Index, *, only: Container[str] | None = None) -> Questions:
@@ -195,6 +200,7 @@ def read_question_vectors(path: str | os.PathLike[str], *, by_word: bool) -> Que
     if not parts:
         msg = f"'{path}': expected queries, got none"
         raise InputError(msg)
+    _check_once(ids, f"'{path}': ")
     width = max(part.shape[1] for part in parts)
     same = [sp.csr_matrix((part.data, part.indices, part.indptr), shape=(part.shape[0], width)) for part in parts]
     matrix = sp.csr_matrix(sp.vstack(same, format="csr"))

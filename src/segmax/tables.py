@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -153,15 +153,21 @@ def listed_ids(ids: Iterable[Any]) -> list[Any]:
     return ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU" else list(ids)
 
 
-def id_arrays(ids: Iterable[Any] | None, num_docs: int) -> Arrays:
-    """Check external ids (all integers or all strings, none twice) and pack them for storage."""
+def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int], str] | None = None) -> Arrays:
+    """Check external ids (all integers or all strings, none empty or twice) and pack them for storage.
+
+    `place_of` says where a document is, for messages.
+    """
     if ids is None:
         return {}
     values = listed_ids(ids)
     if len(values) != num_docs:
         msg = f"expected {num_docs} ids, one per document, got {len(values)}"
         raise InputError(msg)
-    _check_unique(values, "id", "document")
+    _check_unique(values, "id", "document", place_of)
+    if "" in values:
+        msg = f"expected ids that are not empty, got '' at document {values.index('')}"
+        raise InputError(msg)
     if all(isinstance(value, str) for value in values):
         return text_arrays("id", values)
     if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
@@ -213,7 +219,7 @@ def _by_column(columns: Mapping[str, int], num_terms: int) -> list[str]:
     return [terms[column] for column in range(num_terms)]
 
 
-def _check_unique(values: list[Any], what: str, where: str) -> None:
+def _check_unique(values: list[Any], what: str, where: str, place_of: Callable[[int], str] | None = None) -> None:
     try:
         hashes = np.fromiter(map(hash, values), dtype=np.int64, count=len(values))
     except TypeError:
@@ -226,6 +232,9 @@ def _check_unique(values: list[Any], what: str, where: str) -> None:
     seen: dict[Any, int] = {}
     for number, value in enumerate(values):
         first = seen.setdefault(value, number)
+        if first != number and place_of is not None:
+            msg = f"{place_of(number)}: expected every {what} once, got {value!r} again, first at {place_of(first)}"
+            raise InputError(msg)
         if first != number:
             msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"
             raise InputError(msg)

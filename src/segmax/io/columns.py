@@ -6,9 +6,10 @@ import csv
 import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Self
 
 from segmax.errors import InputError
-from segmax.io.records import ID_NAMES, TEXT_NAMES, TITLE_NAMES, Place, Records, shown_names
+from segmax.io.records import ID_NAMES, TEXT_NAMES, TITLE_NAMES, Place, Records, known_name, shown_names
 from segmax.io.streams import MAX_LINE_BYTES, read_lines
 
 _DELIMITERS = ",;\t"
@@ -82,7 +83,7 @@ def _under_header(path: Path, lines: _Lines, delimiter: str) -> Records:
     for number, fields in _rows(path, lines, delimiter):
         place = Place(path, number)
         if names is None:
-            names = [field.strip().lower() for field in fields]
+            names = [known_name(field.strip()) for field in fields]
             again = next((name for name in names if name in _KNOWN and names.count(name) > 1), None)
             if again is not None:
                 msg = f"{place}: expected every column once, got {again!r} again in {shown_names(names)}"
@@ -95,6 +96,9 @@ def _rows(path: Path, lines: _Lines, delimiter: str) -> Iterator[tuple[int, list
     """Yield the fields of every row with the line that it starts at."""
     # A text may be as long as a line. The limit of csv is one for the process: it is raised, never lowered.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_LINE_BYTES))
+    if delimiter == "\t":
+        yield from _tab_rows(_Returnable(lines))
+        return
     for number, line in lines:
         if '"' not in line:
             if line.strip():
@@ -105,11 +109,60 @@ def _rows(path: Path, lines: _Lines, delimiter: str) -> Iterator[tuple[int, list
         try:
             yield number, next(rows)
         except csv.Error as error:
-            if delimiter == "\t" and rows.line_num == 1:  # few who write TSV quote: a text may begin with a quote
-                yield number, line.split(delimiter)
-                continue
             msg = f"{Place(path, number)}: expected columns, quoted as CSV has it, got something else ({error})"
             raise InputError(msg) from error
+
+
+class _Returnable:
+    """Lines, some of which may be given back to come again."""
+
+    def __init__(self, lines: _Lines) -> None:
+        self._lines = lines
+        self._returned: list[tuple[int, str]] = []
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> tuple[int, str]:
+        return self._returned.pop() if self._returned else next(self._lines)
+
+    def give_back(self, lines: Sequence[tuple[int, str]]) -> None:
+        """Let lines come again, in the same order."""
+        self._returned += reversed(lines)
+
+
+def _tab_rows(lines: _Returnable) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of TSV. Few who write TSV quote: a quote may as well be a part of the text."""
+    for number, line in lines:
+        if '"' in line:
+            yield number, _quoted_fields(line, lines) or line.split("\t")
+        elif line.strip():
+            yield number, line.split("\t")
+
+
+def _quoted_fields(line: str, lines: _Returnable) -> list[str] | None:
+    """Return the fields of a row, quoted as CSV has it, over several lines if need be; None if they are not quoted.
+
+    A quoted field with a tab in a further line is none: every row has a tab, so that it would swallow rows.
+    """
+    taken: list[tuple[int, str]] = []
+
+    def parts() -> Iterator[str]:
+        yield f"{line}\n"
+        for pair in lines:
+            taken.append(pair)
+            if "\t" in pair[1].partition('"')[0]:
+                return
+            yield f"{pair[1]}\n"
+
+    try:
+        fields = next(csv.reader(parts(), delimiter="\t", strict=True))
+    except csv.Error:
+        fields = []
+    if not fields or any("\n" in field and "\t" in field for field in fields):
+        lines.give_back(taken)
+        return None
+    return fields
 
 
 def _record(names: Sequence[str], fields: Sequence[str], place: Place) -> dict[str, str]:

@@ -6,7 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from segmax.errors import InputError
-from segmax.io.records import ID_NAMES, TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, Record, is_missing, shown_names
+from segmax.io.records import (
+    ID_NAMES,
+    TEXT_NAMES,
+    TITLE_NAMES,
+    VECTOR_NAMES,
+    Record,
+    is_missing,
+    known_name,
+    shown_names,
+    with_known_names,
+)
 
 _KNOWN = (*ID_NAMES, *TITLE_NAMES, *TEXT_NAMES, *VECTOR_NAMES)
 
@@ -24,16 +34,18 @@ def is_series(value: object) -> bool:
 
 def frame_records(frame: Any) -> Iterator[tuple[str, Record]]:
     """Yield the rows of a DataFrame, each with its place; where no column has ids, the index of pandas does."""
-    names = [str(name) for name in frame.columns]
+    originals = [name for name in frame.columns if isinstance(name, str)]
+    names = [known_name(name) for name in originals]
     used = [name for name in _KNOWN if name in names]
     again = next((name for name in used if names.count(name) > 1), None)
     if again is not None:
         msg = f"expected every column of the DataFrame once, got {again!r} again"
         raise InputError(msg)
     if not set(used) - set(ID_NAMES):
-        msg = f"expected a DataFrame with a column of texts ({', '.join(TEXT_NAMES[:5])}), got {shown_names(names)}"
+        known, got = ", ".join(TEXT_NAMES[:5]), shown_names(frame.columns)
+        msg = f"expected a DataFrame with a column of texts ({known}), got {got}"
         raise InputError(msg)
-    columns: dict[str, Any] = {name: frame[name] for name in used}
+    columns: dict[str, Any] = {name: frame[originals[names.index(name)]] for name in used}
     if set(used).isdisjoint(ID_NAMES) and hasattr(frame, "index"):
         columns = {"id": frame.index, **columns}
     labels = frame.index if hasattr(frame, "index") else range(len(frame))
@@ -49,7 +61,7 @@ def series_records(series: Any) -> Iterator[tuple[str, Record]]:
 
 def mapping_records(texts: Mapping[Any, Any]) -> Iterator[tuple[str, Record]]:
     """Yield the entries of a mapping of id to text, or of id to a mapping with "text"."""
-    if not set(map(str, texts)) - set(_KNOWN):
+    if not set(map(str, map(known_name, texts))) - set(_KNOWN):
         msg = (
             "expected texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to "
             f"text, got one document ({shown_names(texts)}); put it into a list"
@@ -61,6 +73,7 @@ def mapping_records(texts: Mapping[Any, Any]) -> Iterator[tuple[str, Record]]:
         if not isinstance(record, Mapping):
             msg = f"{place}: expected a string or a mapping with 'text', got {type(value).__name__}"
             raise InputError(msg)
+        record = with_known_names(record, place)
         own = next((record[name] for name in ID_NAMES if name in record), key)
         if str(own) != str(key):
             msg = f"{place}: expected the id that it is called by, got {own!r} in the mapping"

@@ -7,10 +7,9 @@ import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from segmax.errors import InputError
-from segmax.io.records import Place, Records
+from segmax.io.records import Place, Record, Records, with_known_names
 from segmax.io.streams import MAX_LINE_BYTES, one_line, read_blocks
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -65,7 +64,7 @@ class _Text:
         """Take the character that `next_mark` returned."""
         self._at += 1
 
-    def element(self) -> tuple[Place, dict[str, Any]]:
+    def element(self) -> tuple[Place, Record]:
         """Take an object or a string."""
         mark = self.next_mark()
         if mark not in ("{", '"'):
@@ -80,7 +79,7 @@ class _Text:
         place = Place(self._path, self._line)
         self._line += self._held.count("\n", self._at, end)
         self._at = end
-        return place, value if isinstance(value, dict) else {"text": value}
+        return place, with_known_names(value, place) if isinstance(value, dict) else {"text": value}
 
     def wrong(self, expected: str, got: str | None = None) -> InputError:
         """Return the error about what stands here."""

@@ -13,13 +13,17 @@ from typing import NamedTuple, TypeVar
 from segmax.errors import ConfigError, InputError
 from segmax.io.columns import is_csv, read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
+from segmax.io.json_array import read_json_array
+from segmax.io.recognise import starts_array
 from segmax.io.records import (
     TEXT_NAMES,
     TITLE_NAMES,
     VECTOR_NAMES,
+    Place,
     Record,
+    Records,
+    check_all_or_none,
     find_id,
-    id_of,
     no_text,
     read_json_lines,
     shown_names,
@@ -42,6 +46,17 @@ class Queries(NamedTuple):
     texts: list[str] | None
     vectors: list[dict[str, float]] | None
 
+    @property
+    def numbered(self) -> bool:
+        """Whether no query has an id, so that they are numbered."""
+        return False
+
+
+class _NumberedQueries(Queries):
+    @property
+    def numbered(self) -> bool:
+        return True
+
 
 def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field: str = "title") -> Queries:
     r"""Read queries.
@@ -50,9 +65,9 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     ----------
     path
         A BEIR folder or its queries.jsonl; other lines of JSON, with a text or with a vector each; TREC topics, classic
-        or in XML; columns of id and text, or CSV with a header; or lines of an id and words that are repeated as often
-        as they weigh, as PISA and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id, or "-": standard
-        input.
+        or in XML; a JSON array; columns of id and text, or CSV with a header; or lines of an id and words that are
+        repeated as often as they weigh, as PISA and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id,
+        or "-": standard input. Where no query has an id, they are numbered by their lines, or elements, from 0.
     kind
         "text" or "tokens" (repeated words) for files of columns; None: as most of the words there say.
     field
@@ -61,7 +76,8 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     Returns
     -------
     Queries
-        `texts` is None where there are only vectors, and `vectors` where there are only texts.
+        `texts` is None where there are only vectors, and `vectors` where there are only texts; `numbered` is true
+        where the ids are numbers for want of others.
 
     Examples
     --------
@@ -102,7 +118,9 @@ def _read(file: Path, kind: str | None, field: str) -> Queries:
     if not head:
         raise is_empty(file, "queries")
     if head[0].lstrip().startswith("{"):
-        return _of_json(file)
+        return _of_json(file, read_json_lines(file, once=True))
+    if starts_array(head, base_name(file)):
+        return _of_json(file, read_json_array(file))
     if re.search(r"<top>|<topic\b", "\n".join(head), re.IGNORECASE):
         return _of_topics(file, field)
     if kind == "tokens" or (kind is None and repeats(head)):
@@ -137,12 +155,12 @@ def _checked(path: Path, queries: Queries) -> Queries:
     return queries
 
 
-def _of_json(path: Path) -> Queries:
-    ids: list[str] = []
+def _of_json(path: Path, records: Records) -> Queries:
+    ids = _Ids()
     texts: list[str | None] = []
     vectors: list[dict[str, float] | None] = []
-    for place, record in read_json_lines(path, once=True):
-        ids.append(id_of(record, place))
+    for place, record in records:
+        ids.append(find_id(record, place), place)
         texts.append(text_of(record, QUERY_NAMES, place))
         vectors.append(_vector_of(record, place))
         if texts[-1] is None and vectors[-1] is None:
@@ -154,12 +172,38 @@ def _of_json(path: Path) -> Queries:
     if all_texts is None and all_vectors is None:
         msg = (
             f"'{path}': expected a text in every line, or a vector in every line, got query "
-            f"{ids[texts.index(None)]!r} without text and {ids[vectors.index(None)]!r} without vector; make two files"
+            f"{ids.names[texts.index(None)]!r} without text and {ids.names[vectors.index(None)]!r} without vector; "
+            "make two files"
         )
         raise InputError(msg)
     if all_vectors is not None and not any(all_texts or []):  # the empty texts that Anserini puts beside vectors
         all_texts = None
-    return _checked(path, Queries(ids, all_texts, all_vectors))
+    return ids.queries(all_texts, all_vectors)
+
+
+class _Ids:
+    """The ids of queries, each once; where none has one, they are numbered."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._numbered = False
+        self._places: dict[str, Place] = {}
+
+    def append(self, name: str | None, place: Place, number: int | None = None) -> None:
+        """Take the id of a query; without one, it is called by `number`, or else by how many there are before."""
+        if not self.names:
+            self._numbered = name is None
+        check_all_or_none(name, place, numbered=self._numbered)
+        found = str(len(self.names) if number is None else number) if name is None else name
+        first = self._places.setdefault(found, place)
+        if first is not place:
+            msg = f"{place}: expected every query once, got the id {found!r} again, first at {first}"
+            raise InputError(msg)
+        self.names.append(found)
+
+    def queries(self, texts: list[str] | None, vectors: list[dict[str, float]] | None) -> Queries:
+        """Return the queries that have these ids."""
+        return (_NumberedQueries if self._numbered else Queries)(self.names, texts, vectors)
 
 
 def _whole(values: list[_Part | None]) -> list[_Part] | None:
@@ -199,12 +243,11 @@ def _of_columns(path: Path, head: list[str]) -> Queries:
             if parts is not None:
                 pairs.append((parts[0], parts[1].strip()))
         return _checked(path, Queries([name for name, _ in pairs], [text for _, text in pairs], None))
-    ids, texts = [], []
+    ids, texts = _Ids(), []
     for place, record in read_csv(path) if base_name(path).endswith(".csv") or is_csv(head[0]) else read_columns(path):
-        name = find_id(record, place)
-        ids.append(str(place.line - 1) if name is None else name)
+        ids.append(find_id(record, place), place, place.line - 1)
         texts.append(text_of(record, QUERY_NAMES, place) or "")
-    return _checked(path, Queries(ids, texts, None))
+    return ids.queries(texts, None)
 
 
 def _of_topics(path: Path, field: str) -> Queries:

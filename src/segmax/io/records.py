@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +19,7 @@ ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "pid", "qid", "query_id")
 TEXT_NAMES = ("text", "contents", "content", "body", "passage", "abstract", "query", "question")
 TITLE_NAMES = ("title", "headline")
 VECTOR_NAMES = ("vector", "toks", "query_toks")
+_KNOWN_NAMES = frozenset({*ID_NAMES, *TEXT_NAMES, *TITLE_NAMES, *VECTOR_NAMES})
 
 
 class Place(NamedTuple):
@@ -52,12 +54,59 @@ def read_json_lines(path: Path, *, once: bool = False) -> Records:
             msg = f"{place}: {error}"
             raise InputError(msg) from error
         except (ValueError, RecursionError) as error:
+            if is_unfinished(line):
+                raise unfinished(place) from error
             msg = f"{place}: expected JSON, got something else ({one_line(error)})"
             raise InputError(msg) from error
         if not isinstance(record, dict):
             msg = f"{place}: expected an object, got {type(record).__name__}"
             raise InputError(msg)
-        yield place, record
+        yield place, with_known_names(record, place)
+
+
+def is_unfinished(line: str) -> bool:
+    """Whether a line that is no JSON starts an object that goes on in the next line, as in indented JSON."""
+    return line.lstrip().startswith("{") and line.rstrip().endswith(("{", ",", "["))
+
+
+def unfinished(place: object) -> InputError:
+    """Return the error about an object that does not end on its line."""
+    return InputError(
+        f"{place}: expected a whole JSON object on the line, got the beginning of one; write each object on one line "
+        "(jq -c . does), or all of them as an array"
+    )
+
+
+def known_name(name: Any) -> Any:
+    """Return the name of a member or column as it is known, in lower case; a name that is not known as it is."""
+    lower = name.strip().lower() if isinstance(name, str) else name
+    return lower if lower in _KNOWN_NAMES else name
+
+
+def with_known_names(record: Record, place: object) -> Record:
+    """Return a record whose names are matched without regard to case, as in CSV."""
+    names = _known_names(tuple(record))
+    if names is None:
+        return record
+    again = next((name for name in names if name in _KNOWN_NAMES and names.count(name) > 1), None)
+    if again is not None:
+        msg = f"{place}: expected every name once, in whatever case, got {again!r} again in {shown_names(record)}"
+        raise InputError(msg)
+    return dict(zip(names, record.values(), strict=True))
+
+
+@functools.lru_cache(maxsize=2)  # most records have the names of the one before; and names can be long
+def _known_names(names: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Return names as they are known; None if they are so already."""
+    known = tuple(map(known_name, names))
+    return None if known == names else known
+
+
+def used_names(record: Record) -> list[str]:
+    """Return the members or columns of a record that make its document, in their order."""
+    used = {next((n for n in names if not is_missing(record.get(n))), None) for names in (TEXT_NAMES, TITLE_NAMES)}
+    used.add(next((name for name in ID_NAMES if name in record), None))
+    return [name for name in record if name in used]
 
 
 def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,8 +138,8 @@ def find_id(record: Record, place: object) -> str | None:
 
 
 def checked_id(value: object, place: object) -> str:
-    """Return an id, which is a string or a whole number."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)):
+    """Return an id, which is a string that is not empty, or a whole number."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)) or value == "":
         got = "null" if is_missing(value) else repr(value)[:60]
         msg = f"{place}: expected an id as string or whole number under {ID_NAMES[:5]}, got {got}"
         raise InputError(msg)
@@ -103,6 +152,16 @@ def id_of(record: Record, place: object) -> str:
     if found is None:
         raise no_id(place)
     return found
+
+
+def check_all_or_none(name: str | None, place: object, *, numbered: bool) -> None:
+    """Raise if a record has an id where those before have none, or none where they have one."""
+    if name is None and not numbered:
+        msg = f"{no_id(place)}; give ids to all, or to none"
+        raise InputError(msg)
+    if name is not None and numbered:
+        msg = f"{place}: expected no id, as in those before, got {name[:60]!r}; give ids to all, or to none"
+        raise InputError(msg)
 
 
 def no_id(place: object) -> InputError:

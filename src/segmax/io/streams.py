@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import lzma
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
@@ -40,6 +41,30 @@ def no_file(path: Path) -> InputError:
 def is_empty(path: Path, expected: str) -> InputError:
     """Return the error about a file with nothing in it."""
     return InputError(f"'{path}' is empty: expected {expected}; check how it was made")
+
+
+def no_documents(paths: Iterable[Path]) -> InputError:
+    """Return the error about files without documents."""
+    names = [f"'{path}'" for path in itertools.islice(paths, 4)]
+    named = f"{', '.join([*names[:3], *(['...'] if len(names) > 3 else [])])}: " if names else ""
+    return InputError(f"{named}expected at least one document, got an empty collection")
+
+
+def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
+    """Raise if a file belongs to two sources: its documents would come twice."""
+    seen: dict[tuple[int, int], Path] = {}
+    for files in sources if len(sources) > 1 else ():
+        here: dict[tuple[int, int], Path] = {}
+        for file in files:
+            with reading(file):
+                status = file.stat()
+            here[status.st_dev, status.st_ino] = file
+        again = next((one for one in here if one in seen), None)
+        if again is not None:
+            other = f", also as '{seen[again]}'" if seen[again] != here[again] else ""
+            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder; name it once"
+            raise InputError(msg)
+        seen.update(here)
 
 
 # --- in --------------------------------------------------------------------------------------------------------------

@@ -11,7 +11,8 @@ from segmax.errors import InputError
 from segmax.io.base import Document
 from segmax.io.streams import MAX_LINE_BYTES, base_name, read_blocks, reading
 
-_ENDINGS = (".txt", ".md", ".markdown")
+#: How the names of text files end.
+TEXT_ENDINGS = (".txt", ".md", ".markdown")
 _HEADING = re.compile(r"#{1,6}[ \t]+(.*?)[ \t#]*")
 
 
@@ -20,12 +21,17 @@ def text_files(folder: Path) -> Iterator[Path]:
 
     Hidden files and folders do not count, and links to other folders are not followed.
     """
+    return (path for path in files_below(folder) if base_name(path).endswith(TEXT_ENDINGS))
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and those below it, in the order of their paths, but for hidden ones."""
     with reading(folder):
         for name, below, files in os.walk(folder, onerror=_raised):
             below[:] = sorted(entry for entry in below if not entry.startswith("."))
             for file in sorted(files):
                 path = Path(name, file)
-                if not file.startswith(".") and base_name(path).endswith(_ENDINGS) and path.is_file():
+                if not file.startswith(".") and path.is_file():
                     yield path
 
 
@@ -35,7 +41,7 @@ def _raised(error: OSError) -> None:
 
 def is_text_file(path: Path) -> bool:
     """Whether a single file is a document: Markdown. Lines of a .txt file are documents of their own."""
-    return base_name(path).endswith(_ENDINGS[1:])
+    return base_name(path).endswith(TEXT_ENDINGS[1:])
 
 
 def read_text_file(path: Path, folder: Path) -> Document:

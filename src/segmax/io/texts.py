@@ -13,15 +13,26 @@ from typing import Any
 
 import numpy as np
 
+from segmax.checks import checked_choice
 from segmax.errors import InputError
 from segmax.io.base import Document, TextReader
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
-from segmax.io.recognise import TEXT_FORMATS, recognise, shards_of, unknown, unknown_folder
-from segmax.io.records import TEXT_NAMES, Place, Records, document_of, find_id, no_id, read_json_lines
+from segmax.io.recognise import TEXT_FORMATS, no_texts, recognise, shards_of, unknown_folder
+from segmax.io.records import (
+    TEXT_NAMES,
+    Place,
+    Records,
+    check_all_or_none,
+    checked_id,
+    document_of,
+    find_id,
+    read_json_lines,
+    used_names,
+)
 from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.streams import no_file, reading
+from segmax.io.streams import check_distinct, no_documents, no_file, reading
 from segmax.io.text_folder import read_text_file, text_files
 
 Source = str | os.PathLike[str]
@@ -31,9 +42,12 @@ _RECORDS: Mapping[str, Callable[[Path], Records]] = {
     "csv-text": read_csv,
     "tsv-text": read_columns,
 }
+_COLUMNS = ("csv-text", "tsv-text")
 
 
-def open_texts(source: Source | Sequence[Source], *, scratch: Source | None = None) -> TextReader:
+def open_texts(
+    source: Source | Sequence[Source], *, format: str | None = None, scratch: Source | None = None
+) -> TextReader:
     r"""Open a collection of texts.
 
     Parameters
@@ -52,6 +66,8 @@ def open_texts(source: Source | Sequence[Source], *, scratch: Source | None = No
         - "-": standard input, or a pipe, with any of the files above.
 
         Files may be gzip, zstd or xz. Where no text has an id, they are numbered from 0.
+    format
+        One of the keys of `TEXT_FORMATS`, for all sources; None: what the content says, or the name.
     scratch
         The folder in which standard input waits, to be read again; None: that of temporary files.
 
@@ -72,9 +88,11 @@ def open_texts(source: Source | Sequence[Source], *, scratch: Source | None = No
     if not sources:
         msg = "expected a file or folder of texts, got none"
         raise InputError(msg)
+    if format is not None:
+        checked_choice("format", format, tuple(TEXT_FORMATS))
     if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
         return _IrDatasetsTexts(name)
-    return _FileTexts(sources, None if scratch is None else Path(scratch))
+    return _FileTexts(sources, None if scratch is None else Path(scratch), format)
 
 
 def text_format(path: Path) -> str:
@@ -82,10 +100,7 @@ def text_format(path: Path) -> str:
     kind = recognise(path)
     if kind in TEXT_FORMATS:
         return str(kind)
-    if kind is None and path.is_dir():
-        raise unknown_folder(path)
-    got = "something else" if kind is None else f"{kind} vectors, which need no encoding"
-    raise unknown(path, got, f"texts ({', '.join(TEXT_FORMATS.values())})")
+    raise no_texts(path, kind)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -99,14 +114,19 @@ class _FileTexts:
 
     num_docs = None
 
-    def __init__(self, sources: Sequence[Source], scratch: Path | None) -> None:
+    def __init__(self, sources: Sequence[Source], scratch: Path | None, format: str | None = None) -> None:
         self._spools: list[Spooled] = []
         self._is_checked = False
+        self._format = format
         with self._renaming():
-            self._parts = [part for source in sources for part in self._opened(source, scratch)]
+            parts = [self._opened(source, scratch) for source in sources]
+            check_distinct([_files_of(several) for several in parts])
+            self._parts = list(itertools.chain.from_iterable(parts))
             first = next(iter(self._entries()), None)
+            if first is None:
+                raise no_documents(file for several in parts for file in _files_of(several))
         #: Whether no document has an id, so that they are numbered.
-        self.numbered = first is not None and first[1] is None
+        self.numbered = first[1] is None
 
     def __iter__(self) -> Iterator[Document]:
         hashes = array("q")
@@ -130,15 +150,38 @@ class _FileTexts:
         with reading(path):
             if not path.exists():
                 raise no_file(path)
-            return self._of_format(path, text_format(path))
+            return self._of_format(path, self._format or text_format(path))
 
     def _of_format(self, path: Path, kind: str) -> list[partial[_Entries]]:
         if kind == "files":
             return [partial(_folder_entries, path)]
         if kind == "beir":
-            return [partial(_record_entries, min(path.glob("corpus.jsonl*")), "jsonl-text")]
+            corpus = min(path.glob("corpus.jsonl*"), default=None)
+            if corpus is None:
+                raise no_file(path / "corpus.jsonl")
+            return [partial(_record_entries, corpus, "jsonl-text")]
         files = shards_of(path) if path.is_dir() else [path]
-        return [partial(_record_entries, file, text_format(file)) for file in files]
+        if not files:
+            raise unknown_folder(path)
+        return [partial(_record_entries, file, self._format or text_format(file)) for file in files]
+
+    def partly_read(self) -> tuple[list[str], list[str]]:
+        """Return the columns that are read and those that are ignored, of files in which some are.
+
+        Where documents have no ids, the members of the first object of JSON count as columns, too.
+        """
+        used: dict[str, None] = {}
+        ignored: dict[str, None] = {}
+        for part in self._parts:
+            if part.func is not _record_entries or (part.args[1] not in _COLUMNS and not self.numbered):
+                continue
+            path, kind = part.args
+            record = next((record for _, record in _RECORDS[kind](path)), {})
+            read = used_names(record)
+            if len(read) < len(record):
+                used.update(dict.fromkeys(read))
+                ignored.update(dict.fromkeys(str(name) for name in record if name not in read))
+        return list(used), list(ignored)
 
     def _entries(self) -> _Entries:
         return itertools.chain.from_iterable(part() for part in self._parts)
@@ -146,11 +189,7 @@ class _FileTexts:
     def _located(self) -> Iterator[tuple[object, Document]]:
         """Yield every document, which now has an id, with its place."""
         for row, (place, name, document) in enumerate(self._entries()):
-            if name is not None and self.numbered:
-                msg = f"{place}: expected no id, as in documents before, got {name[:60]!r}; give ids to all, or to none"
-                raise InputError(msg)
-            if name is None and not self.numbered:
-                raise no_id(place)
+            check_all_or_none(name, place, numbered=self.numbered)
             yield place, document if name is not None else document._replace(id=self._number(place, row))
 
     def _number(self, place: object, row: int) -> str:
@@ -182,6 +221,19 @@ class _FileTexts:
             raise renamed(error, self._spools) from error
 
 
+def _files_of(parts: Sequence[partial[_Entries]]) -> Iterator[Path]:
+    """Yield the files that parts read."""
+    for part in parts:
+        if part.func is _folder_entries:
+            yield from _text_files(part.args[0])
+        elif part.func is _record_entries:
+            yield part.args[0]
+
+
+def _text_files(path: Path) -> Iterator[Path]:
+    return text_files(path) if path.is_dir() else iter([path])
+
+
 def _record_entries(path: Path, kind: str) -> _Entries:
     with reading(path):
         for place, record in _RECORDS[kind](path):
@@ -191,7 +243,7 @@ def _record_entries(path: Path, kind: str) -> _Entries:
 
 def _folder_entries(path: Path) -> _Entries:
     folder = path if path.is_dir() else path.parent
-    for file in text_files(path) if path.is_dir() else [path]:
+    for file in _text_files(path):
         with reading(file):
             document = read_text_file(file, folder)
         yield f"'{file}'", document.id, document
@@ -232,4 +284,4 @@ def _document(doc: Any) -> Document:
     title = str(getattr(doc, "title", "") or "")
     plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
     text = plain if plain is not None else doc.default_text()
-    return Document(str(doc.doc_id), title if plain is not None else "", text)
+    return Document(checked_id(str(doc.doc_id), "ir_datasets"), title if plain is not None else "", text)

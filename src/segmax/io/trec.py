@@ -50,6 +50,8 @@ def _read_qrels(file: Path, split: str) -> Qrels:
     for number, fields in _fields(file):
         if len(fields) not in (3, 4):
             raise _wrong(file, number, "query, 0, document, grade, or query, document, grade", fields)
+        if not (fields[0] and fields[-2]):
+            raise _wrong(file, number, "ids that are not empty", fields)
         if first and fields[-1].strip().lower() in _GRADE_NAMES:
             first = False
             continue  # the header
@@ -128,6 +130,8 @@ def _read_run(file: Path) -> Run:
         if score is None:
             what = "a whole number from 1 on as rank (scores come in six columns)" if len(fields) == 3 else "a score"
             raise _wrong(file, number, what, fields)
+        if not (fields[0] and doc):
+            raise _wrong(file, number, "ids that are not empty", fields)
         found = run.setdefault(fields[0], {})
         if doc in found:
             raise _wrong(file, number, "every document of a query once", fields)

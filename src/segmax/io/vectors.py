@@ -21,7 +21,7 @@ from segmax.io.npz import NpzVectors, has_ids, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
-from segmax.io.streams import base_name, check_free, is_compressed, no_file, reading
+from segmax.io.streams import base_name, check_free, is_compressed, no_file, read_lines, reading
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
 from segmax.progress import ProgressOption, reporter
@@ -47,6 +47,7 @@ _JOINED: Mapping[str, Callable[[Sequence[Path], Scale], VectorReader]] = {
     "tokens": TokenVectors,
     "parquet": ArrowVectors,
 }
+_BY_LINE = frozenset({"jsonl", "tokens"})
 _PLAIN = frozenset({"npz", "seismic", "parquet"})
 _ENDINGS = {".jsonl": "jsonl", ".json": "jsonl", ".bin": "seismic", ".tsv": "tokens"}
 _ENDINGS |= {f".{name}": name for name in ("npz", "ciff", "csr", "parquet")}
@@ -106,13 +107,15 @@ def open_vectors(
         msg = "expected a file of vectors, got none"
         raise InputError(msg)
     kinds = [format or _vector_format(one) for one in paths]
+    sources = [_files(one, kind) if kind in _JOINED else [one] for one, kind in zip(paths, kinds, strict=True)]
+    files = [(file, kind) for several, kind in zip(sources, kinds, strict=True) for file in several]
     limit = memory_limit or MemoryLimit(None)
     for kind, joined in _JOINED.items():
         if set(kinds) == {kind}:
-            return joined([file for one in paths for file in _files(one, kind)], scaled)
+            return _Located(joined([file for file, _ in files], scaled), files)
     folder = None if scratch is None else Path(scratch)
     readers = [_opened(one, kind, scaled, limit, folder) for one, kind in zip(paths, kinds, strict=True)]
-    return readers[0] if len(readers) == 1 else _Joined(readers)
+    return _Located(readers[0] if len(readers) == 1 else _Joined(readers), files)
 
 
 def _vector_format(path: Path) -> str:
@@ -158,6 +161,70 @@ def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Pa
         if kind == "seismic":
             return SeismicVectors(path, scale)
         return _JOINED[kind](_files(path, kind), scale)
+
+
+class _Located:
+    """The reader of some files, which refuses empty ids and knows where every row is."""
+
+    def __init__(self, reader: VectorReader, files: Sequence[tuple[Path, str]]) -> None:
+        self._reader = reader
+        self._files = files
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, in the order in which they are read."""
+        return [path for path, _ in self._files]
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the files name their rows."""
+        return has_ids(self._reader)
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return bool(getattr(self._reader, "loose_width", False))
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far."""
+        return self._reader.terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there are, where that is known before the end."""
+        return self._reader.num_docs
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        row = 0
+        for batch in self._reader.batches():
+            if "" in batch.ids:
+                msg = f"{self.place_of(row + batch.ids.index(''))}: expected an id, got an empty string"
+                raise InputError(msg)
+            row += len(batch.ids)
+            yield batch
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for messages: the files are read again up to there."""
+        for path, kind in self._files:
+            if kind in _BY_LINE:
+                count = 0
+                for number, line in read_lines(path):
+                    count += bool(line.strip())
+                    if count > row:
+                        return f"'{path}', line {number}"
+            else:
+                count = _num_rows(path, kind)
+                if row < count:
+                    return f"'{path}', row {row}"
+            row -= count
+        return f"row {row}"
+
+
+def _num_rows(path: Path, kind: str) -> int:
+    reader = _opened(path, kind, parse_scale(None), MemoryLimit(None), None)
+    return sum(len(batch.ids) for batch in reader.batches()) if reader.num_docs is None else reader.num_docs
 
 
 class _Joined:
