@@ -375,3 +375,11 @@ def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> 
     (path / "meta.json").write_bytes(meta_bytes({**meta, "calibration": damage}))
     with pytest.raises(segmax.FormatError, match=rf"the index '{path}' is damaged: meta.json: {message}; rebuild it"):
         segmax.open(path)
+
+
+def test_the_largest_weights_are_calibrated_as_others() -> None:
+    """Queries made of documents with weights near the end of doubles have scores that fit one."""
+    docs = sp.random(NUM_DOCS, 200, 0.05, format="csr", random_state=0)
+    huge = docs.copy()
+    huge.data *= 2.0**1000
+    assert segmax.build(huge).calibration == segmax.build(docs).calibration

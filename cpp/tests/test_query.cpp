@@ -158,6 +158,8 @@ TEST(query_rejects_impossible_input) {
         }
     }
     CHECK_THROWS(prepare(made.index, {1, -1}, {1, 1}), std::invalid_argument);
+    constexpr double largest = std::numeric_limits<double>::max();
+    CHECK_THROWS(prepare(made.index, {1, 2}, {largest, largest}), std::invalid_argument);  // infinite scores
     CHECK_THROWS(prepare(made.index, {std::numeric_limits<std::int64_t>::min()}, {0}), std::invalid_argument);
 }
 
