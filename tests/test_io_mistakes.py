@@ -203,7 +203,7 @@ def test_queries_that_come_twice_name_the_file(tmp_path: Path) -> None:
     from segmax.questions import read_question_vectors
 
     write_vectors(tmp_path / "q.npz", [vectors_of(["a", "a"])])
-    with pytest.raises(InputError, match=r"q\.npz': expected every query once, got the id 'a' 2 times"):
+    with pytest.raises(InputError, match=r"q\.npz': expected every query once, got the id 'a' again"):
         read_question_vectors(tmp_path / "q.npz", by_word=False)
     (tmp_path / "q.jsonl").write_text('{"id": 1, "text": "a"}\n\n{"id": "1", "text": "b"}\n')
     with pytest.raises(

@@ -57,8 +57,8 @@ class Questions:
 def _check_once(ids: list[str], where: str = "") -> None:
     """Raise if an id comes twice; `where` starts the message."""
     if len(set(ids)) < len(ids):
-        again, count = Counter(ids).most_common(1)[0]
-        msg = f"{where}expected every query once, got the id {again!r} {count} times"
+        again = next(name for name, times in Counter(ids).items() if times > 1)
+        msg = f"{where}expected every query once, got the id {again!r} again"
         raise InputError(msg)
 
 

@@ -85,8 +85,7 @@ def known_name(name: Any) -> Any:
 
 def with_known_names(record: Record, place: object) -> Record:
     """Return a record whose names are matched without regard to case, as in CSV."""
-    names = _known_names(tuple(record))
-    if names is None:
+    if _KNOWN_NAMES.issuperset(record) or (names := _known_names(tuple(record))) is None:
         return record
     again = next((name for name in names if name in _KNOWN_NAMES and names.count(name) > 1), None)
     if again is not None:

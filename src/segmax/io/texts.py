@@ -189,7 +189,8 @@ class _FileTexts:
     def _located(self) -> Iterator[tuple[object, Document]]:
         """Yield every document, which now has an id, with its place."""
         for row, (place, name, document) in enumerate(self._entries()):
-            check_all_or_none(name, place, numbered=self.numbered)
+            if (name is None) is not self.numbered:
+                check_all_or_none(name, place, numbered=self.numbered)
             yield place, document if name is not None else document._replace(id=self._number(place, row))
 
     def _number(self, place: object, row: int) -> str:
