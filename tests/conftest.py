@@ -78,6 +78,13 @@ def clusters_of(index: segmax.Index) -> np.ndarray:
     return found
 
 
+@pytest.fixture(autouse=True)
+def no_terminal_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test depends on the terminal it is started from, nor on the width that pytest-xdist gives its workers."""
+    for name in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def rng() -> np.random.Generator:
     """A generator with a fixed seed."""
