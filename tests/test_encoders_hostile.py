@@ -272,10 +272,42 @@ def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.Monk
     with segmax.open(index) as opened:
         for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
             with pytest.raises(
-                InputError, match=r"loads no model that an index names unless you say so: pass encoder="
+                InputError,
+                match=r"docs\.segmax.*no model that an index names unless you say so: pass the folder or the model",
             ):
                 ask()
-        assert opened.search({"cat": 1.0}).ids
+        assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
+
+
+def test_advice_is_what_works(index: Path, splade: Path) -> None:
+    """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
+    for name, advice in (
+        ("org/model", r"pass encoder='stored' to segmax\.open \(--encoder stored\) if you trust it"),
+        (str(splade), r"pass the folder or the model that made it to segmax\.open as encoder="),
+        (None, r"was loaded in Python; pass encoder= with that model"),
+    ):
+        change_description(index, {"encoder": "SparseModel", "model": name})
+        with segmax.open(index) as opened, pytest.raises(InputError, match=rf"docs\.segmax.*{advice}") as told:
+            opened.search("cat")
+        assert ("stored" in str(told.value)) == (name == "org/model")
+    with segmax.open(index) as opened:
+        del opened._meta["encoder"]
+        with pytest.raises(InputError, match=r"docs\.segmax.*does not know what made its vectors"):
+            opened.search("cat")
+
+
+def test_very_long_names_in_an_index(index: Path) -> None:
+    """No file system takes names of thousands of letters; the error names the index."""
+    for length in (300, 5000, 10**6):
+        for told in (
+            {"encoder": "SparseModel", "model": "a" * length},
+            {"encoder": "UniCOIL", "model": "org/model", "tokenizer": "a" * length},
+        ):
+            change_description(index, told)
+            for choice, kind in (("stored", FormatError if length > 1000 else SegmaxError), (None, InputError)):
+                with pytest.raises(kind, match=r"meta\.json") as error:
+                    segmax.open(index, encoder=choice).search("cat")
+                assert len(str(error.value)) < 1000
 
 
 def unreachable(*_: object, **__: object) -> None:
@@ -403,7 +435,9 @@ def test_commands_say_what_to_do(
     Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
     command = [arguments[0], str(index), *arguments[1:]]
     assert main(command) == 2
-    assert "(--encoder stored) if you trust it, or the name or folder of the model" in capsys.readouterr().err
+    assert (
+        "pass the folder or the model that made it to segmax.open as encoder=... (--encoder)" in capsys.readouterr().err
+    )
     assert main([*command, "--encoder", "stored"]) == 2
     assert "takes no folders from an index" in capsys.readouterr().err
     assert main([*command, "--encoder", str(splade)]) == 0

@@ -60,6 +60,14 @@ def is_folder(folder: Path) -> bool:
         return False
 
 
+def is_there(path: Path) -> bool:
+    """Return whether something is at a path; what cannot be a path is nowhere."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
