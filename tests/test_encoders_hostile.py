@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pickle
+import resource
 import shutil
 import socket
 import subprocess
@@ -31,7 +32,7 @@ from segmax.cli import main
 from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder, packages
 from segmax.encoders import model_files as files
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
-from tiny_models import change_json, write_bert, write_splade, write_unicoil
+from tiny_models import HIDDEN, VOCABULARY, change_json, write_bert, write_lexmae, write_splade, write_unicoil
 
 KINDS = ("", "sparse:", "lexmae:", "unicoil:")
 TEXTS = ["the big cat sleeps", "dogs run", "a house"]
@@ -272,10 +273,42 @@ def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.Monk
     with segmax.open(index) as opened:
         for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
             with pytest.raises(
-                InputError, match=r"loads no model that an index names unless you say so: pass encoder="
+                InputError,
+                match=r"docs\.segmax.*no model that an index names unless you say so: pass the folder or the model",
             ):
                 ask()
-        assert opened.search({"cat": 1.0}).ids
+        assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
+
+
+def test_advice_is_what_works(index: Path, splade: Path) -> None:
+    """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
+    for name, advice in (
+        ("org/model", r"pass encoder='stored' to segmax\.open \(--encoder stored\) if you trust it"),
+        (str(splade), r"pass the folder or the model that made it to segmax\.open as encoder="),
+        (None, r"was loaded in Python; pass encoder= with that model"),
+    ):
+        change_description(index, {"encoder": "SparseModel", "model": name})
+        with segmax.open(index) as opened, pytest.raises(InputError, match=rf"docs\.segmax.*{advice}") as told:
+            opened.search("cat")
+        assert ("stored" in str(told.value)) == (name == "org/model")
+    with segmax.open(index) as opened:
+        del opened._meta["encoder"]
+        with pytest.raises(InputError, match=r"docs\.segmax.*does not know what made its vectors"):
+            opened.search("cat")
+
+
+def test_very_long_names_in_an_index(index: Path) -> None:
+    """No file system takes names of thousands of letters; the error names the index."""
+    for length in (300, 5000, 10**6):
+        for told in (
+            {"encoder": "SparseModel", "model": "a" * length},
+            {"encoder": "UniCOIL", "model": "org/model", "tokenizer": "a" * length},
+        ):
+            change_description(index, told)
+            for choice, kind in (("stored", FormatError if length > 1000 else SegmaxError), (None, InputError)):
+                with pytest.raises(kind, match=r"meta\.json") as error:
+                    segmax.open(index, encoder=choice).search("cat")
+                assert len(str(error.value)) < 1000
 
 
 def unreachable(*_: object, **__: object) -> None:
@@ -403,7 +436,9 @@ def test_commands_say_what_to_do(
     Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
     command = [arguments[0], str(index), *arguments[1:]]
     assert main(command) == 2
-    assert "(--encoder stored) if you trust it, or the name or folder of the model" in capsys.readouterr().err
+    assert (
+        "pass the folder or the model that made it to segmax.open as encoder=... (--encoder)" in capsys.readouterr().err
+    )
     assert main([*command, "--encoder", "stored"]) == 2
     assert "takes no folders from an index" in capsys.readouterr().err
     assert main([*command, "--encoder", str(splade)]) == 0
@@ -515,11 +550,7 @@ assert not {"torch", "transformers", "sentence_transformers"} & sys.modules.keys
 
 def test_cached_models_load_offline(splade: Path, tmp_path: Path) -> None:
     """What was downloaded before is used, without waiting for the hub."""
-    commit = "0" * 40
-    repository = tmp_path / "hub" / "models--org--model"
-    shutil.copytree(splade, repository / "snapshots" / commit)
-    (repository / "refs").mkdir()
-    (repository / "refs" / "main").write_text(commit)
+    cached_model(tmp_path / "hub", splade)
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     program = (
         "from segmax.encoders import load_encoder; print(load_encoder('org/model').encode_queries(['the cat']).nnz)"
@@ -529,6 +560,16 @@ def test_cached_models_load_offline(splade: Path, tmp_path: Path) -> None:
     )
     assert int(result.stdout) > 0
     assert "Retrying" not in result.stderr
+
+
+def cached_model(cache: Path, model: Path) -> Path:
+    """Put a model into a cache as 'org/model'; return the folder of its files."""
+    commit = "0" * 40
+    repository = cache / "models--org--model"
+    shutil.copytree(model, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    return repository / "snapshots" / commit
 
 
 def test_names_that_cannot_be(tmp_path: Path) -> None:
@@ -660,6 +701,128 @@ def test_descriptions_choose_no_places_or_processes(index: Path) -> None:
             change_description(index, {"encoder": kind, "model": "x/y", name: value})
             with pytest.raises(FormatError, match=rf"meta\.json.*{name}"):
                 segmax.open(index, encoder="stored")
+
+
+@pytest.mark.parametrize("kind", ["bert", "splade", "lexmae", "unicoil"])
+@pytest.mark.parametrize("option", ["vocab_size", "max_position_embeddings", "intermediate_size", "hidden_size"])
+def test_models_allocate_nothing_for_claims(bert: Path, splade: Path, tmp_path: Path, kind: str, option: str) -> None:
+    """Sizes in config.json are compared with the weights before memory is taken; slightly wrong ones, too."""
+    folder = tmp_path / "model"
+    if kind == "unicoil":
+        write_unicoil(folder)
+    elif kind == "lexmae":
+        write_lexmae(folder, bert)
+    else:
+        shutil.copytree(bert if kind == "bert" else splade, folder)
+    usual = json.loads((folder / "config.json").read_text())[option]
+    for value in (60_000_000, usual * 2):
+        change_json(folder / "config.json", **{option: value})
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(InputError, match=r"do not fit its config\.json: .* is \(.*\), expected \(") as told:
+            load_encoder(folder)
+        assert "report" not in str(told.value)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+
+
+def test_parts_of_a_model_allocate_nothing_for_claims(bert: Path, tmp_path: Path) -> None:
+    """Modules that are no transformer believe their own config.json; torch is stopped before it takes memory."""
+    modules = sentence_transformers.sparse_encoder.modules
+    transformer = modules.Transformer(str(bert))
+    pooling = sentence_transformers.sentence_transformer.modules.Pooling(HIDDEN)
+    parts = [transformer, pooling, modules.SparseAutoEncoder(HIDDEN, 32, k=4)]
+    sentence_transformers.SparseEncoder(modules=parts).save_pretrained(str(tmp_path / "csr"))
+    assert load_encoder(tmp_path / "csr").encode_queries(["the cat"]).shape == (1, 32)
+    config = next((tmp_path / "csr").glob("2_*/config.json"))
+    change_json(config, hidden_dim=200_000_000)
+    with pytest.raises(InputError, match=r"asks for weights of shape \(200000000, 16\), .* bytes in all"):
+        load_encoder(tmp_path / "csr")
+    change_json(config, hidden_dim=64)
+    with pytest.raises(InputError, match=r"the weights do not fit config\.json"):
+        load_encoder(tmp_path / "csr")
+
+
+# --- files behind links ----------------------------------------------------------------------------------------------
+
+
+def write_router(folder: Path, part: Path) -> None:
+    """A model whose one part is a link to another folder."""
+    types = "sentence_transformers.sparse_encoder.modules"
+    modules = [("", f"{types}.Router"), ("1_SpladePooling", f"{types}.SpladePooling")]
+    told = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
+    folder.mkdir()
+    (folder / "1_SpladePooling").mkdir()
+    (folder / "1_SpladePooling" / "config.json").write_text('{"pooling_strategy": "max"}')
+    (folder / "modules.json").write_text(json.dumps(told))
+    (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
+    routes = {"types": {"q_0": "sentence_transformers.base.modules.Transformer"}, "parameters": {}}
+    routes["structure"] = {"query": ["q_0"], "document": ["q_0"]}
+    (folder / "router_config.json").write_text(json.dumps(routes))
+    (folder / "q_0").symlink_to(part)
+
+
+def test_linked_subfolders_are_checked(bert: Path, tmp_path: Path) -> None:
+    """Options that run code, pipes and sizes behind a link are refused; links that lead back are no harm."""
+    part = tmp_path / "part"
+    shutil.copytree(bert, part)
+    (part / "sentence_bert_config.json").write_text('{"transformer_task": "fill-mask"}')
+    router = tmp_path / "router"
+    write_router(router, part)
+    (part / "back").symlink_to(router)
+    (part / "nowhere").symlink_to(tmp_path / "none")
+    assert load_encoder(router).encode_queries(["the cat"]).shape == (1, len(VOCABULARY))
+    change_json(part / "config.json", vocab_size=60_000_000)
+    with pytest.raises(InputError, match=r"do not fit its config\.json"):
+        load_encoder(router)
+    change_json(part / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    with pytest.raises(InputError, match=r"q_0/sentence_bert_config\.json' sets 'weights_only'"):
+        load_encoder(router)
+    (part / "sentence_bert_config.json").unlink()
+    os.mkfifo(part / "sentence_bert_config.json")
+    with pytest.raises(InputError, match=r"q_0/sentence_bert_config\.json': expected a regular file"):
+        load_encoder(router)
+
+
+def test_links_to_a_whole_system_are_refused(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with far more files than a model has is an error, not a long wait."""
+    shutil.copytree(bert, tmp_path / "model")
+    monkeypatch.setattr(files, "_MOST_FILES", 20)
+    files.check_files(tmp_path / "model")
+    (tmp_path / "model" / "all").symlink_to("/usr")
+    with pytest.raises(InputError, match="expected the folder of a model, got more than 20 files"):
+        load_encoder(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cache", ["HF_HOME", "SENTENCE_TRANSFORMERS_HOME"])
+def test_cached_models_are_checked(splade: Path, tmp_path: Path, kind: str, cache: str) -> None:
+    """What a name on the hub has in the cache is looked at like a folder."""
+    home = tmp_path / "hub" if cache == "HF_HOME" else tmp_path
+    snapshot = cached_model(home, splade)
+    change_json(snapshot / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    program = f"from segmax.encoders import load_encoder; load_encoder('{kind}org/model')"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "empty"), cache: str(tmp_path)}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert "sentence_bert_config.json' sets 'weights_only', which would run code" in result.stderr.splitlines()[-1]
+
+
+def test_options_are_fetched_and_checked_before_a_download(
+    splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the hub at hand, the small files come first; the libraries see none that would run code."""
+    snapshot = cached_model(tmp_path, splade)
+    change_json(snapshot / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    asked: list[tuple[str, list[str]]] = []
+
+    def download(name: str, *, cache_dir: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, allow_patterns))
+        return str(snapshot)
+
+    monkeypatch.setattr("segmax.encoders.hub._answers", lambda hub: True)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    for kind in KINDS:
+        with pytest.raises(InputError, match=r"sentence_bert_config\.json' sets 'weights_only'"):
+            load_encoder(f"{kind}org/model")
+    assert asked == [("org/model", ["*config.json", "modules.json"])] * len(KINDS)
 
 
 def test_unicoil_allocates_nothing_for_claims(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ LAYERS = [
     {"encoders.base", "encoders.packages", "encoders.words"},
     {"encoders.chunks", "encoders.hub", "encoders.journal", "encoders.pooling"},
     {"encoders.model_files"},
-    {"encoders.bm25", "encoders.transformer"},
+    {"encoders.bm25", "encoders.model_sizes", "encoders.transformer"},
     {"encoders.lexmae", "encoders.shards", "encoders.sparse_model", "encoders.unicoil"},
     {"encoders.loading"},
     {"encoders.stored"},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 from segmax.encoders.packages import need_torch
@@ -12,6 +13,8 @@ from segmax.errors import ConfigError
 _PROBE_SECONDS = 1.5
 #: One of these is in the cache if a model or a tokenizer was downloaded.
 _FIRST_FILES = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
+#: What says how a model is loaded.
+_OPTION_FILES = ["*config.json", "modules.json"]
 
 
 def must_come_from_cache(name: str, who: str) -> bool:
@@ -38,7 +41,7 @@ def must_come_from_cache(name: str, who: str) -> bool:
         return False
     else:
         why = f"the hub ({hub.constants.ENDPOINT}) could not be reached"
-    if _is_cached(hub, name):
+    if cached_folders(name):
         return True
     msg = f"{who}: there is neither a folder nor a cached model {name!r}, and {why}; give the folder of a model"
     raise ConfigError(msg)
@@ -64,10 +67,24 @@ def _answers(hub: Any) -> bool:
     return answered.is_set()
 
 
-def _is_cached(hub: Any, name: str) -> bool:
-    caches = [None, os.environ.get("SENTENCE_TRANSFORMERS_HOME")]
-    return any(
-        isinstance(hub.try_to_load_from_cache(name, file, cache_dir=cache), str)
-        for cache in dict.fromkeys(caches)
-        for file in _FIRST_FILES
-    )
+def cached_folders(name: str) -> list[Path]:
+    """Return the folders in which the caches keep what was downloaded of a model; none for what is no name."""
+    hub = need_torch("huggingface_hub", "a model")
+    try:
+        cached = [
+            hub.try_to_load_from_cache(name, file, cache_dir=cache) for cache in _caches() for file in _FIRST_FILES
+        ]
+    except ValueError:  # huggingface_hub's error about names is one
+        return []
+    return list(dict.fromkeys(Path(path).parent for path in cached if isinstance(path, str)))
+
+
+def fetch_options(name: str, who: str) -> Path:
+    """Download the small files of a model that say how to load it, so that they can be checked first; return where."""
+    hub = need_torch("huggingface_hub", who)
+    cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME") if who == "SparseModel" else None
+    return Path(hub.snapshot_download(name, cache_dir=cache, allow_patterns=_OPTION_FILES))
+
+
+def _caches() -> list[str | None]:
+    return list(dict.fromkeys([None, os.environ.get("SENTENCE_TRANSFORMERS_HOME")]))

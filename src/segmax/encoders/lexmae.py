@@ -8,6 +8,7 @@ from typing import Any
 
 from segmax.checks import checked_bool, checked_int
 from segmax.encoders.model_files import loading
+from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import InputError
@@ -65,9 +66,11 @@ class LexMAE(TransformerEncoder):
 
     def _load(self, transformers: Any, how: dict[str, bool]) -> None:
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name, **how)
-        model, info = transformers.AutoModelForMaskedLM.from_pretrained(
-            self.name, output_loading_info=True, weights_only=True, **how
-        )
+        check_sizes(self.name, "LexMAE")
+        with bounded(self.name, "LexMAE"):
+            model, info = transformers.AutoModelForMaskedLM.from_pretrained(
+                self.name, output_loading_info=True, weights_only=True, **how
+            )
         missing = sorted(info["missing_keys"])
         if missing:
             msg = (

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_names
+from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
 from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import TransformerEncoder
@@ -149,6 +149,6 @@ def _weight_names(folder: Path) -> list[str]:
     """Return the names of a checkpoint's weights, without reading them."""
     safe = folder / "model.safetensors"
     if safe.is_file():
-        return weight_names(safe)
+        return list(weight_shapes(safe))
     pickled = folder / "pytorch_model.bin"
     return list(read_pickled(pickled, f"'{pickled}'", device="meta")) if pickled.is_file() else []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import json
+import os
 import pickle
 import re
 import struct
@@ -11,18 +13,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segmax.encoders.hub import must_come_from_cache
+from segmax.encoders.hub import cached_folders, fetch_options, must_come_from_cache
 from segmax.encoders.packages import need_torch
 from segmax.errors import ConfigError, InputError, SegmaxError
+from segmax.files import open_regular
 
 #: The largest number that options of a model may have; sizes and token ids are far below.
 _LARGEST = 2**31 - 1
-_MOST_LAYERS = 1000
+#: The largest numbers for options by how they end: libraries make an object for each.
+_MOST_OF = {"layers": 1000, "layer": 1000, "groups": 1000, "experts": 10_000, "num_labels": 1_000_000}
+_MOST_FILES = 100_000
 _MOST_JSON_BYTES = 1 << 28  # vocabularies are the largest of these files, with some tens of megabytes
 #: Options of a model's files for which the libraries would run code that comes from elsewhere.
 _RUN_CODE = frozenset({"trust_remote_code", "weights_only", "allow_all_kernels", "use_kernels", "kernel_config"})
 #: What libraries say that found code beside a model, or pickled objects that are no weights.
 _WANTS_CODE = re.compile("trust_remote_code|custom code")
+#: What they say about weights of other shapes than they expected.
+_SIZES_DIFFER = re.compile("ignore_mismatched_sizes|size mismatch|above report")
 #: The first torch whose way to read pickled weights cannot be made to run code.
 _SAFE_TORCH = (2, 6)
 
@@ -42,7 +49,16 @@ def find_model(name: str, who: str) -> bool:
         check_files(folder)
         return True
     check_name(name, who)
-    return must_come_from_cache(name, who)
+    local = must_come_from_cache(name, who)
+    with loading(who, name):
+        for cached in [*cached_folders(name)] if local else [fetch_options(name, who)]:
+            check_files(cached)
+    return local
+
+
+def model_folders(name: str) -> list[Path]:
+    """Return where the files of a model are: its folder, or the snapshots of a name on the hub in the caches."""
+    return [Path(name)] if is_folder(Path(name)) else cached_folders(name)
 
 
 def check_name(name: str, who: str) -> None:
@@ -60,29 +76,64 @@ def is_folder(folder: Path) -> bool:
         return False
 
 
+def is_there(path: Path) -> bool:
+    """Return whether something is at a path; what cannot be a path is nowhere."""
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # a name that is too long, or has a zero byte
+        return False
+
+
 # --- files -----------------------------------------------------------------------------------------------------------
 
 
 def check_files(folder: Path) -> None:
-    """Raise InputError where a file of a model cannot be what its name says, before a library stumbles over it."""
-    for path in sorted(folder.rglob("*")):
-        if path.exists() and not path.is_file() and not path.is_dir():  # a pipe would be read for ever
-            raise damaged(path, "a regular file")
-    config = folder / "config.json"
+    """Raise InputError if a file of a model is not what its name says, before a library reads it.
+
+    Libraries follow links to subfolders, so this does, too.
+    """
     has_modules = (folder / "modules.json").is_file()
-    if config.exists():
-        told = read_json(config)
-        if not isinstance(told, dict) or (not told and not has_modules):  # modules may do without what it says
-            raise damaged(config, f"an object with a model's options, got {str(told)[:40]}")
-        _check_sizes(config, told)
-    for path in sorted(folder.rglob("sentence_*_config.json")):
-        _check_options(path, read_json(path))
-    safe = folder / "model.safetensors"
-    if safe.exists():
-        weight_names(safe)
-    pickled = folder / "pytorch_model.bin"
-    if pickled.is_file() and pickled.stat().st_size == 0:
-        raise damaged(pickled, "the weights of a model, got an empty file")
+    for path in files_below(folder):
+        if not path.is_file() and not path.is_dir():  # a pipe would be read for ever
+            raise damaged(path, "a regular file")
+        if path.name == "config.json":
+            _check_config(path, may_be_empty=has_modules or path.parent != folder)
+        elif fnmatch.fnmatch(path.name, "sentence_*_config.json"):
+            _check_options(path, read_json(path))
+        elif path.name == "model.safetensors":
+            weight_shapes(path)
+        elif path.name == "pytorch_model.bin" and path.is_file() and path.stat().st_size == 0:
+            raise damaged(path, "the weights of a model, got an empty file")
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Return what lies in a folder and its subfolders, also behind links, but for links that lead nowhere.
+
+    Raises
+    ------
+    InputError
+        There is far more than a model has, such as behind a link to the root of the system.
+    """
+    found: list[Path] = []
+    seen: set[tuple[int, int]] = set()
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        stat = Path(parent).stat()
+        if (stat.st_dev, stat.st_ino) in seen:  # a link that leads back
+            folders.clear()
+            continue
+        seen.add((stat.st_dev, stat.st_ino))
+        found += [path for name in (*folders, *names) if (path := Path(parent, name)).exists()]
+        if len(found) > _MOST_FILES:
+            msg = f"'{folder}': expected the folder of a model, got more than {_MOST_FILES:,} files in it"
+            raise InputError(msg)
+    return sorted(found)
+
+
+def _check_config(path: Path, *, may_be_empty: bool) -> None:
+    told = read_json(path)
+    if not isinstance(told, dict) or not (told or may_be_empty):  # modules may do without what it says
+        raise damaged(path, f"an object with a model's options, got {str(told)[:40]}")
+    _check_sizes(path, told)
 
 
 def read_json(path: Path) -> Any:
@@ -102,7 +153,7 @@ def _check_sizes(path: Path, told: dict[str, Any]) -> None:
     for name, value in told.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             continue
-        most = _MOST_LAYERS if name.endswith("layers") else _LARGEST
+        most = next((limit for ending, limit in _MOST_OF.items() if name.endswith(ending)), _LARGEST)
         if not -_LARGEST <= value <= most:
             raise damaged(path, f"{name} <= {most}, got {str(value)[:40]}")
 
@@ -118,20 +169,18 @@ def _check_options(path: Path, told: Any) -> None:
             raise InputError(msg)
 
 
-def weight_names(path: Path) -> list[str]:
-    """Return the names of the weights in a .safetensors file, without reading them."""
+def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights in a .safetensors file by name, without reading them."""
     try:
         size = path.stat().st_size
-        with path.open("rb") as file:  # the length of a JSON object, then that object, with a key per tensor
+        with open_regular(path) as file:  # the length of a JSON object, then that object, with a key per tensor
             (length,) = struct.unpack("<Q", file.read(8))
-            names = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
+            header: Any = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
+        return {name: tuple(map(int, header[name]["shape"])) for name in header if name != "__metadata__"}
     except OSError as error:
         raise cannot_read(path, error) from error
-    except (struct.error, ValueError, RecursionError, MemoryError):
-        names = None
-    if not isinstance(names, dict):
-        raise damaged(path, "weights in the format of safetensors")
-    return list(names)
+    except (struct.error, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
+        raise damaged(path, "weights in the format of safetensors") from error
 
 
 def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]:
@@ -183,6 +232,9 @@ def loading(who: str, name: str) -> Iterator[None]:
     except Exception as error:
         if _WANTS_CODE.search(str(error)):
             msg = f"{who}: could not load '{name}': the model brings code of its own, which segmax never runs"
+            raise InputError(msg) from error
+        if _SIZES_DIFFER.search(str(error)):
+            msg = f"{who}: could not load '{name}': the weights do not fit config.json; copy or download both again"
             raise InputError(msg) from error
         reason = (str(error).splitlines() or [""])[0][:300].rstrip(".") or type(error).__name__
         msg = f"{who}: could not load '{name}': {reason}; are all files of the model there, and whole?"

@@ -10,6 +10,7 @@ from typing import Any
 
 from segmax.checks import checked_int
 from segmax.encoders.model_files import loading
+from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
 from segmax.errors import ConfigError
@@ -67,7 +68,9 @@ class SparseModel(TransformerEncoder):
             self._set_up()
             return
         with loading("SparseModel", self.name), quiet_loading():
-            self._model = self._loaded()
+            check_sizes(self.name, "SparseModel")
+            with bounded(self.name, "SparseModel"):
+                self._model = self._loaded()
             self._speed_up_pooling()
             self._set_up()
 

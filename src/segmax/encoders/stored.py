@@ -18,6 +18,7 @@ from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import encoder_class, load_encoder
+from segmax.encoders.model_files import is_there
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
@@ -25,6 +26,7 @@ from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
 
 #: What a caller says to have the model loaded that an index names.
 STORED = "stored"
+_IN_MEMORY = "the index"  # in the place of a file, in messages
 _SHARED_OPTIONS = frozenset({"dtype", "top_n", "min_weight", "max_length"})
 #: The options of every kind of model that queries depend on, as a description may have them.
 _OPTIONS: Mapping[type[TransformerEncoder], frozenset[str]] = {
@@ -49,6 +51,7 @@ _CHECKS: Mapping[str, Callable[[object], object]] = {
 _MODELS = {kind.__name__: kind for kind in _OPTIONS}
 #: What a description tells about documents or about where it comes from; queries need none of it.
 _ORIGIN = frozenset({"encoder", "model", "files", "pooling"})
+_LONGEST_NAME = 1000  # far more than a path or a name on the hub has
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
@@ -73,7 +76,7 @@ def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None,
     terms
         The vocabulary of the index, if it has one.
     where
-        The file that `told` is from, for messages.
+        The file that `told` is from, for messages; "the index" for one in memory.
 
     Raises
     ------
@@ -104,8 +107,8 @@ def _stored(told: object, terms: Iterable[str] | None, where: str, *, trusted: b
     """Return the encoder that an index describes."""
     if told is None:
         msg = (
-            "the index does not know what made its vectors, so it cannot search for text; encode queries first, or "
-            "choose an encoder: segmax.open(path, encoder=...), index.encoder = ... or --encoder"
+            f"{_subject(where)} does not know what made its vectors, so it cannot search for text; encode queries "
+            "first, or choose an encoder: segmax.open(path, encoder=...), index.encoder = ... or --encoder"
         )
         raise InputError(msg)
     kind = _kind(told, where)
@@ -116,7 +119,7 @@ def _stored(told: object, terms: Iterable[str] | None, where: str, *, trusted: b
         msg = f"{where}: segmax cannot load the encoder that made the index ({kind[:80]!r}); assign index.encoder"
         raise FormatError(msg)
     if not trusted:
-        raise InputError(_not_trusted(cast("Mapping[str, Any]", told)))
+        raise InputError(_not_trusted(cast("Mapping[str, Any]", told), where))
     return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", told), where)
 
 
@@ -129,14 +132,32 @@ def _stored_model(kind: type[TransformerEncoder], told: Mapping[str, Any], where
         return kind(name, **options)
 
 
-def _not_trusted(told: Mapping[str, Any]) -> str:
+def _not_trusted(told: Mapping[str, Any], where: str) -> str:
     """Return what to do where an index names a model and the caller said nothing about it."""
     name = told.get("model")
-    model = f"the model {name[:200]!r}" if isinstance(name, str) else "a model"
+    if name is None:
+        return _loaded_by_caller(where)
+    if not _is_hub_name(name):
+        return (
+            f"{_subject(where)} was made with a model in the folder {str(name)[:200]!r}, and segmax loads no model "
+            "that an index names unless you say so: pass the folder or the model that made it to segmax.open as "
+            "encoder=... (--encoder)"
+        )
     return (
-        f"the index was made with {model}, and segmax loads no model that an index names unless you say so: pass "
-        f"encoder={STORED!r} to segmax.open (--encoder {STORED}) if you trust it, or the name or folder of the model"
+        f"{_subject(where)} was made with the model {str(name)[:200]!r}, and segmax loads no model that an index "
+        f"names unless you say so: pass encoder={STORED!r} to segmax.open (--encoder {STORED}) if you trust it, or the "
+        "name or folder of the model"
     )
+
+
+def _subject(where: str) -> str:
+    """Return the index as the beginning of a sentence; one in memory has no file to name."""
+    return where if where == _IN_MEMORY else f"{where}: {_IN_MEMORY}"
+
+
+def _loaded_by_caller(where: str) -> str:
+    """Return what to do where an index was made with a model that only its owner has."""
+    return f"{_subject(where)} was made with a model that was loaded in Python; pass encoder= with that model"
 
 
 def _kind(told: object, where: str) -> str:
@@ -168,19 +189,31 @@ def _model_options(kind: type[TransformerEncoder], told: object, where: str) -> 
 def _checked_name(name: object, where: str) -> str:
     """Return a name on the hub that an index brings along; folders have to come from the caller."""
     if name is None:
-        msg = f"{where}: the index was made with a model that was loaded in Python; pass encoder= with that model"
-        raise InputError(msg)
-    if not isinstance(name, str) or ".." in name or _HUB_NAME.fullmatch(name) is None:
+        raise InputError(_loaded_by_caller(where))
+    if isinstance(name, str) and len(name) > _LONGEST_NAME:
+        msg = f"{where}: expected the name of a model, got {len(name):,} characters; assign index.encoder"
+        raise FormatError(msg)
+    if not isinstance(name, str) or not _is_hub_name(name):
         shown = str(name)[:200]
         msg = (
             f"{where}: {shown!r} is a folder or no name on the hub, and segmax takes no folders from an index; if you "
             f"trust it, pass encoder={shown!r}"
         )
         raise InputError(msg)
-    if Path(name).exists():
+    if is_there(Path(name)):
         msg = f"{where}: {name!r} is meant as a name on the hub, but also is a folder here; pass encoder='./{name}'"
         raise InputError(msg)
     return name
+
+
+def _is_hub_name(name: object) -> bool:
+    """Return whether this can be the name of a model on the hub."""
+    return (
+        isinstance(name, str)
+        and len(name) <= _LONGEST_NAME
+        and ".." not in name
+        and _HUB_NAME.fullmatch(name) is not None
+    )
 
 
 @contextlib.contextmanager
