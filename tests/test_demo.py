@@ -40,7 +40,7 @@ def test_the_demo_tells_its_story(
     demo.main()
     shown = capsys.readouterr().out
     lines = shown[: len(shown) // 2].splitlines()
-    assert max(len(line) for line in lines if "segmax.cli" not in line) <= columns  # a command is not to be wrapped
+    assert max(len(line) for line in lines if "vaswani.segmax" not in line) <= columns  # a command is not to be wrapped
     relevance, speed = (line for line in lines if line.startswith("asc  "))
     assert relevance.split()[-1] == speed.split()[1] == "1.0000"
     assert any(re.match(r"method +MRR@10 +nDCG@10 +Recall@10 +of exact", line) for line in lines)
