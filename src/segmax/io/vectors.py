@@ -20,6 +20,7 @@ from segmax.io.npz import NpzVectors, has_ids, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
+from segmax.io.spooled import opened_in_files
 from segmax.io.streams import base_name, check_free, is_compressed, no_file, reading
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
@@ -69,7 +70,8 @@ def open_vectors(
     path
         A file or folder, or several of one kind: an .npz file of `scipy.sparse.save_npz`; lines of JSON of Anserini,
         Pyserini or Seismic, or a folder of such files; CIFF; BigANN .csr; Seismic's .bin; parquet or a datasets folder
-        with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz.
+        with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz. Standard
+        input ("-") and pipes are kept in a scratch file.
     format
         One of the keys of `VECTOR_FORMATS`; None: what the content says.
     scale
@@ -95,20 +97,26 @@ def open_vectors(
     ...     print(batch.ids, batch.vectors.values, reader.terms)
     ['a'] [150. 200.] ['cat', 'dog']
     """
-    paths = [Path(path)] if isinstance(path, (str, os.PathLike)) else [Path(one) for one in path]
+    sources = [path] if isinstance(path, (str, os.PathLike)) else list(path)
     scaled = parse_scale(scale)
     if format is not None and format not in VECTOR_FORMATS:
         msg = f"expected format to be one of {', '.join(VECTOR_FORMATS)}, got {format!r}"
         raise ConfigError(msg)
-    if not paths:
+    if not sources:
         msg = "expected a file of vectors, got none"
         raise InputError(msg)
+    folder = None if scratch is None else Path(scratch)
+    return opened_in_files(sources, folder, lambda paths: _of_files(paths, format, scaled, memory_limit, folder))
+
+
+def _of_files(
+    paths: list[Path], format: str | None, scaled: Scale, memory_limit: MemoryLimit | None, folder: Path | None
+) -> VectorReader:
     kinds = [format or _vector_format(one) for one in paths]
     limit = memory_limit or MemoryLimit(None)
     for kind, joined in _JOINED.items():
         if set(kinds) == {kind}:
             return joined([file for one in paths for file in _files(one, kind)], scaled)
-    folder = None if scratch is None else Path(scratch)
     readers = [_opened(one, kind, scaled, limit, folder) for one, kind in zip(paths, kinds, strict=True)]
     return readers[0] if len(readers) == 1 else _Joined(readers)
 
