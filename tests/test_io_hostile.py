@@ -8,10 +8,13 @@ from __future__ import annotations
 import gzip
 import json
 import lzma
+import os
 import random
+import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 import zipfile
 import zlib
@@ -24,8 +27,19 @@ import pytest
 import scipy.sparse as sp
 from tests.test_io_vectors import batches_of, plain
 
+import segmax
 from segmax import InputError, SegmaxError
-from segmax.io import format_of, open_texts, open_vectors, read_qrels, read_queries, read_run, write_vectors
+from segmax.io import (
+    format_of,
+    open_texts,
+    open_vectors,
+    read_qrels,
+    read_queries,
+    read_run,
+    write_qrels,
+    write_run,
+    write_vectors,
+)
 from segmax.io.streams import MAX_LINE_BYTES, read_blocks, read_lines
 
 MIB = 1 << 20
@@ -325,6 +339,91 @@ def said_within(size: int, *files: tuple[str, Path]) -> list[str]:
     return done.stdout.splitlines()
 
 
+ARROW_BOMBS = """
+import sys
+import numpy as np, pyarrow as pa, pyarrow.parquet
+from pathlib import Path
+
+def table(counts):
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    size = int(np.sum(counts))
+    parts = [pa.array(np.zeros(size, np.int32)), pa.array(np.ones(size, np.float32))]
+    return pa.table([pa.ListArray.from_arrays(offsets, part) for part in parts], ["indices", "values"])
+
+def write(path, table, **options):
+    if path.suffix == ".parquet":
+        return pa.parquet.write_table(table, path, compression="zstd", **options)
+    make = pa.ipc.new_file if path.suffix == ".arrow" else pa.ipc.new_stream
+    with make(str(path), table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table, max_chunksize=1 << 30)
+
+folder = Path(sys.argv[1])
+long = table([1 << 26])
+hidden = table([1, 1 << 26, *[1] * 100_000])
+for name in ("long.parquet", "long.arrow", "long.stream"):
+    write(folder / name, long)
+for version in ("1.0", "2.0"):
+    write(folder / f"hidden-{version}.parquet", hidden, data_page_version=version)
+write(folder / "rows.arrow", table([0] * 5_000_000))
+lists = [pa.array([["x" * (1 << 20)] * 700]), pa.array([[1.0] * 700])]
+page = pa.table([["x" * (600 << 20)], [[1]], [[1.0]]], ["id", "indices", "values"])
+write(folder / "page.parquet", page, use_dictionary=False)
+write(folder / "word.parquet", pa.table(lists, ["tokens", "weights"]), dictionary_pagesize_limit=1 << 22)
+codes = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["x" * (3 << 28), "y"], pa.large_string()))
+lists = [pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), part) for part in (codes, pa.array([1.0, 2.0]))]
+write(folder / "dictionary.stream", pa.table(lists, ["tokens", "weights"]))
+"""
+
+
+def test_arrow_files_are_bounded_before_they_are_decoded(tmp_path: Path) -> None:
+    """A row of 64 Mi entries, alone or among others, five million rows, a long word again and again."""
+    pytest.importorskip("pyarrow")
+    done = run_python(ARROW_BOMBS, tmp_path)
+    assert done.returncode == 0, done.stderr[-2000:]
+    expected = {
+        "long.parquet": "at most 16,777,216 entries per row in the column 'indices.list.element', got 67,108,864",
+        "hidden-1.0.parquet": "at most 16,777,216 entries per row in the column 'indices.list.element', got 67,108,864",
+        "hidden-2.0.parquet": "at most 16,777,216 entries per row in the column 'indices.list.element', got 67,108,864",
+        "long.arrow": "compressed record batches of at most 512 MiB",
+        "long.stream": "compressed record batches of at most 512 MiB",
+        "rows.arrow": "compressed record batches of at most 4,194,304 rows, got one of 5,000,000",
+        "word.parquet": "rows of at most 512 MiB in the column 'tokens.list.element', got 700 words of 1,048,576",
+        "page.parquet": "pages of at most 512 MiB in the column 'id', got one of",
+        "dictionary.stream": "compressed dictionaries of at most 512 MiB",
+    }
+    assert all((tmp_path / name).stat().st_size < MIB for name in expected)
+    told = said_within(300 * MIB, *(("build", tmp_path / name) for name in expected))
+    for (name, message), said in zip(expected.items(), told, strict=True):
+        assert said.startswith(f"'{tmp_path / name}': expected {message}"), said
+
+
+@pytest.mark.parametrize(
+    ("compression", "version"), [("NONE", "1.0"), ("SNAPPY", "1.0"), ("GZIP", "1.0"), ("LZ4", "1.0"), ("ZSTD", "2.0")]
+)
+def test_large_row_groups_are_read(tmp_path: Path, compression: str, version: str) -> None:
+    """Six million entries in one row group, rows of all lengths: the pages tell the longest, and all are read."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    counts = np.random.default_rng(1).integers(0, 30, 400_000)
+    counts[[5, -1]] = 3_000, 70_000
+    offsets = pa.array(np.concatenate([[0], np.cumsum(counts)]).astype(np.int32))
+    numbers = np.arange(counts.sum()) % 1_000
+    lists = [pa.ListArray.from_arrays(offsets, pa.array(part)) for part in (numbers, numbers / 2)]
+    path = tmp_path / "docs.parquet"
+    parquet.write_table(
+        pa.table(lists, ["indices", "values"]), path, compression=compression, data_page_version=version
+    )
+    metadata = parquet.read_metadata(path)
+    assert metadata.num_row_groups == 1
+    from segmax.io.parquet_pages import _levels, _longest_row, _pages
+
+    data, chunk = memoryview(path.read_bytes()), metadata.row_group(0).column(0)
+    assert _longest_row(_levels(page, chunk) for page in _pages(data, chunk)) == 70_000
+    found = [batch.vectors for batch in open_vectors(path).batches()]
+    assert np.array_equal(np.concatenate([np.diff(vectors.indptr) for vectors in found]), counts)
+    assert np.array_equal(np.concatenate([vectors.indices for vectors in found]), numbers)
+
+
 def test_a_line_without_end(tmp_path: Path) -> None:
     """A line of 1 GiB in a small gzip file is refused with its number, long before it is whole in memory."""
     endless = gzip.compress(b"x" * (1 << 26), 1) * 16
@@ -515,3 +614,111 @@ def test_bombs_of_zstd(tmp_path: Path) -> None:
     assert "bomb.jsonl.zst', line 1: expected lines of at most" in said[0]
     assert "wide.jsonl.zst' is damaged" in said[1]
     assert said[2] == ""
+
+
+# --- pipes, sockets and devices --------------------------------------------------------------------------------------
+
+
+def piped(folder: Path, content: bytes) -> Path:
+    """A named pipe out of which the content comes, once."""
+    path = folder / "pipe"
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    threading.Thread(target=path.write_bytes, args=(content,), daemon=True).start()
+    return path
+
+
+@pytest.mark.parametrize("name", ["vectors.jsonl", "tokens.tsv", "docs.npz", "docs.ciff", "docs.csr", "docs.jsonl.gz"])
+def test_vectors_out_of_pipes(tmp_path: Path, name: str) -> None:
+    """Whatever the format, what a pipe holds is read like a file, and nothing is left of it."""
+    file = small_file(tmp_path, name)
+    expected = [batch.vectors.values.tolist() for batch in open_vectors(file).batches()]
+    reader = open_vectors(piped(tmp_path, file.read_bytes()), scratch=tmp_path)
+    assert [batch.vectors.values.tolist() for batch in reader.batches()] == expected
+    assert {entry.name for entry in tmp_path.iterdir()} >= {name, "pipe"}
+    assert segmax.build(piped(tmp_path, file.read_bytes())).num_docs == len(segmax.build(file))
+
+
+def test_errors_about_pipes_name_them(tmp_path: Path) -> None:
+    """Not the scratch file, whether the content is wrong at once or further on."""
+    for content in (b"{}\n", b'{"id": "a", "vector": {"x": 1}}\n{"id": "b", "vector": 5}\n'):
+        with pytest.raises(InputError, match=r"pipe'") as caught:
+            everything(piped(tmp_path, content))
+        assert "/proc/" not in str(caught.value)
+    with pytest.raises(InputError, match=r"pipe', line 1: expected a whole number as grade, got"):
+        read_qrels(piped(tmp_path, b"q1 0 a x\n"))
+
+
+def test_judgements_and_runs_out_of_pipes(tmp_path: Path) -> None:
+    """They are files like others."""
+    assert read_qrels(piped(tmp_path, b"q1 0 a 2\n")) == {"q1": {"a": 2}}
+    assert read_qrels(piped(tmp_path, gzip.compress(b"q1 0 a 2\n"))) == {"q1": {"a": 2}}
+    assert read_run(piped(tmp_path, b"q1 Q0 a 1 2.5 tag\n")) == {"q1": {"a": 2.5}}
+
+
+def test_sockets_are_read() -> None:
+    """A socket cannot be opened by its path, but the descriptor is there."""
+    for read, expected in ((read_run, {"q1": {"a": 2.5}}), (lambda path: len(list(open_vectors(path).batches())), 1)):
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            theirs.sendall(b"q1 Q0 a 1 2.5 tag\n" if read is read_run else b'{"id": "a", "vector": {"x": 1}}\n')
+            theirs.shutdown(socket.SHUT_WR)
+            assert read(f"/dev/fd/{ours.fileno()}") == expected
+
+
+def test_devices_are_refused() -> None:
+    """/dev/zero has no end; a regular file or a pipe as standard input has."""
+    readers = [open_vectors, open_texts, read_queries, read_qrels, read_run]
+    for read in readers:
+        with pytest.raises(InputError, match="'/dev/zero' is a device; expected a file, a folder or a pipe"):
+            read("/dev/zero")
+    code = "import sys; from segmax.io import *; print(read_run(sys.argv[1]))"
+    for name in ("-", "/dev/stdin"):
+        command = [sys.executable, "-c", code, name]
+        done = subprocess.run(command, input="q Q0 a 1 2 t", capture_output=True, text=True, check=True)
+        assert done.stdout == "{'q': {'a': 2.0}}\n"
+        with Path("/dev/zero").open() as zero:
+            done = subprocess.run(command, stdin=zero, capture_output=True, text=True, check=False, timeout=60)
+        assert "is a device" in done.stderr.splitlines()[-1]
+
+
+# --- numbers in judgements and runs ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grade", ["99999999999999999999999", "1000001", "-1e9", "9" * 300])
+def test_grades_are_small_whole_numbers(tmp_path: Path, grade: str) -> None:
+    """trec_eval counts documents of every grade up to the largest, so that this one would take all memory."""
+    (tmp_path / "qrels").write_text(f"q1 0 b 1.0\nq1 0 a {grade}\n")
+    with pytest.raises(InputError, match=r"qrels', line 2: expected a grade from -1,000,000 to 1,000,000, got"):
+        read_qrels(tmp_path / "qrels")
+
+
+def test_judgements_in_memory_are_checked(tmp_path: Path) -> None:
+    """Grades that are none, and documents that are not graded at all."""
+    index = segmax.build(sp.csr_matrix(np.eye(3)), ids=["a", "b", "c"])
+    queries = {"q": {0: 1.0}}
+    for grade in (2**70, 2**31, 10**5000, -(2**31), float("inf"), 1.5, "1", None, np.float64("nan")):
+        for given in ({"q": {"a": grade}}, {"q": {"b": 1, "a": grade}}):
+            with pytest.raises(InputError, match=r"expected (whole numbers as grades|grades from .*), got"):
+                segmax.evaluate(index, queries, given)
+            with pytest.raises(InputError, match=r"expected (whole numbers as grades|grades from .*), got"):
+                write_qrels(tmp_path / "qrels", given)
+    wrong: list[Any] = [{"q": ["a"]}, {"q": "a"}, {"q": None}, ["q"], 5]
+    for given in wrong:
+        with pytest.raises(InputError, match="expected judgements as a mapping of"):
+            segmax.evaluate(index, queries, given)
+        with pytest.raises(InputError, match="expected judgements as a mapping of"):
+            write_qrels(tmp_path / "qrels", given)
+        with pytest.raises(InputError, match="expected results as a mapping of"):
+            write_run(tmp_path / "run", given)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("score", [float("inf"), float("nan"), np.float32("inf"), "3", True, np.True_, None, 10**400])
+def test_written_scores_can_be_read(tmp_path: Path, score: object) -> None:
+    """What `read_run` refuses is not written."""
+    for format in ("trec", "msmarco"):
+        with pytest.raises(InputError, match=r"expected finite numbers as scores, got .* for document 'a'"):
+            write_run(tmp_path / "run", {"q": {"a": score}}, format=format)  # type: ignore[dict-item]
+    write_run(tmp_path / "run", {"q": {"a": np.float32(1.5), "b": 1}})
+    assert read_run(tmp_path / "run") == {"q": {"a": 1.5, "b": 1.0}}

@@ -7,13 +7,12 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
 from segmax.io import read_qrels
 from segmax.io.frames import is_frame
 from segmax.io.records import checked_id
+from segmax.io.trec import by_document, by_query, checked_grade
 from segmax.questions import Questions, questions_of, read_questions
 
 Qrels = Mapping[str, Mapping[str, int]]
@@ -82,7 +81,12 @@ def _grades(qrels: PathLike | Qrels | None, split: str) -> Qrels | None:
         return read_qrels(qrels, split)
     if is_frame(qrels):
         return _of_frame(qrels)
-    return {str(query): {str(doc): _grade(grade, doc) for doc, grade in docs.items()} for query, docs in qrels.items()}
+    return {
+        str(query): {
+            str(doc): checked_grade(grade, doc) for doc, grade in by_document(docs, query, "judgements").items()
+        }
+        for query, docs in by_query(qrels, "judgements").items()
+    }
 
 
 def _of_frame(qrels: Any) -> Qrels:
@@ -94,16 +98,8 @@ def _of_frame(qrels: Any) -> Qrels:
         raise InputError(msg)
     found: dict[str, dict[str, int]] = {}
     for query, doc, grade in zip(*(qrels[name] for name in used), strict=True):
-        found.setdefault(checked_id(query, "judgements"), {})[checked_id(doc, "judgements")] = _grade(grade, doc)
+        found.setdefault(checked_id(query, "judgements"), {})[checked_id(doc, "judgements")] = checked_grade(grade, doc)
     return found
-
-
-def _grade(grade: object, doc: object) -> int:
-    """Return a grade as int; numpy's whole numbers, and floats that are whole, count as such."""
-    if isinstance(grade, (int, float, np.integer, np.floating)) and float(grade).is_integer():
-        return int(grade)
-    msg = f"expected whole numbers as grades, got {grade!r} for document {doc!r}"
-    raise InputError(msg)
 
 
 def _judged_only(questions: Questions, qrels: Qrels) -> Questions:

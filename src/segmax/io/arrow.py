@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import mmap
 import re
 import struct
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import InputError
+from segmax.io.arrow_limits import TooLarge, check_messages
 from segmax.io.base import VectorBatch, VectorReader
 from segmax.io.jsonl import names_of
-from segmax.io.npz import has_ids, numbers
+from segmax.io.npz import MAX_ROW, bounded_rows, has_ids, numbers
+from segmax.io.parquet_pages import rows_at_once
 from segmax.io.records import ID_NAMES
 from segmax.io.scale import Scale
 from segmax.io.streams import no_file, reading, write_whole
@@ -180,12 +183,10 @@ class ArrowVectors:
         columns = self._columns
         if not columns.words and self._num_columns is None:
             self._num_columns = self._largest_number() + 1
-        names = [name for name in (columns.id, columns.column) if name is not None]
-        if columns.column is None:
-            names += [name for name in (columns.terms, columns.weights) if name is not None]
+        fields = [name for name in (columns.terms, columns.weights) if name is not None]
         row = 0
         for path in self._paths:
-            for table in self._tables(path, names):
+            for table in self._tables(path, fields, with_ids=True):
                 with _reading_arrow(path):
                     ids = numbers(row, table.num_rows) if columns.id is None else self._ids(path, table, row)
                     vectors = self._scale.apply(self._vectors(path, table, row))
@@ -203,30 +204,49 @@ class ArrowVectors:
                     schema = reader.schema
             return _columns(schema, path), _promised_columns(schema)
 
-    def _tables(self, path: Path, names: list[str]) -> Iterator[Any]:
+    def _tables(self, path: Path, fields: list[str], *, with_ids: bool = False) -> Iterator[Any]:
         """Yield the rows of a file in pieces; pyarrow believes offsets and indices, so every batch is checked first."""
+        columns = self._columns
+        names = fields if columns.column is None else [columns.column]
+        if with_ids and columns.id is not None:
+            names = [columns.id, *names]
         with _reading_arrow(path):
-            for batch in self._record_batches(path, names):
-                batch.validate(full=True)
-                for first in range(0, batch.num_rows, _BATCH_ROWS):
-                    yield batch.slice(first, _BATCH_ROWS)
-
-    def _record_batches(self, path: Path, names: list[str]) -> Iterator[Any]:
-        arrow = _pyarrow()
-        if _is_parquet(path):
-            with arrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
-                yield from file.iter_batches(_BATCH_ROWS, columns=names, use_threads=False)
-            return
-        with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
-            if hasattr(reader, "num_record_batches"):
-                batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
-            else:
-                batches = iter(reader)
+            batches = (
+                _parquet_batches(path, self._leaves(names, fields)) if _is_parquet(path) else _batches(path, names)
+            )
             for batch in batches:
-                yield batch.select(names)
+                batch.validate(full=True)
+                yield from self._pieces(batch)
+
+    def _leaves(self, names: list[str], fields: list[str]) -> list[str]:
+        """Return the columns as parquet names them: of a struct, only the fields that are read."""
+        column = self._columns.column
+        if column is None or not fields:
+            return names
+        return [name for name in names if name != column] + [f"{column}.{field}" for field in fields]
+
+    def _pieces(self, batch: Any) -> Iterator[Any]:
+        """Yield rows that have few enough entries to be held together."""
+        for first in range(0, batch.num_rows, _BATCH_ROWS):
+            piece = batch.slice(first, _BATCH_ROWS)
+            starts = _starts(self._term_lists(piece))
+            longest = int(np.diff(starts).max())
+            if longest > MAX_ROW:
+                msg = f"expected at most {MAX_ROW:,} entries per row, got {longest:,}"
+                raise TooLarge(msg)
+            for start, end in bounded_rows(starts):
+                yield piece.slice(start, end - start)
+
+    def _term_lists(self, table: Any) -> Any:
+        """Return the terms of every row; of a map, the map itself."""
+        columns = self._columns
+        if columns.column is None:
+            return table.column(columns.terms)
+        holder = table.column(columns.column)
+        return holder if columns.terms is None else _field(holder, columns.terms)
 
     def _ids(self, path: Path, table: Any, row: int) -> list[str]:
-        values = table.column(self._columns.id).to_pylist()
+        values = _objects(table.column(self._columns.id))
         for place, value in enumerate(values):
             if not isinstance(value, (str, int)) or isinstance(value, bool):
                 msg = f"'{path}': expected strings or whole numbers as ids, got {value!r} in row {row + place}"
@@ -269,26 +289,23 @@ class ArrowVectors:
 
     def _numbered(self, terms: Any) -> NDArray[np.uint32]:
         """Return the numbers of words; new ones get the next."""
-        coded = terms.dictionary_encode()
-        words = coded.dictionary.to_pylist()
+        words, places = _coded(terms)
+        if None in words:
+            raise InputError("expected terms, got nulls in a dictionary")
         here = np.array([self._numbers.get(word, -1) for word in words], np.int64)
         for place in np.flatnonzero(here < 0).tolist():
             here[place] = self._numbers[words[place]] = len(self._terms)
             self._terms.append(words[place])
-        places: NDArray[np.int32] = coded.indices.to_numpy(zero_copy_only=False)
         return here.astype(np.uint32)[places]
 
     def _largest_number(self) -> int:
         """Look through the terms once: nothing else says how many columns there are."""
-        columns = self._columns
-        name = columns.column if columns.column is not None else columns.terms
-        assert name is not None
+        terms = self._columns.terms
         largest = -1
         for path in self._paths:
-            for table in self._tables(path, [name]):
-                holder = table.column(name)
-                lists = holder if None in (columns.column, columns.terms) else _field(holder, columns.terms)
-                flat = lists.flatten() if columns.terms else _entries(lists, lists.keys)
+            for table in self._tables(path, [] if terms is None else [terms]):
+                lists = self._term_lists(table)
+                flat = lists.flatten() if terms is not None else _entries(lists, lists.keys)
                 found = _whole_numbers(flat.drop_null().to_numpy(zero_copy_only=False), path)
                 largest = max(largest, int(found.max()) if len(found) else -1)
         return largest
@@ -300,6 +317,9 @@ def _reading_arrow(path: Path) -> Iterator[None]:
     with reading(path):
         try:
             yield
+        except TooLarge as error:
+            msg = f"'{path}': {error}"
+            raise InputError(msg) from error
         except _pyarrow().ArrowException as error:
             if isinstance(error, (OSError, MemoryError)):
                 raise
@@ -321,6 +341,67 @@ def _arrow_reader(arrow: Any, file: Any) -> Any:
     head = file.read(6)
     file.seek(0)
     return arrow.ipc.open_file(file) if head == b"ARROW1" else arrow.ipc.open_stream(file)
+
+
+def _batches(path: Path, names: list[str]) -> Iterator[Any]:
+    """Yield the record batches of an Arrow file or stream."""
+    arrow = _pyarrow()
+    with arrow.memory_map(str(path)) as file:
+        check_messages(arrow, file)
+    with arrow.memory_map(str(path)) as file, _arrow_reader(arrow, file) as reader:
+        if hasattr(reader, "num_record_batches"):
+            batches = (reader.get_batch(number) for number in range(reader.num_record_batches))
+        else:
+            batches = iter(reader)
+        for batch in batches:
+            yield batch.select(names)
+
+
+def _parquet_batches(path: Path, names: list[str]) -> Iterator[Any]:
+    """Yield the rows of a parquet file, fewer at a time where they are long."""
+    content = _mapped(path)
+    with _pyarrow().parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER_BYTES) as file:
+        for number in range(file.num_row_groups):
+            rows = _rows_at_once(content, file.metadata, number, names)
+            yield from file.iter_batches(rows, row_groups=[number], columns=names, use_threads=False)
+
+
+def _rows_at_once(content: memoryview, metadata: Any, number: int, names: list[str]) -> int:
+    """Return how many rows of a row group can be read together."""
+    group, rows = metadata.row_group(number), _BATCH_ROWS
+    prefixes = tuple(f"{name}." for name in names)
+    for leaf in range(metadata.num_columns):
+        column = metadata.schema.column(leaf)
+        if f"{column.path}.".startswith(prefixes):
+            rows = min(rows, rows_at_once(content, group.column(leaf), column, _BATCH_ROWS))
+    return rows
+
+
+def _mapped(path: Path) -> memoryview:
+    """Map a file, which is not empty."""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def _coded(values: Any) -> tuple[list[Any], NDArray[np.int64]]:
+    """Return the different values that are used, and which of them each is; -1 for null."""
+    coded = values.dictionary_encode()
+    places = coded.indices.cast("int64").fill_null(-1).to_numpy(zero_copy_only=False)
+    is_used = np.zeros(len(coded.dictionary) + 1, bool)
+    is_used[places] = True
+    used = np.flatnonzero(is_used[:-1])
+    renumbered = np.full(len(is_used), -1, np.int64)
+    renumbered[used] = np.arange(len(used))
+    return coded.dictionary.take(_pyarrow().array(used)).to_pylist(), renumbered[places]
+
+
+def _objects(values: Any) -> list[Any]:
+    """Return values as objects of Python; one that comes often in a dictionary is made once."""
+    types = _pyarrow().types
+    if types.is_integer(values.type) or types.is_string(values.type) or types.is_large_string(values.type):
+        return list(values.to_pylist())
+    different, places = _coded(values)
+    return [different[place] if place >= 0 else None for place in places.tolist()]
 
 
 def _field(holder: Any, name: str | None) -> Any:

@@ -1,31 +1,51 @@
-"""Standard input and pipes: read once into a scratch file, because texts are gone through several times."""
+"""Standard input, pipes and sockets: read once into a scratch file, because files are read several times."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import stat
 import sys
 import tempfile
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 from segmax.errors import InputError
+from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.npz import has_ids
 from segmax.io.scratch import unpacking
 from segmax.io.streams import BLOCK_BYTES, reading
 
 #: What stands for standard input.
 STANDARD_INPUT = "-"
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
 
 def is_stream(source: str | os.PathLike[str]) -> bool:
-    """Whether a source can be read only once: "-", a named pipe, a shell's <(command)."""
+    """Whether a source can be read only once: "-", a named pipe, a socket, a shell's <(command).
+
+    Raises
+    ------
+    InputError
+        If it is a device: /dev/zero has no end.
+    """
     if os.fspath(source) == STANDARD_INPUT:
         return True
     path = Path(source)
     with reading(path):
-        return path.exists() and not path.is_dir() and not stat.S_ISREG(path.stat().st_mode)
+        if not path.exists():
+            return False
+        mode = path.stat().st_mode
+        _check_no_device(mode, f"'{path}'", is_terminal=False)
+        return not stat.S_ISDIR(mode) and not stat.S_ISREG(mode)
+
+
+def _check_no_device(mode: int, name: str, *, is_terminal: bool) -> None:
+    if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not is_terminal):
+        raise InputError(f"{name} is a device; expected a file, a folder or a pipe")
 
 
 class Spooled:
@@ -43,11 +63,12 @@ class Spooled:
 
     def _copy(self, source: str | os.PathLike[str], scratch: Path | None) -> None:
         if os.fspath(source) != STANDARD_INPUT:
-            with Path(source).open("rb") as stream:
+            with _opened(source) as stream:
                 self._fill(stream, source, scratch)
         elif sys.stdin is None or sys.stdin.closed:
             raise InputError("standard input is closed; name a file, or pipe something in")
         else:
+            _check_standard_input(self.name)
             self._fill(sys.stdin.buffer, source, scratch)
 
     def _fill(self, stream: IO[bytes], source: str | os.PathLike[str], scratch: Path | None) -> None:
@@ -58,9 +79,90 @@ class Spooled:
             self._file.flush()
 
 
+def _opened(source: str | os.PathLike[str]) -> IO[bytes]:
+    """Open a stream. A socket has no path that could be opened, only the number of a descriptor."""
+    name = "/dev/fd/0" if os.fspath(source) == "/dev/stdin" else os.fspath(source)
+    if (found := _DESCRIPTOR.fullmatch(name)) is not None and Path(name).is_socket():
+        return os.fdopen(os.dup(int(found[1])), "rb")
+    return Path(source).open("rb")
+
+
+def _check_standard_input(name: str) -> None:
+    """Refuse a device that is no terminal; tests and notebooks put objects there that are no files."""
+    with contextlib.suppress(OSError, AttributeError):
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+        _check_no_device(mode, name, is_terminal=sys.stdin.isatty())
+
+
 def renamed(error: InputError, spools: Iterable[Spooled]) -> InputError:
     """Return an error that calls streams by their names, not by those of their scratch files."""
     told = str(error)
     for spooled in spools:
         told = told.replace(f"'{spooled.path}'", spooled.name)
     return InputError(told)
+
+
+@contextlib.contextmanager
+def in_file(source: str | os.PathLike[str], scratch: Path | None = None) -> Iterator[Path]:
+    """Give the path of a file with what the source holds: itself, or a scratch file; errors name the source."""
+    if not is_stream(source):
+        yield Path(source)
+        return
+    spooled = Spooled(source, scratch)
+    with _renaming([spooled]):
+        yield spooled.path
+
+
+@contextlib.contextmanager
+def _renaming(spools: Sequence[Spooled]) -> Iterator[None]:
+    try:
+        yield
+    except InputError as error:
+        raise renamed(error, spools) from error
+
+
+class SpooledVectors:
+    """A reader of scratch files, which live as long as it does; its errors name the streams."""
+
+    def __init__(self, reader: VectorReader, spools: Sequence[Spooled]) -> None:
+        self._reader = reader
+        self._spools = spools
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether the reader has ids."""
+        return has_ids(self._reader)
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return bool(getattr(self._reader, "loose_width", False))
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far."""
+        return self._reader.terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there are, where the reader knows."""
+        with _renaming(self._spools):
+            return self._reader.num_docs
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        with _renaming(self._spools):
+            yield from self._reader.batches()
+
+
+def opened_in_files(
+    sources: Sequence[str | os.PathLike[str]], scratch: Path | None, opened: Callable[[list[Path]], VectorReader]
+) -> VectorReader:
+    """Return what opens files, given streams as scratch files."""
+    spools = {source: Spooled(source, scratch) for source in dict.fromkeys(sources) if is_stream(source)}
+    paths = [spools[source].path if source in spools else Path(source) for source in sources]
+    if not spools:
+        return opened(paths)
+    kept = list(spools.values())
+    with _renaming(kept):
+        return SpooledVectors(opened(paths), kept)

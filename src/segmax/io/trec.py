@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import math
+import numbers
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from segmax.checks import parsed_float
+from segmax.checks import parsed_float, parsed_int, shown
 from segmax.errors import ConfigError, InputError
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
+from segmax.io.spooled import in_file
 from segmax.io.streams import read_lines, reading, write_whole
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]
 
+#: The largest grade, and the least without its sign: trec_eval takes memory in proportion to the largest.
+MAX_GRADE = 1_000_000
+_GRADE_RANGE = f"from -{MAX_GRADE:,} to {MAX_GRADE:,}"
 _BEIR_HEADER = "query-id\tcorpus-id\tscore"
 _GRADE_NAMES = ("score", "grade", "rel", "relevance", "relevancy", "label", "judgment", "judgement", "qrel", "rating")
 
@@ -38,8 +45,8 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     """
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
-    with reading(Path(path)):
-        return _read_qrels(Path(path), split)
+    with in_file(path) as file, reading(file):
+        return _read_qrels(file, split)
 
 
 def _read_qrels(file: Path, split: str) -> Qrels:
@@ -56,19 +63,51 @@ def _read_qrels(file: Path, split: str) -> Qrels:
             first = False
             continue  # the header
         first = False
-        grade = _grade(fields[-1])
+        grade = _whole(fields[-1])
         if grade is None:
             raise _wrong(file, number, "a whole number as grade", fields)
+        if abs(grade) > MAX_GRADE:
+            raise _wrong(file, number, f"a grade {_GRADE_RANGE}", fields)
         grades = qrels.setdefault(fields[0], {})
         if grades.setdefault(fields[-2], grade) != grade:
             raise _wrong(file, number, f"the grade {grades[fields[-2]]} that a line before gives this document", fields)
     return qrels
 
 
-def _grade(text: str) -> int | None:
-    """Return a grade, also of "1.0"; None if it is no whole number."""
+def _whole(text: str) -> int | None:
+    """Return a whole number, also of "1.0"; None if it is none."""
+    if (number := parsed_int(text)) is not None:
+        return number
     value = parsed_float(text)
     return int(value) if value is not None and value.is_integer() else None
+
+
+def checked_grade(grade: object, doc: object) -> int:
+    """Return a grade as int; numpy's whole numbers, and floats that are whole, count as such."""
+    is_whole = isinstance(grade, (float, np.floating)) and float(grade).is_integer()
+    if not is_whole and not isinstance(grade, (int, np.integer)):
+        msg = f"expected whole numbers as grades, got {shown(grade)} for document {shown(doc)}"
+        raise InputError(msg)
+    if abs(grade) > MAX_GRADE:  # type: ignore[arg-type]
+        msg = f"expected grades {_GRADE_RANGE}, got {shown(grade)} for document {shown(doc)}"
+        raise InputError(msg)
+    return int(grade)  # type: ignore[call-overload, no-any-return]
+
+
+def by_document(found: object, query: object, what: str) -> Mapping[Any, Any]:
+    """Return what is known about the documents of a query, if it is a mapping."""
+    if not isinstance(found, Mapping):
+        msg = f"expected {what} as a mapping of document to number for query {shown(query)}, got {shown(found)}"
+        raise InputError(msg)
+    return found
+
+
+def by_query(found: object, what: str) -> Mapping[Any, Any]:
+    """Return what is known about queries, if it is a mapping."""
+    if not isinstance(found, Mapping):
+        msg = f"expected {what} as a mapping of query to document to number, got {shown(found)}"
+        raise InputError(msg)
+    return found
 
 
 def _of_ir_dataset(name: str) -> Qrels:
@@ -79,7 +118,9 @@ def _of_ir_dataset(name: str) -> Qrels:
     qrels: Qrels = {}
     with downloading(name):
         for judged in dataset.qrels_iter():
-            qrels.setdefault(str(judged.query_id), {})[str(judged.doc_id)] = int(judged.relevance)
+            qrels.setdefault(str(judged.query_id), {})[str(judged.doc_id)] = checked_grade(
+                judged.relevance, judged.doc_id
+            )
     return qrels
 
 
@@ -101,11 +142,12 @@ def write_qrels(
     file = Path(path)
     beir = ".tsv" in file.suffixes[-2:]
     lines = [_BEIR_HEADER] if beir else []
-    for query, grades in qrels.items():
-        for doc, grade in grades.items():
+    for query, grades in by_query(qrels, "judgements").items():
+        for doc, given in by_document(grades, query, "judgements").items():
+            grade = checked_grade(given, doc)
             for name in (query, doc):
                 _check_name(name, "\t" if beir else None)
-            lines.append(f"{query}\t{doc}\t{int(grade)}" if beir else f"{query} 0 {doc} {int(grade)}")
+            lines.append(f"{query}\t{doc}\t{grade}" if beir else f"{query} 0 {doc} {grade}")
     _write_lines(file, lines, overwrite=overwrite)
 
 
@@ -117,8 +159,8 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     dict
         The score by query and document, in the order of the file. Ranks without scores become 1 / rank.
     """
-    with reading(Path(path)):
-        return _read_run(Path(path))
+    with in_file(path) as file, reading(file):
+        return _read_run(file)
 
 
 def _read_run(file: Path) -> Run:
@@ -142,7 +184,7 @@ def _read_run(file: Path) -> Run:
 def _result(fields: list[str]) -> tuple[str, float | None]:
     """Return the document and its score; None for what is no score."""
     if len(fields) == 3:
-        rank = _grade(fields[2])
+        rank = _whole(fields[2])
         return fields[1], 1 / rank if rank is not None and rank >= 1 else None
     doc, text = (fields[2], fields[4]) if len(fields) == 6 else (fields[1], fields[3])
     return doc, parsed_float(text)
@@ -175,12 +217,32 @@ def write_run(
         msg = f"expected format to be 'trec' or 'msmarco', got {format!r}"
         raise ConfigError(msg)
     lines: list[str] = []
-    for query, scores in run.items():
+    for query, found in by_query(run, "results").items():
+        scores = _checked_scores(by_document(found, query, "results"))
         if format == "trec":
             lines += run_lines(query, scores, tag)
         else:
             lines += _msmarco_lines(query, scores)
     _write_lines(Path(path), lines, overwrite=overwrite)
+
+
+def _checked_scores(scores: Mapping[str, object]) -> dict[str, float]:
+    """Return scores as floats; refuse what `read_run` refuses."""
+    found: dict[str, float] = {}
+    for doc, score in scores.items():
+        is_number = isinstance(score, numbers.Real) and not isinstance(score, (bool, np.bool_))
+        if not is_number or not _is_finite(score):
+            msg = f"expected finite numbers as scores, got {shown(score)} for document {shown(doc)}"
+            raise InputError(msg)
+        found[doc] = float(score)  # type: ignore[arg-type]
+    return found
+
+
+def _is_finite(score: Any) -> bool:
+    try:
+        return math.isfinite(score)
+    except OverflowError:  # a whole number beyond the range of floats
+        return False
 
 
 def run_lines(query: str, scores: Mapping[str, float], tag: str) -> Iterator[str]:
@@ -237,6 +299,9 @@ def _wrong(path: Path, number: int, expected: str, fields: list[str]) -> InputEr
 
 def _check_name(name: str, separator: str | None) -> None:
     """Refuse names that would be read as several columns."""
+    if not isinstance(name, str):
+        msg = f"expected strings as names of queries and documents, got {shown(name)}"
+        raise InputError(msg)
     parts = name.split(separator)
     if parts != [name] or "\n" in name or name != name.strip():
         what = "blanks" if separator is None else "tabs or line ends"

@@ -21,6 +21,7 @@ from segmax.io.npz import NpzVectors, has_ids, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
+from segmax.io.spooled import opened_in_files
 from segmax.io.streams import base_name, check_free, is_compressed, no_file, read_lines, reading
 from segmax.io.tokens import TokenVectors, write_tokens
 from segmax.memory import MemoryLimit
@@ -71,7 +72,8 @@ def open_vectors(
     path
         A file or folder, or several of one kind: an .npz file of `scipy.sparse.save_npz`; lines of JSON of Anserini,
         Pyserini or Seismic, or a folder of such files; CIFF; BigANN .csr; Seismic's .bin; parquet or a datasets folder
-        with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz.
+        with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz. Standard
+        input ("-") and pipes are kept in a scratch file.
     format
         One of the keys of `VECTOR_FORMATS`; None: what the content says.
     scale
@@ -98,14 +100,21 @@ def open_vectors(
     ['a'] [150. 200.] ['cat', 'dog']
     """
     given = [path] if isinstance(path, (str, bytes, os.PathLike)) or not isinstance(path, Iterable) else path
-    paths = [checked_path("path", one) for one in given]
+    sources = [checked_path("path", one) for one in given]
     scaled = parse_scale(scale)
     if format is not None and format not in VECTOR_FORMATS:
         msg = f"expected format to be one of {', '.join(VECTOR_FORMATS)}, got {format!r}"
         raise ConfigError(msg)
-    if not paths:
+    if not sources:
         msg = "expected a file of vectors, got none"
         raise InputError(msg)
+    folder = None if scratch is None else Path(scratch)
+    return opened_in_files(sources, folder, lambda paths: _of_files(paths, format, scaled, memory_limit, folder))
+
+
+def _of_files(
+    paths: list[Path], format: str | None, scaled: Scale, memory_limit: MemoryLimit | None, folder: Path | None
+) -> VectorReader:
     kinds = [format or _vector_format(one) for one in paths]
     sources = [_files(one, kind) if kind in _JOINED else [one] for one, kind in zip(paths, kinds, strict=True)]
     files = [(file, kind) for several, kind in zip(sources, kinds, strict=True) for file in several]
@@ -113,7 +122,6 @@ def open_vectors(
     for kind, joined in _JOINED.items():
         if set(kinds) == {kind}:
             return _Located(joined([file for file, _ in files], scaled), files)
-    folder = None if scratch is None else Path(scratch)
     readers = [_opened(one, kind, scaled, limit, folder) for one, kind in zip(paths, kinds, strict=True)]
     return _Located(readers[0] if len(readers) == 1 else _Joined(readers), files)
 
