@@ -383,12 +383,12 @@ def test_largest_weights(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("encoder", [SparseModel, UniCOIL, LexMAE])
 def test_without_torch_the_message_says_what_to_install(
-    encoder: type[TransformerEncoder], monkeypatch: pytest.MonkeyPatch
+    encoder: type[TransformerEncoder], bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No torch: one line with the command."""
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with pytest.raises(ConfigError, match=r"needs torch .*pip install 'segmax\[encoders\]'"):
-        encoder("some/model")
+        encoder(bert)
 
 
 @pytest.mark.parametrize(

@@ -176,10 +176,10 @@ def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         with open_regular(path) as file:  # the length of a JSON object, then that object, with a key per tensor
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
-        return {name: tuple(map(int, header[name]["shape"])) for name in header if name != "__metadata__"}
+        return {name: tuple(map(int, told["shape"])) for name, told in header.items() if name != "__metadata__"}
     except OSError as error:
         raise cannot_read(path, error) from error
-    except (struct.error, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
+    except (struct.error, AttributeError, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
         raise damaged(path, "weights in the format of safetensors") from error
 
 
