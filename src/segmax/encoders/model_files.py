@@ -201,6 +201,11 @@ def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]
         raise damaged(path, "the weights of a model, as torch saves them") from error
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise damaged(path, f"weights by name, got {type(found).__name__}")
+    size = path.stat().st_size
+    for name, weight in found.items():
+        # One number can be stored as a tensor of any shape, which takes memory once it is copied.
+        if isinstance(weight, torch.Tensor) and weight.numel() * weight.element_size() > size:
+            raise damaged(path, f"weights that fill the file, got {name[:80]!r} of shape {tuple(weight.shape)}")
     return found
 
 
