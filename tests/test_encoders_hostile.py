@@ -724,6 +724,23 @@ def test_models_allocate_nothing_for_claims(bert: Path, splade: Path, tmp_path: 
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
 
 
+@pytest.mark.parametrize("kind", ["lexmae", "sparse", "unicoil"])
+def test_one_number_is_no_large_tensor(bert: Path, tmp_path: Path, kind: str) -> None:
+    """A pickled tensor may repeat one number as often as config.json says; it is not copied out."""
+    folder = tmp_path / "model"
+    if kind == "unicoil":
+        write_unicoil(folder)
+    else:
+        write_lexmae(folder, bert)
+    change_json(folder / "config.json", vocab_size=60_000_000)
+    state = torch.load(folder / "pytorch_model.bin")
+    large = {key: value for key, value in state.items() if value.shape[:1] == (len(VOCABULARY),)}
+    state |= {key: torch.zeros(1).expand(60_000_000, *value.shape[1:]) for key, value in large.items()}
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin': expected weights that fill the file"):
+        load_encoder(f"{kind}:{folder}")
+
+
 def test_parts_of_a_model_allocate_nothing_for_claims(bert: Path, tmp_path: Path) -> None:
     """Modules that are no transformer believe their own config.json; torch is stopped before it takes memory."""
     modules = sentence_transformers.sparse_encoder.modules

@@ -176,10 +176,10 @@ def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         with open_regular(path) as file:  # the length of a JSON object, then that object, with a key per tensor
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
-        return {name: tuple(map(int, header[name]["shape"])) for name in header if name != "__metadata__"}
+        return {name: tuple(map(int, told["shape"])) for name, told in header.items() if name != "__metadata__"}
     except OSError as error:
         raise cannot_read(path, error) from error
-    except (struct.error, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
+    except (struct.error, AttributeError, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
         raise damaged(path, "weights in the format of safetensors") from error
 
 
@@ -201,6 +201,11 @@ def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]
         raise damaged(path, "the weights of a model, as torch saves them") from error
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise damaged(path, f"weights by name, got {type(found).__name__}")
+    size = path.stat().st_size
+    for name, weight in found.items():
+        # One number can be stored as a tensor of any shape, which takes memory once it is copied.
+        if isinstance(weight, torch.Tensor) and weight.numel() * weight.element_size() > size:
+            raise damaged(path, f"weights that fill the file, got {name[:80]!r} of shape {tuple(weight.shape)}")
     return found
 
 
