@@ -22,7 +22,7 @@ test-slow: sanitize
 # Tests that need large packages which nothing else here does: torch, and the libraries that segmax plugs into.
 test-extras: $(VENV)/.encoders
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop)
-	$(PY) -m pytest -q -m "slow or not slow" tests/test_encoders_torch.py tests/test_encoders_hostile.py tests/test_integration_*.py tests/test_io_*.py
+	$(PY) -m pytest -q -m "slow or not slow" tests/test_encoders_torch.py tests/test_encoders_hostile.py tests/test_integration_*.py tests/test_io_*.py tests/test_experiments_recipe.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q tests/test_documents.py
 	$(PY) -m pytest -q -k torch --ignore=tests/test_encoders_torch.py
 

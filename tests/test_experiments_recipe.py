@@ -128,6 +128,7 @@ def run(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
         judged.main()
 
 
+@pytest.mark.slow
 def test_the_recipe_runs_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From the reader's folders to the report, every command works and every experiment is in the report."""
     rng = np.random.default_rng(4)

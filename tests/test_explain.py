@@ -123,12 +123,13 @@ def test_terms_that_were_left_out_are_marked() -> None:
     assert all(match.searched for match in index.explain({"red": 1, "blue": 5}, 0).matched)
 
 
-def test_contributions_to_a_score_beyond_all_floats() -> None:
-    """A score that is infinite has contributions all the same."""
+def test_scores_beyond_all_floats_are_refused() -> None:
+    """Neither a search nor an explanation has numbers for them."""
     index = segmax.build(sp.csr_matrix(np.array([[1e305, 1e308], [1e300, 0.0]])))
     query = {0: 1e300, 1: 1e300}
-    told = index.explain(query, 0)
-    assert told.score == index.search(query).scores[0] == sum(match.contribution for match in told.matched)
+    for ask in (index.search, lambda query: index.explain(query, 0), lambda query: index.score(query, [0])):
+        with pytest.raises(segmax.InputError, match="scores fit a double"):
+            ask(query)
 
 
 def test_explanations_print_the_terms() -> None:

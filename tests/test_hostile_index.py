@@ -137,20 +137,22 @@ def rich_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-def test_every_entry_with_wrong_values(saved: Path) -> None:
+@pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_entry_with_wrong_values(saved: Path, share: int) -> None:
     """Each entry of meta.json, nested ones too, missing or with values of any type: refused, or without effect."""
     meta = rich_meta(saved)
     few = {"bytes", "crc32", "file"}  # of every component; one stands for all
     wanted = [p for p in places(meta) if p[0] != "checksum" and not (p[0] == "files" and p[-1] in few)]
     wanted += [("files", "position_row", name) for name in sorted(few)]
-    refused = 0
-    for path in wanted:
-        for value in WRONG:
+    refused = tried = 0
+    for number, path in enumerate(wanted):
+        for value in WRONG[number % share :: share]:
             write_meta(saved, replaced(meta, path, put(value)))
             refused += check(saved)
+            tried += 1
         write_meta(saved, replaced(meta, path, lambda inside, key: inside.pop(key)))
         refused += check(saved)
-    assert refused > 0.7 * len(wanted) * len(WRONG)
+    assert refused > 0.7 * tried
 
 
 @pytest.mark.parametrize("name", ["num_docs", "num_terms", "num_segments", "num_postings", "generation", "code_bytes"])
@@ -322,8 +324,8 @@ def test_a_system_that_refuses(saved: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.mark.parametrize("path", ["a\0b", "\ud800", "x" * 300, "x" * 5000])
 def test_paths_that_cannot_be(path: str) -> None:
-    """There is no index there, and no other error."""
-    with pytest.raises((segmax.IndexNotFoundError, segmax.FormatError)):
+    """There is no index there, and no error that is not ours."""
+    with pytest.raises((segmax.ConfigError, segmax.IndexNotFoundError, segmax.FormatError)):
         segmax.open(path)
 
 

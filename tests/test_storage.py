@@ -347,13 +347,14 @@ class KillAt:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("overwrite", [True, False])
-def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool) -> None:
+def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool, stride: int) -> None:
     """After SIGKILL anywhere, the old index opens, or the new one; where there was none, there is none or the new."""
     old, new = results(tiny(1)), results(tiny(2))
     replacement = tiny(2)
     finished = False
-    for step in range(1000):
+    for step in range(0, 1000, stride):
         path = tmp_path / f"index{step}"
         if overwrite:
             tiny(1).save(path)

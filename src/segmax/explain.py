@@ -118,8 +118,8 @@ def exact_parts(units: Sequence[int], scale: float) -> list[float]:
     True
     """
     score = float(sum(units)) * scale
-    if not units or not math.isfinite(score):
-        return [unit * scale for unit in units]
+    if not units:
+        return []
     last_place = math.ulp(score)  # a power of two: dividing by it and multiplying with it are exact
     numerator, denominator = (scale / last_place).as_integer_ratio()
     places = [(2 * unit * numerator + denominator) // (2 * denominator) for unit in units]
