@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.test_io_vectors import batches_of, plain
 
 import segmax
 from segmax import InputError, SegmaxError
@@ -41,6 +40,7 @@ from segmax.io import (
     write_vectors,
 )
 from segmax.io.streams import MAX_LINE_BYTES, read_blocks, read_lines
+from test_io_vectors import batches_of, plain
 
 MIB = 1 << 20
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from segmax.io import (
     read_run,
     write_vectors,
 )
+from segmax.pipeline import build_from_vectors
 from segmax.sparse import Csr
 
 # --- folders ---------------------------------------------------------------------------------------------------------
@@ -344,3 +347,16 @@ def test_standard_input(
         with segmax.open("out") as index:
             assert index.num_docs == found
             assert index.search("cats").texts[0].text
+
+
+def test_an_id_that_comes_twice_in_a_pipe(tmp_path: Path) -> None:
+    """The error names the pipe and the lines, not the scratch file that the pipe was copied to."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    lines = '{"id": "a", "vector": {"cat": 1}}\n{"id": "b", "vector": {"cat": 1}}\n{"id": "a", "vector": {"dog": 1}}\n'
+    for build in (segmax.build, build_from_vectors):
+        writer = threading.Thread(target=pipe.write_text, args=(lines,))
+        writer.start()
+        with pytest.raises(InputError, match=r"pipe', line 3: .*'a' again, first at .*pipe', line 1"):
+            build(pipe)
+        writer.join()

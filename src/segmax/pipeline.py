@@ -21,7 +21,8 @@ from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import POOLINGS
 from segmax.errors import ConfigError, InputError
 from segmax.index import Index
-from segmax.io import Document, VectorBatch, open_texts, open_vectors
+from segmax.io import Document, VectorBatch, VectorReader, open_texts, open_vectors
+from segmax.io.base import WrappedVectors
 from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
 from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
 from segmax.memory import MemoryLimit
@@ -337,27 +338,12 @@ class _Pooled(Representation):
 # --- vectors that are encoded already --------------------------------------------------------------------------------
 
 
-class _Recorded:
+class _Recorded(WrappedVectors):
     """A reader of vectors that remembers their ids."""
 
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self.has_ids: bool = getattr(reader, "has_ids", True)
-        self.paths = reader.paths
-        self.place_of = reader.place_of
+    def __init__(self, reader: VectorReader) -> None:
+        super().__init__(reader)
         self.ids: list[str] | None = [] if self.has_ids else None
-
-    @property
-    def terms(self) -> Sequence[str] | None:
-        """Those of the reader."""
-        found: Sequence[str] | None = self._reader.terms
-        return found
-
-    @property
-    def num_docs(self) -> int | None:
-        """That of the reader."""
-        count: int | None = self._reader.num_docs
-        return count
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from segmax.sparse import Csr
@@ -45,6 +46,43 @@ class VectorReader(Protocol):
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
+
+
+class WrappedVectors:
+    """A reader of vectors in front of another one: what it does not change is as the other has it."""
+
+    def __init__(self, reader: VectorReader) -> None:
+        self._reader = reader
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether ids are more than row numbers."""
+        return bool(getattr(self._reader, "has_ids", True))
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return bool(getattr(self._reader, "loose_width", False))
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far."""
+        return self._reader.terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there are, where that is known before the end."""
+        return self._reader.num_docs
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files, in the order in which they are read; none where that is not known."""
+        return getattr(self._reader, "paths", ())
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        place: Callable[[int], str] = getattr(self._reader, "place_of", "row {}".format)
+        return place(row)
 
 
 class TextReader(Protocol):

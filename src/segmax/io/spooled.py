@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader
-from segmax.io.npz import has_ids
+from segmax.io.base import VectorBatch, VectorReader, WrappedVectors
 from segmax.io.scratch import unpacking
 from segmax.io.streams import BLOCK_BYTES, reading
 
@@ -96,10 +95,13 @@ def _check_standard_input(name: str) -> None:
 
 def renamed(error: InputError, spools: Iterable[Spooled]) -> InputError:
     """Return an error that calls streams by their names, not by those of their scratch files."""
-    told = str(error)
+    return InputError(_with_names(str(error), spools))
+
+
+def _with_names(text: str, spools: Iterable[Spooled]) -> str:
     for spooled in spools:
-        told = told.replace(f"'{spooled.path}'", spooled.name)
-    return InputError(told)
+        text = text.replace(f"'{spooled.path}'", spooled.name)
+    return text
 
 
 @contextlib.contextmanager
@@ -121,33 +123,27 @@ def _renaming(spools: Sequence[Spooled]) -> Iterator[None]:
         raise renamed(error, spools) from error
 
 
-class SpooledVectors:
+class SpooledVectors(WrappedVectors):
     """A reader of scratch files, which live as long as it does; its errors name the streams."""
 
     def __init__(self, reader: VectorReader, spools: Sequence[Spooled]) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._spools = spools
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether the reader has ids."""
-        return has_ids(self._reader)
-
-    @property
-    def loose_width(self) -> bool:
-        """Whether batches may have more columns than those before."""
-        return bool(getattr(self._reader, "loose_width", False))
-
-    @property
-    def terms(self) -> Sequence[str] | None:
-        """The terms so far."""
-        return self._reader.terms
 
     @property
     def num_docs(self) -> int | None:
         """How many there are, where the reader knows."""
         with _renaming(self._spools):
-            return self._reader.num_docs
+            return super().num_docs
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """None: the names of scratch files mean nothing to anybody."""
+        return ()
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return _with_names(super().place_of(row), self._spools)
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""

@@ -13,7 +13,7 @@ import numpy as np
 from segmax.checks import checked_path
 from segmax.errors import ConfigError, InputError
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.base import VectorBatch, VectorReader, WrappedVectors
 from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
@@ -171,37 +171,17 @@ def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Pa
         return _JOINED[kind](_files(path, kind), scale)
 
 
-class _Located:
+class _Located(WrappedVectors):
     """The reader of some files, which refuses empty ids and knows where every row is."""
 
     def __init__(self, reader: VectorReader, files: Sequence[tuple[Path, str]]) -> None:
-        self._reader = reader
+        super().__init__(reader)
         self._files = files
 
     @property
     def paths(self) -> list[Path]:
         """The files, in the order in which they are read."""
         return [path for path, _ in self._files]
-
-    @property
-    def has_ids(self) -> bool:
-        """Whether the files name their rows."""
-        return has_ids(self._reader)
-
-    @property
-    def loose_width(self) -> bool:
-        """Whether batches may have more columns than those before."""
-        return bool(getattr(self._reader, "loose_width", False))
-
-    @property
-    def terms(self) -> Sequence[str] | None:
-        """The terms so far."""
-        return self._reader.terms
-
-    @property
-    def num_docs(self) -> int | None:
-        """How many there are, where that is known before the end."""
-        return self._reader.num_docs
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
