@@ -79,6 +79,11 @@ many = ["one", "two"]
 many = [{0: 1.0}, {1: 2.0}]
 index.search_batch(many)
 name: DocId = "a"
+segmax.build_from_texts(texts())
+segmax.build_from_texts([{"id": "a", "text": "one"}, {"text": "two"}])
+segmax.build_from_texts({"a": "one"})
+segmax.build_from_texts("corpus.jsonl", encoder="bm25", num_clusters=4)
+segmax.build_from_texts(3)  # wrong
 index.search(1.5)  # wrong
 index.search_batch(3)  # wrong
 """

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,12 +30,15 @@ from segmax.progress import Reporter
 from segmax.sparse import matrix_to_csr
 from segmax.spool import ScratchFile
 
+if TYPE_CHECKING:
+    from segmax.typing import Texts  # loads what only annotations need
+
 #: What documents can be clustered by while they are encoded.
 CLUSTER_BY = ("sparse", "max", "mean", "cls")
 
 
 def build_from_texts(
-    texts: object,
+    texts: Texts,
     *,
     encoder: object = "bm25",
     path: str | os.PathLike[str] | None = None,
