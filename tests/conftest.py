@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 from pathlib import Path
 from types import ModuleType
 
@@ -11,6 +12,10 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+
+# A job that a shell starts in the background ignores Ctrl-C, and so would every program that the tests start.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 WIKI = SHARED / "data" / "wiki"
