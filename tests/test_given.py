@@ -188,6 +188,13 @@ def test_texts_of_tables() -> None:
     assert stored([2, 0, 1], texts=pandas.Series(TEXTS)) == [("", text) for text in TEXTS]
 
 
+def test_columns_of_ids_are_found_in_any_case() -> None:
+    """As everywhere: a column "ID" has the ids, so texts are found by them and not by their order."""
+    table = pandas.DataFrame({"ID": ["c", "a", "b"], "Text": ["gamma", "alpha", "beta"]})
+    index = segmax.build(sp.csr_matrix(np.eye(3)), ids=["a", "b", "c"], texts=table)
+    assert [index.text(name).text for name in "abc"] == ["alpha", "beta", "gamma"]
+
+
 def test_tables_that_do_not_fit() -> None:
     """Ids that come twice or are unknown, no column of texts, missing texts, and labels in another order."""
     table = pandas.DataFrame({"id": ["c", "a", "a"], "text": TEXTS})

@@ -9,7 +9,7 @@ from segmax.checks import check_listed, shown
 from segmax.errors import InputError
 from segmax.io.base import Document
 from segmax.io.frames import frame_records, is_frame, is_series
-from segmax.io.records import ID_NAMES, document_of
+from segmax.io.records import ID_NAMES, document_of, known_name
 
 
 def check_texts(texts: object) -> None:
@@ -61,7 +61,8 @@ def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_doc
 
 
 def _of_frame(frame: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterable[object]:
-    column = next((name for name in ID_NAMES if name in frame.columns), None)
+    names = [known_name(name) for name in frame.columns]  # as `frame_records` calls them, whatever their case
+    column = next((name for name in ID_NAMES if name in names), None)
     if column is None:
         _check_order(frame, ids)
         return (document for _, document in _documents(frame, "id"))

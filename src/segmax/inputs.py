@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from segmax.errors import InputError
-from segmax.io.base import VectorReader
+from segmax.io.base import VectorReader, has_ids
 from segmax.io.npz import NpzFile as NpzFile  # for those who only read its matrix
 from segmax.io.streams import no_documents
 from segmax.io.vectors import open_vectors
@@ -70,7 +70,7 @@ def source_name(vectors: object) -> str:
 
 def _of_reader(reader: VectorReader) -> Source:
     names = Names()
-    if getattr(reader, "has_ids", True):
+    if has_ids(reader):
         names.ids = []
     names.place_of = getattr(reader, "place_of", None)
 

@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 
 from segmax.errors import InputError
 from segmax.io.arrow_limits import TooLarge, check_messages
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.base import VectorBatch, VectorReader, has_ids
 from segmax.io.jsonl import names_of
-from segmax.io.npz import MAX_ROW, bounded_rows, has_ids, numbers
+from segmax.io.npz import MAX_ROW, bounded_rows, numbers
 from segmax.io.parquet_pages import rows_at_once
 from segmax.io.records import ID_NAMES
 from segmax.io.scale import Scale

@@ -48,6 +48,11 @@ class VectorReader(Protocol):
         """Yield everything, once."""
 
 
+def has_ids(reader: VectorReader) -> bool:
+    """Whether the ids of a reader are more than row numbers."""
+    return bool(getattr(reader, "has_ids", True))
+
+
 class WrappedVectors:
     """A reader of vectors in front of another one: what it does not change is as the other has it."""
 
@@ -57,7 +62,7 @@ class WrappedVectors:
     @property
     def has_ids(self) -> bool:
         """Whether ids are more than row numbers."""
-        return bool(getattr(self._reader, "has_ids", True))
+        return has_ids(self._reader)
 
     @property
     def loose_width(self) -> bool:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader
-from segmax.io.npz import MAX_ROW, bounded_rows, has_ids, numbers
+from segmax.io.base import VectorBatch, VectorReader, has_ids
+from segmax.io.npz import MAX_ROW, bounded_rows, numbers
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray, unpacking
 from segmax.io.streams import (

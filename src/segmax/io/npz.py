@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.errors import InputError, SegmaxError
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.io.base import VectorBatch, VectorReader, has_ids
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray
 from segmax.io.streams import DAMAGE, no_file, one_line, write_whole
@@ -476,11 +476,6 @@ def write_npz(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], 
                 places = np.concatenate([start, np.cumsum([len(text) for text in encoded])]).astype(np.int64)
                 _write_small(archive, "terms_offset", places)
                 _write_small(archive, "terms_text", np.frombuffer(b"".join(encoded), np.uint8))
-
-
-def has_ids(reader: VectorReader) -> bool:
-    """Whether the ids of a reader are more than row numbers."""
-    return bool(getattr(reader, "has_ids", True))
 
 
 def encoded_texts(values: list[str]) -> list[bytes]:

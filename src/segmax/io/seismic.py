@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from segmax.errors import InputError, SegmaxError
-from segmax.io.base import VectorBatch, VectorReader
-from segmax.io.npz import has_ids, numbers
+from segmax.io.base import VectorBatch, VectorReader, has_ids
+from segmax.io.npz import numbers
 from segmax.io.scale import Scale
 from segmax.io.streams import (
     DAMAGE,

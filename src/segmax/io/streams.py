@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import gzip
 import io
@@ -214,17 +215,17 @@ class _FrameReader(io.RawIOBase):
             self._frame = None
         return True
 
+    @abc.abstractmethod
     def _begun(self, data: bytes) -> bytes:
         """Start a frame with these bytes; return those that belong to it."""
-        raise NotImplementedError
 
     def _wants_input(self) -> bool:
         """Whether everything that was given has been decompressed."""
         return True
 
+    @abc.abstractmethod
     def _decompress(self, data: bytes) -> bytes:
         """Return some of what comes out."""
-        raise NotImplementedError
 
 
 class _ZstdReader(_FrameReader):

@@ -13,11 +13,11 @@ import numpy as np
 from segmax.checks import checked_path
 from segmax.errors import ConfigError, InputError
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
-from segmax.io.base import VectorBatch, VectorReader, WrappedVectors
+from segmax.io.base import VectorBatch, VectorReader, WrappedVectors, has_ids
 from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
-from segmax.io.npz import NpzVectors, has_ids, write_npz
+from segmax.io.npz import NpzVectors, write_npz
 from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
