@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
-CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
+CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
 .PHONY: demo test test-slow test-extras lint types cpp-test sanitize bench race stubs format clean
@@ -22,9 +22,9 @@ test-slow: sanitize
 # Tests that need large packages which nothing else here does: torch, and the libraries that segmax plugs into.
 test-extras: $(VENV)/.encoders
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop)
-	$(PY) -m pytest -q -m "slow or not slow" tests/test_encoders_torch.py tests/test_encoders_hostile.py tests/test_integration_*.py tests/test_io_*.py tests/test_experiments_recipe.py
+	$(PY) -m pytest -q -m "slow or not slow" tests/encoders tests/integrations tests/io tests/experiments/test_experiments_recipe.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q tests/test_documents.py
-	$(PY) -m pytest -q -k torch --ignore=tests/test_encoders_torch.py
+	$(PY) -m pytest -q -k torch --ignore=tests/encoders
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 

@@ -22,7 +22,7 @@ import segmax
 from benchmarks import wiki
 from benchmarks.rivals import RIVALS, peak_bytes
 from benchmarks.rivals import measure as measure_rival
-from segmax.report import STRUCTURES, structure_of
+from segmax.inspection.summary import STRUCTURES, structure_of
 
 VARIANTS = {"segmax": segmax.BuildConfig(), "segmax, compact": segmax.BuildConfig(compact=True)}
 RUNS: dict[str, tuple[int, segmax.ASC | segmax.Exhaustive]] = {

@@ -33,27 +33,19 @@ from numpy.typing import NDArray
 import segmax
 from benchmarks import wiki
 from benchmarks.engine import recall
-from segmax import kmeans as km
-from segmax.cluster import DIMENSIONS, ClusterJob
-from segmax.config import DOCUMENT_ORDERS, SEGMENTATIONS
-from segmax.memory import MemoryLimit
-from segmax.parallel import Workers
-from segmax.params import SearchParams
-from segmax.points import (
-    DensePoints,
-    Floats,
-    Points,
-    Projector,
-    SparsePoints,
-    normalized,
-    one_thread,
-    rarity,
-    sample_rows,
-)
-from segmax.progress import reporter
-from segmax.pruning import TopTerms, prune_rows
-from segmax.sparse import Csr
-from segmax.spool import Spool
+from segmax.base.memory import MemoryLimit
+from segmax.base.parallel import Workers
+from segmax.base.progress import reporter
+from segmax.building import kmeans as km
+from segmax.building.clustering import DIMENSIONS, ClusterJob
+from segmax.building.points import DensePoints, Floats, Points, Projector, SparsePoints, normalized, one_thread, rarity
+from segmax.building.spool import Spool
+from segmax.clustering import Sparse
+from segmax.search.methods import SearchParams
+from segmax.storage.config import DOCUMENT_ORDERS, SEGMENTATIONS
+from segmax.vectors.csr import Csr
+from segmax.vectors.pruning import TopTerms, prune_rows
+from segmax.vectors.rows import sample_rows
 
 Labels = NDArray[np.int64]
 Record = dict[str, Any]
@@ -123,7 +115,7 @@ def by_sparse(
             workers=workers,
             told=told,
         )
-        return segmax.Sparse(dimensions=dimensions).labels(job)
+        return Sparse(dimensions=dimensions).labels(job)
 
 
 def by_parts(docs: sp.csr_matrix, num_clusters: int, seed: int, *, flat: bool, balance: bool) -> Labels:

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 import segmax
 from benchmarks import wiki
 from benchmarks.yardstick import ScatterAdd
-from segmax.params import SearchParams
+from segmax.paper import Anytime, MaxScore
+from segmax.search.methods import SearchParams
 
 
 class Measurement(NamedTuple):
@@ -38,15 +39,15 @@ class Measurement(NamedTuple):
 
 METHODS: dict[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
-    "maxscore": segmax.MaxScore(),
+    "maxscore": MaxScore(),
     "asc": segmax.ASC(),
     "asc, never swept": segmax.ASC(sweep=False),
     "best first, eta=.95": segmax.BestFirst(eta=0.95),
     # One cluster after the other, as in the paper: a limit that is never reached keeps them from their short cut.
-    "anytime by clusters": segmax.Anytime(max_clusters=2**31),
+    "anytime by clusters": Anytime(max_clusters=2**31),
     "asc by clusters": segmax.ASC(max_clusters=2**31),
     "asc, maxscore inside": segmax.ASC(documents="maxscore"),
-    "anytime*, mu=.9": segmax.Anytime(mu=0.9),
+    "anytime*, mu=.9": Anytime(mu=0.9),
     "asc, mu=.9": segmax.ASC(mu=0.9),
     "asc, mu=.7": segmax.ASC(mu=0.7),
     "asc, mu=.5": segmax.ASC(mu=0.5),
@@ -128,7 +129,7 @@ def budget_runs(
     """Anytime and asc with 25, 50 and 75 % of their own mean latency without a budget."""
     runs: dict[str, Callable[[], Measurement]] = {}
     for share in (0.25, 0.5, 0.75):
-        for name, kind in (("anytime", segmax.Anytime), ("asc", segmax.ASC)):
+        for name, kind in (("anytime", Anytime), ("asc", segmax.ASC)):
             params = kind(budget_ms=share * mean_ms[f"{name} by clusters"])
             label = f"{name}, budget {share:.0%} = {params.budget_ms:.3f} ms"
             runs[label] = partial(run_method, index, queries, k, params)

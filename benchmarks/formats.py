@@ -21,9 +21,9 @@ from pathlib import Path
 
 import numpy as np
 
+from segmax.base.memory import anonymous_memory
 from segmax.io import VectorBatch, open_vectors, write_vectors
-from segmax.memory import anonymous_memory
-from segmax.sparse import Csr
+from segmax.vectors.csr import Csr
 
 _TERMS = 30_000
 _TERMS_PER_DOC = 190

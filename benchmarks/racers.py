@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 import segmax
 from benchmarks.rivals import Build, Clock, build_bmp, build_pisa, build_seismic, peak_bytes
 from benchmarks.yardstick import ScatterAdd
-from segmax.params import SearchParams
-from segmax.storage import load_index
+from segmax.search.methods import SearchParams
+from segmax.storage.components import load_index
 
 Rows = NDArray[np.integer[Any]]
 

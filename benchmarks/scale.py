@@ -25,8 +25,8 @@ import segmax
 from benchmarks import wiki
 from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
-from segmax.memory import anonymous_memory
-from segmax.storage import load_index
+from segmax.base.memory import anonymous_memory
+from segmax.storage.components import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
 MEAN_TERMS = 127
@@ -74,7 +74,7 @@ class StageTimes:
         self.seconds: dict[str, float] = {}
         self._now: tuple[str, float] | None = None
 
-    def __call__(self, progress: segmax.BuildProgress) -> None:
+    def __call__(self, progress: segmax.typing.BuildProgress) -> None:
         """Note when a stage begins."""
         if self._now is None or self._now[0] != progress.stage:
             self.finish()

@@ -22,8 +22,8 @@ from scipy.optimize import nnls
 import segmax
 from benchmarks import wiki
 from benchmarks.engine import recall
-from segmax.calibration import COST, GRID, CostModel
-from segmax.params import ASC, BestFirst, SearchParams
+from segmax.search.calibration import COST, GRID, CostModel
+from segmax.search.methods import ASC, BestFirst, SearchParams
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "approximation.md"
 TARGETS = (0.95, 0.99)
@@ -196,7 +196,7 @@ def main() -> None:
     stages: dict[str, float] = {}
     start = time.perf_counter()
 
-    def note(now: segmax.BuildProgress) -> None:
+    def note(now: segmax.typing.BuildProgress) -> None:
         stages.setdefault(now.stage, time.perf_counter())
 
     index = segmax.build(docs, progress=note)

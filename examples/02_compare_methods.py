@@ -18,8 +18,8 @@ index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=100))
 exact = index.search_batch(queries, k=10, params=segmax.Exhaustive())
 for params in (
     segmax.Exhaustive(),
-    segmax.MaxScore(),
-    segmax.Anytime(),
+    segmax.paper.MaxScore(),
+    segmax.paper.Anytime(),
     segmax.ASC(),
     segmax.ASC(mu=0.5),
     segmax.BestFirst(eta=0.9),

@@ -23,14 +23,14 @@ def batches(num_batches: int) -> Iterator[sp.csr_matrix]:
 stages: dict[str, int] = {}
 
 
-def follow(progress: segmax.BuildProgress) -> None:
+def follow(progress: segmax.typing.BuildProgress) -> None:
     """Keep how much every stage has done."""
     stages[progress.stage] = progress.done
 
 
 with tempfile.TemporaryDirectory() as folder:
     config = segmax.BuildConfig(
-        num_clusters=40, pruning=(segmax.DocThreshold(threshold=0.05), segmax.TopTerms(count=24))
+        num_clusters=40, pruning=(segmax.pruning.DocThreshold(threshold=0.05), segmax.pruning.TopTerms(count=24))
     )
     index = segmax.build(
         batches(20), path=Path(folder) / "stream.segmax", config=config, memory_limit="1GiB", progress=follow
@@ -39,7 +39,7 @@ with tempfile.TemporaryDirectory() as folder:
     print("stages:", stages)
     sizes = index.cluster_sizes()
     print(f"clusters of {sizes.min()} to {sizes.max()} documents")
-    report = segmax.inspect_index(index, sample=20)
+    report = segmax.inspect(index, sample=20)
     assert report.tightness is not None
     print(f"Actual/MaxSBound on average: {report.tightness.max_bound.mean:.2f}")
     hits = index.search({3: 1.0, 7: 0.5, 1003: 0.2}, k=3)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from segmax.encoders.base import EncodedBatch
-from segmax.io.base import Document
+from segmax.vectors.documents import Document
 
 #: Two say the same, one has no word.
 TEXTS = {

@@ -6,18 +6,19 @@ import numpy as np
 import scipy.sparse as sp
 
 import segmax
-from segmax.params import SearchParams
+from segmax.paper import Anytime, MaxScore
+from segmax.search.methods import SearchParams
 
 _NO_LIMIT = 2**31
 
 #: Every way to search that promises the results of exhaustive search.
 SAFE_METHODS: dict[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
-    "maxscore": segmax.MaxScore(),
-    "maxscore, no seed": segmax.MaxScore(seed=False),
+    "maxscore": MaxScore(),
+    "maxscore, no seed": MaxScore(seed=False),
     **{
         f"{kind.__name__}, {documents}, seed {seed}, sweep {sweep}": kind(documents=documents, seed=seed, sweep=sweep)
-        for kind in (segmax.Anytime, segmax.ASC)
+        for kind in (Anytime, segmax.ASC)
         for documents in ("blocks", "maxscore")
         for seed in (True, False)
         for sweep in (True, False)
@@ -25,7 +26,7 @@ SAFE_METHODS: dict[str, SearchParams] = {
     # An exact search takes the fastest way; a limit, even one that is never reached, makes it visit cluster by cluster.
     **{
         f"{kind.__name__}, {documents}, one by one": kind(documents=documents, max_clusters=_NO_LIMIT)
-        for kind in (segmax.Anytime, segmax.ASC)
+        for kind in (Anytime, segmax.ASC)
         for documents in ("blocks", "maxscore")
     },
     "best first": segmax.BestFirst(sweep=False),

@@ -1,92 +1,49 @@
-"""Types for annotations: what counts as a query, as queries and as documents.
+"""Types for annotations: queries and documents as users give them, and results as segmax returns them.
 
->>> from segmax.typing import DocId, Queries, Query
+>>> from segmax.typing import DocId, Query
 >>> def best(index: "segmax.Index", query: Query) -> DocId | None:
 ...     hits = index.search(query, k=1)
 ...     return hits[0].id if hits else None
 """
 
-from __future__ import annotations
-
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
-
-from segmax.results import DocId
+from segmax.base.progress import BuildProgress
+from segmax.evaluation import Evaluation
+from segmax.inspection.summary import IndexSummary
+from segmax.search.calibration import Calibration, Expectation
+from segmax.search.results import Explanation, SearchStats
+from segmax.storage.texts import StoredText
+from segmax.vectors.types import (
+    DocId,
+    Documents,
+    Frame,
+    Queries,
+    Query,
+    SparseMatrix,
+    Tensor,
+    Term,
+    TermWeights,
+    Texts,
+    Weight,
+)
 
 __all__ = [
+    "BuildProgress",
+    "Calibration",
     "DocId",
     "Documents",
+    "Evaluation",
+    "Expectation",
+    "Explanation",
     "Frame",
+    "IndexSummary",
     "Queries",
     "Query",
+    "SearchStats",
     "SparseMatrix",
+    "StoredText",
     "Tensor",
     "Term",
     "TermWeights",
     "Texts",
     "Weight",
 ]
-
-
-class Tensor(Protocol):
-    """A torch tensor, sparse or dense, by what segmax uses of it; annotations need no torch."""
-
-    @property
-    def layout(self) -> Any:
-        """How the tensor is stored."""
-
-    def detach(self) -> Any:
-        """Return the tensor without its history."""
-
-    def dim(self) -> int:
-        """Return the number of dimensions."""
-
-
-class Frame(Protocol):
-    """A pandas DataFrame or Series, by what segmax uses of it; annotations need no pandas."""
-
-    @property
-    def index(self) -> Any:
-        """The labels of the rows."""
-
-    @property
-    def values(self) -> Any:
-        """The cells."""
-
-
-#: A scipy sparse matrix or array, in any format.
-SparseMatrix: TypeAlias = sp.spmatrix | sp.sparray
-
-#: A column of the vectors: its number, or its word where the index has a vocabulary.
-Term: TypeAlias = int | str
-
-#: How much a term counts: a real number >= 0.
-Weight: TypeAlias = float | np.floating[Any] | np.integer[Any]
-
-#: A vector as a mapping of term to weight. Keys of a `Mapping` are invariant, so each kind is named.
-TermWeights: TypeAlias = Mapping[int, Weight] | Mapping[str, Weight] | Mapping[Term, Weight]
-
-_Indices: TypeAlias = Sequence[int] | NDArray[np.integer[Any]]
-_Values: TypeAlias = Sequence[float] | NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
-
-#: One query: a text, a row, a mapping of term to weight, or (indices, values).
-Query: TypeAlias = str | SparseMatrix | Tensor | TermWeights | tuple[_Indices, _Values]
-
-#: Many queries: a matrix with a query per row, or an iterable of single ones.
-Queries: TypeAlias = SparseMatrix | Tensor | Iterable[Query]
-
-#: Vectors of documents: a matrix, an iterator of matrices, or the path of a file, or several, that hold them.
-Documents: TypeAlias = (
-    SparseMatrix | Tensor | Iterable[SparseMatrix | Tensor] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
-)
-
-_Text: TypeAlias = str | Mapping[str, Any] | tuple[str, str, str]
-
-#: Texts of documents: a path or an ir_datasets id, or several; strings, records or `segmax.io.Document`s; a mapping of
-#: id to text; a DataFrame or a Series.
-Texts: TypeAlias = str | os.PathLike[str] | Iterable[_Text] | Mapping[str, _Text] | Mapping[int, _Text] | Frame

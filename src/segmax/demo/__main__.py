@@ -16,18 +16,18 @@ from rich.console import Console
 from rich.text import Text
 
 import segmax
-from segmax.cli_show import answer, show
+from segmax.base.display import counted, printable
+from segmax.base.errors import ConfigError
+from segmax.base.figures import check_matplotlib
+from segmax.base.text_table import Column, tables
+from segmax.cli.show import answer, show
 from segmax.demo import FOLDER
 from segmax.demo.generated import Generator
 from segmax.demo.speed import draw, relevance_columns, speed_columns
-from segmax.display import counted, printable
 from segmax.encoders import Encoder, load_encoder
-from segmax.errors import ConfigError
-from segmax.figures import check_matplotlib
 from segmax.io import Document, Queries, open_texts, read_qrels, read_queries
 from segmax.io.streams import read_blocks, write_whole
-from segmax.params import SearchParams
-from segmax.text_table import Column, tables
+from segmax.search.methods import SearchParams
 
 #: Far more clusters than the default for so few documents, so that there is something to prune.
 CONFIG = segmax.BuildConfig(num_clusters=128)
@@ -103,7 +103,7 @@ def compare(
 ) -> None:
     """Index documents with an encoder, compare the relevance of the methods, and show the results of a query."""
     start = time.perf_counter()
-    with segmax.build_from_texts(
+    with segmax.from_texts(
         documents, encoder=encoder, config=CONFIG, path=path, overwrite=path is not None, progress=False
     ) as index:
         seconds = time.perf_counter() - start

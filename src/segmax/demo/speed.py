@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from segmax.display import counted, plain_number
+from segmax.base.display import counted, plain_number
+from segmax.base.figures import COLORS, INK, finish, new_figure, picture_format
+from segmax.base.files import replacing
+from segmax.base.text_table import Column
 from segmax.evaluation import Evaluation
-from segmax.figures import COLORS, INK, finish, new_figure, picture_format
-from segmax.files import replacing
-from segmax.text_table import Column
 
 
 def relevance_columns(found: Evaluation) -> list[Column]:

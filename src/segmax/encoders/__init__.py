@@ -5,7 +5,6 @@ from segmax.encoders.bm25 import BM25
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
 from segmax.encoders.pooling import write_dense
-from segmax.encoders.shards import Encoding, encode_texts
 from segmax.encoders.sparse_model import SparseModel
 from segmax.encoders.stored import description, encoder_for_index
 from segmax.encoders.unicoil import UniCOIL
@@ -14,13 +13,11 @@ __all__ = [
     "BM25",
     "EncodedBatch",
     "Encoder",
-    "Encoding",
     "LexMAE",
     "SparseModel",
     "UniCOIL",
     "as_encoder",
     "description",
-    "encode_texts",
     "encoder_for_index",
     "load_encoder",
     "write_dense",

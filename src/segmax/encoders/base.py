@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.io.base import Document
+from segmax.vectors.documents import Document
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 
 class EncodedBatch(NamedTuple):

@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_bool, checked_choice, checked_int, checked_number
-from segmax.display import counted
+from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
+from segmax.base.display import counted
+from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError, WriteError
+from segmax.base.files import replacing
+from segmax.base.parallel import Workers
+from segmax.base.scratch import ScratchFile
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need
 from segmax.encoders.words import Counts, WordCounter, WordProcess, WordRules
-from segmax.errors import ConfigError, FormatError, InputError, SegmaxError, WriteError
-from segmax.files import replacing
-from segmax.io.base import Document
-from segmax.parallel import Workers
-from segmax.spool import ScratchFile
+from segmax.vectors.documents import Document
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 FILE_NAME = "bm25.json"
 _FORMAT = "segmax-bm25"
@@ -113,7 +113,7 @@ class BM25:
 
     Examples
     --------
-    >>> from segmax.io.base import Document
+    >>> from segmax.vectors.documents import Document
     >>> bm25 = BM25()
     >>> docs = [Document("a", "", "The cats sleep."), Document("b", "", "Dogs chase cats, cats run.")]
     >>> batch = next(bm25.encode_documents([docs]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from segmax.io.base import Document
+from segmax.vectors.documents import Document
 
 
 def regrouped(

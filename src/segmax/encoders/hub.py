@@ -7,8 +7,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from segmax.base.errors import ConfigError
 from segmax.encoders.packages import need_torch
-from segmax.errors import ConfigError
 
 _PROBE_SECONDS = 1.5
 #: One of these is in the cache if a model or a tokenizer was downloaded.

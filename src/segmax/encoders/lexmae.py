@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.checks import checked_bool, checked_int
+from segmax.base.checks import checked_bool, checked_int
+from segmax.base.errors import InputError
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
-from segmax.errors import InputError
-from segmax.io.base import Document
+from segmax.vectors.documents import Document
 
 
 class LexMAE(TransformerEncoder):

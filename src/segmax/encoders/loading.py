@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from segmax.base.errors import ConfigError
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
@@ -17,7 +18,6 @@ from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.unicoil import UniCOIL
-from segmax.errors import ConfigError
 
 T = TypeVar("T")
 

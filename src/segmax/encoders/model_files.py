@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from segmax.base.errors import ConfigError, InputError, SegmaxError
+from segmax.base.files import open_regular
 from segmax.encoders.hub import cached_folders, fetch_options, must_come_from_cache
 from segmax.encoders.packages import need_torch
-from segmax.errors import ConfigError, InputError, SegmaxError
-from segmax.files import open_regular
 
 #: The largest number that options of a model may have; sizes and token ids are far below.
 _LARGEST = 2**31 - 1

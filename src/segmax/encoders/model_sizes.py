@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from segmax.base.errors import InputError
 from segmax.encoders.model_files import files_below, model_folders, read_json, read_pickled, weight_shapes
 from segmax.encoders.packages import need_torch
-from segmax.errors import InputError
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Iterator
 from typing import Any
 
-from segmax.errors import ConfigError
+from segmax.base.errors import ConfigError
 
 #: The oldest major versions that work. Before sentence-transformers 6, a model in a folder could run code of its own.
 _OLDEST = {"sentence_transformers": 6, "transformers": 5}

@@ -10,9 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_choice
-from segmax.errors import InputError, WriteError
-from segmax.files import replacing
+from segmax.base.checks import checked_choice
+from segmax.base.errors import InputError, WriteError
+from segmax.base.files import replacing
 
 #: The first token, the mean of all tokens, the largest value of every dimension.
 POOLINGS = ("cls", "mean", "max")

@@ -8,12 +8,12 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from segmax.checks import checked_int
+from segmax.base.checks import checked_int
+from segmax.base.errors import ConfigError
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.packages import need_torch, quiet_loading
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
-from segmax.errors import ConfigError
 
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
 

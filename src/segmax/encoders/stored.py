@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
-from segmax.checks import checked_bool, checked_choice, checked_int
+from segmax.base.checks import checked_bool, checked_choice, checked_int
+from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.lexmae import LexMAE
@@ -22,7 +23,6 @@ from segmax.encoders.model_files import is_there
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
-from segmax.errors import ConfigError, FormatError, InputError, SegmaxError
 
 #: What a caller says to have the model loaded that an index names.
 STORED = "stored"

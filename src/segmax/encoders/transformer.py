@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_choice, checked_int, checked_number
+from segmax.base.checks import checked_choice, checked_int, checked_number
+from segmax.base.errors import ConfigError
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.model_files import find_model
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
-from segmax.errors import ConfigError
-from segmax.io.base import Document
+from segmax.vectors.documents import Document
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 DTYPES = ("float32", "float16", "bfloat16")
 LARGEST = 2**31 - 1  # of options that libraries keep in 32 bits

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from segmax.checks import checked_int
+from segmax.base.checks import checked_int
+from segmax.base.errors import InputError
 from segmax.encoders.model_files import find_model, loading, read_pickled
 from segmax.encoders.packages import need_torch
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names
-from segmax.errors import InputError
 
 _PREFIX = "coil_encoder."  # of all weights in the published checkpoints
 _WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")

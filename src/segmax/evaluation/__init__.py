@@ -8,7 +8,7 @@ from segmax.evaluation.measures import relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.evaluation.run import DEFAULT_METHODS, evaluate
 from segmax.evaluation.significance import TTest, corrected, paired_t_test
-from segmax.questions import Questions
+from segmax.text.questions import Questions
 
 __all__ = [
     "DEFAULT_METHODS",

@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from segmax.errors import ConfigError, InputError
-from segmax.index import Index
+from segmax.base.errors import ConfigError, InputError
 from segmax.io import read_qrels
 from segmax.io.frames import is_frame
 from segmax.io.records import checked_id
 from segmax.io.trec import by_document, by_query, checked_grade
-from segmax.questions import Questions, questions_of, read_questions
+from segmax.search.index import Index
+from segmax.text.questions import Questions, questions_of, read_questions
 
 Qrels = Mapping[str, Mapping[str, int]]
 PathLike = str | os.PathLike[str]

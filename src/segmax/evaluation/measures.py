@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import ConfigError
+from segmax.base.errors import ConfigError
 
 
 def measure_names(k: int) -> tuple[str, ...]:

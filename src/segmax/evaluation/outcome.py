@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_path
-from segmax.display import counted, printable
-from segmax.errors import ConfigError
+from segmax.base.checks import checked_path
+from segmax.base.display import counted, printable
+from segmax.base.errors import ConfigError
+from segmax.base.figures import check_plot, picture_format
+from segmax.base.text_table import Column, tables
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
-from segmax.figures import check_plot, picture_format
 from segmax.io.streams import write_whole
-from segmax.methods import method_name, parse_method
-from segmax.params import SearchParams
-from segmax.text_table import Column, tables
+from segmax.search.method_names import method_name, parse_method
+from segmax.search.methods import SearchParams
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from segmax.figures import COLORS, INK, finish, literal, new_figure, plain_log_ticks
+from segmax.base.figures import COLORS, INK, finish, literal, new_figure, plain_log_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,18 +12,18 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_int
-from segmax.errors import ConfigError, InputError, UnknownIdError, WriteError
+from segmax.base.checks import checked_int
+from segmax.base.errors import ConfigError, InputError, UnknownIdError, WriteError
+from segmax.base.progress import ProgressOption, Reporter, reporter
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
 from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
-from segmax.index import Index, open_index
 from segmax.io.streams import write_whole
 from segmax.io.trec import run_lines, untied
-from segmax.methods import method_name, parse_method
-from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
-from segmax.progress import ProgressOption, Reporter, reporter
-from segmax.results import BatchHits
+from segmax.search.index import Index, open_index
+from segmax.search.method_names import method_name, parse_method
+from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.results import BatchHits
 
 DEFAULT_METHODS: tuple[SearchParams, ...] = (
     Exhaustive(),
@@ -100,8 +100,8 @@ def evaluate(
 
     Examples
     --------
-    >>> from segmax import build_from_texts
-    >>> index = build_from_texts(["a waveguide of copper", "diodes and noise"])
+    >>> from segmax import from_texts
+    >>> index = from_texts(["a waveguide of copper", "diodes and noise"])
     >>> found = evaluate(index, ["copper", "noise"], {"0": {"0": 1}, "1": {"1": 1}}, methods=["exhaustive", "asc"])
     >>> found["asc"].relevance["MRR@10"], found["asc"].recall_of_exact
     (1.0, 1.0)

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_choice
-from segmax.errors import InputError
+from segmax.base.checks import checked_choice
+from segmax.base.errors import InputError
 
 _NO_SPREAD = 1e-12  # of differences, as a share of them: what rounding leaves where all are alike
 CORRECTIONS = ("holm", "bonferroni", "none")

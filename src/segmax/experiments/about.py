@@ -12,9 +12,9 @@ from typing import Any
 
 import segmax
 from segmax import _core
+from segmax.base.memory import total_memory
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
-from segmax.memory import total_memory
 
 _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "ir-measures")
 

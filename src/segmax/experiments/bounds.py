@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.bound_reader import BoundReader
 from segmax.evaluation.significance import LEVEL
 from segmax.experiments import paper, verdicts
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
@@ -18,7 +17,8 @@ from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
-from segmax.index import Index
+from segmax.search.bound_reader import BoundReader
+from segmax.search.index import Index
 
 #: Numbers of clusters are the fine number over these: the paper's 256 to 4,096.
 _DIVISORS = (16, 8, 4, 2, 1)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from segmax.cluster import Dense, Labels
+from segmax.building.clustering import Dense, Labels
 from segmax.experiments import paper
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection

@@ -19,7 +19,7 @@ from segmax.experiments.measuring import (
     quality_keys,
 )
 from segmax.experiments.task import Task
-from segmax.params import SearchParams
+from segmax.search.methods import SearchParams
 
 #: A cluster has to hold so many documents to be one.
 _LEAST_DOCS = 16

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.checks import checked_labels, parsed_int
-from segmax.errors import InputError
+from segmax.base.checks import checked_labels, parsed_int
+from segmax.base.errors import InputError
 from segmax.io.streams import base_name, no_file, read_blocks
 
 _KEYS = ("name", "documents", "queries", "qrels", "drop_self", "dense", "labels")

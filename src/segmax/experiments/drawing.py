@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.figures import FAINT, INK, check_matplotlib, literal
 from segmax.experiments.base import Plot, Series
-from segmax.figures import FAINT, INK, check_matplotlib, literal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

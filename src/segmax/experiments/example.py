@@ -6,20 +6,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from segmax.build import build
-from segmax.config import BuildConfig
+from segmax.building.builder import build
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import counted, finding
-from segmax.index import Index
-from segmax.params import SearchParams
-from segmax.results import ClusterBounds
+from segmax.search.index import Index
+from segmax.search.methods import SearchParams
+from segmax.search.results import ClusterBounds
+from segmax.storage.config import BuildConfig
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 #: Term maxima of the two segments of each cluster, in tenths.
 _SEGMENTS = {

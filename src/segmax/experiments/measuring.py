@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segmax.cluster import Representation
-from segmax.config import DocumentOrder, Segmentation
+from segmax.building.clustering import Representation
 from segmax.evaluation.measures import measure_names
 from segmax.experiments import verdicts
 from segmax.experiments.base import Cell, Json
 from segmax.experiments.collections import Collection
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Compared, Ruling
-from segmax.index import Index
-from segmax.methods import method_name
-from segmax.params import SearchParams
-from segmax.pruning import Step
+from segmax.search.index import Index
+from segmax.search.method_names import method_name
+from segmax.search.methods import SearchParams
+from segmax.storage.config import DocumentOrder, Segmentation
+from segmax.vectors.pruning import Step
 
 #: The figures of one method, as `MethodResult.to_dict` names them.
 Row = dict[str, Any]

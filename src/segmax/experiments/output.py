@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError, InputError
 from segmax.experiments.about import about
 from segmax.experiments.base import Outcome
 from segmax.experiments.drawing import svg

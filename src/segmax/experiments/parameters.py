@@ -11,7 +11,7 @@ from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import Plan, Row, compared, kept, quality_note, recall_key, sentences
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
-from segmax.params import SearchParams
+from segmax.search.methods import SearchParams
 
 #: Clusters and segments of the curves, from the paper's 512*16 to its 4096*8; those between are ours.
 _SHAPES = ((512, 16), (512, 8), (1024, 8), (2048, 8), (4096, 16), (4096, 8))

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.bound_reader import BoundReader, clusters_of
-from segmax.cluster import Labels
+from segmax.building.clustering import Labels
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, counted, finding, unknown
-from segmax.index import Index
-from segmax.params import ASC, ClusterParams, Exhaustive
-from segmax.results import ClusterBounds
+from segmax.search.bound_reader import BoundReader, clusters_of
+from segmax.search.index import Index
+from segmax.search.methods import ASC, ClusterParams, Exhaustive
+from segmax.search.results import ClusterBounds
 
 _MUS = (0.3, 0.5, 0.7, 0.9)
 _TRACED_MUS = (0.3, 0.5, 0.7)

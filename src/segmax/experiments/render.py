@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from segmax.display import counted, printable
+from segmax.base.display import counted, printable
+from segmax.base.text_table import Column, tables
 from segmax.experiments.base import Cell, Finding, Outcome, Sheet, Verdict
-from segmax.text_table import Column, tables
 
 if TYPE_CHECKING:
     from rich.console import Console

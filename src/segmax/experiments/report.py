@@ -8,7 +8,8 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.errors import InputError
+from segmax.base.errors import InputError
+from segmax.base.figures import check_matplotlib
 from segmax.evaluation.significance import LEVEL
 from segmax.experiments.base import Outcome, Plot, Sheet, Verdict
 from segmax.experiments.drawing import svg
@@ -16,8 +17,7 @@ from segmax.experiments.output import read_outcome
 from segmax.experiments.paper import TITLE
 from segmax.experiments.render import MARKS, about_line, column_texts, is_numeric, mark
 from segmax.experiments.verdicts import SIMILAR, TIE
-from segmax.figures import check_matplotlib
-from segmax.report import size_text
+from segmax.inspection.summary import size_text
 
 _CLASSES: Mapping[Verdict, str] = {"holds": "yes", "fails": "no", "tie": "tie", "unknown": "open"}
 _WORDS: Mapping[Verdict, str] = {

@@ -10,7 +10,7 @@ from segmax.experiments.base import Cell, Series
 from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
 from segmax.experiments.task import Task
-from segmax.params import ASC, BestFirst, SearchParams
+from segmax.search.methods import ASC, BestFirst, SearchParams
 
 #: Up to this depth settings are those of the paper's k = 10, above it those of k = 1000.
 _SHALLOW = 100

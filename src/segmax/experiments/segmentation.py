@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from segmax.bound_reader import BoundReader
-from segmax.config import Segmentation
 from segmax.evaluation import TTest
 from segmax.experiments import paper
 from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
@@ -37,7 +35,9 @@ from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
 from segmax.experiments.verdicts import finding, is_as_good, is_more, unknown
-from segmax.index import Index
+from segmax.search.bound_reader import BoundReader
+from segmax.search.index import Index
+from segmax.storage.config import Segmentation
 
 _KINDS = {"kmeans": "k-means", "random": "random"}
 #: Below this μ the paper sees segments differ.

@@ -9,8 +9,8 @@ from segmax.experiments.base import Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger
-from segmax.index import Index
-from segmax.report import STRUCTURES, size_text
+from segmax.inspection.summary import STRUCTURES, size_text
+from segmax.search.index import Index
 
 _CLUSTER_PARTS = ("cluster bounds",)
 _SEGMENT_PARTS = ("segment bounds",)

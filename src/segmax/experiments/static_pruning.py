@@ -34,10 +34,10 @@ from segmax.experiments.measuring import (
 from segmax.experiments.rows import asc_row, clusters_note, maxscore_row, plans
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, every, finding, is_as_good, unknown
-from segmax.index import Index
-from segmax.params import Exhaustive, SearchParams
-from segmax.points import sample_rows
-from segmax.pruning import DocThreshold, QueryThreshold
+from segmax.search.index import Index
+from segmax.search.methods import Exhaustive, SearchParams
+from segmax.vectors.pruning import DocThreshold, QueryThreshold
+from segmax.vectors.rows import sample_rows
 
 #: Documents lose the weights below this quantile of all, queries at most this share of theirs.
 _DOCUMENT_QUANTILE = 0.5

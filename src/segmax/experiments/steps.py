@@ -16,10 +16,10 @@ import numpy as np
 
 import segmax
 from segmax import _core
-from segmax.errors import ConfigError, WriteError
+from segmax.base.errors import ConfigError, WriteError
+from segmax.base.files import open_for_update
+from segmax.base.progress import ProgressOption, Stage, reporter
 from segmax.experiments.base import Json
-from segmax.files import open_for_update
-from segmax.progress import ProgressOption, Stage, reporter
 
 
 class Steps:

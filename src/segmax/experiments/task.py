@@ -8,18 +8,18 @@ from functools import cached_property
 from typing import Any
 
 import segmax
-from segmax.build import build
-from segmax.cluster import Representation
-from segmax.config import BuildConfig, DocumentOrder, Segmentation
-from segmax.errors import ConfigError
+from segmax.base.errors import ConfigError
+from segmax.building.builder import build
+from segmax.building.clustering import Representation
 from segmax.evaluation import evaluate
 from segmax.experiments import paper
 from segmax.experiments.base import Json
 from segmax.experiments.collections import Collection
 from segmax.experiments.steps import Steps, code_digest
-from segmax.index import Index
-from segmax.params import ASC, Anytime, DocumentMethod, MaxScore, SearchParams
-from segmax.pruning import Step
+from segmax.search.index import Index
+from segmax.search.methods import ASC, Anytime, DocumentMethod, MaxScore, SearchParams
+from segmax.storage.config import BuildConfig, DocumentOrder, Segmentation
+from segmax.vectors.pruning import Step
 
 #: Fine clusters are as many, or as dense, as the paper's; coarse ones are fewer.
 _DOCS_PER_CLUSTER = paper.DOCS_PER_CLUSTER

@@ -7,12 +7,12 @@ import dataclasses
 import os
 from typing import Any, Self
 
-from segmax.checks import checked_int
-from segmax.errors import InputError
-from segmax.index import Index, open_index
+from segmax.base.checks import checked_int
+from segmax.base.errors import InputError
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
-from segmax.params import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.index import Index, open_index
+from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
 
 try:
     from haystack import Document, component, default_from_dict, default_to_dict

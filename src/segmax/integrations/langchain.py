@@ -6,7 +6,6 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.index import Index
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.text_search import (
     TextHit,
@@ -15,7 +14,8 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.io.base import Document as SegmaxDocument
+from segmax.search.index import Index
+from segmax.vectors.documents import Document as SegmaxDocument
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun

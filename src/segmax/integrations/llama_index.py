@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.index import Index
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.text_search import (
     TextHit,
@@ -15,8 +14,9 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.io.base import Document
-from segmax.params import SearchParams
+from segmax.search.index import Index
+from segmax.search.methods import SearchParams
+from segmax.vectors.documents import Document
 
 try:
     from llama_index.core.base.base_retriever import BaseRetriever

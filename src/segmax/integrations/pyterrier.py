@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.build import build
-from segmax.checks import checked_int
-from segmax.config import BuildConfig
-from segmax.errors import InputError
-from segmax.index import Index, open_index
+from segmax.base.checks import checked_int
+from segmax.base.errors import InputError
+from segmax.base.progress import ProgressOption
+from segmax.building.builder import build
 from segmax.integrations.extras import cannot_import
 from segmax.integrations.toks import TokVectors
-from segmax.meta import META_NAME, read_meta
-from segmax.params import SearchParams
-from segmax.progress import ProgressOption
+from segmax.search.index import Index, open_index
+from segmax.search.methods import SearchParams
+from segmax.storage.config import BuildConfig
+from segmax.storage.meta import META_NAME, read_meta
 
 try:
     import pandas as pd

@@ -14,11 +14,11 @@ from typing import Any, Literal, overload
 import numpy as np
 import scipy.sparse as sp
 
-from segmax.build import build
-from segmax.errors import InputError
-from segmax.index import Index, open_index
-from segmax.sparse import Csr, is_matrix, matrix_to_csr
-from segmax.spool import join_rows
+from segmax.base.errors import InputError
+from segmax.building.builder import build
+from segmax.search.index import Index, open_index
+from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
+from segmax.vectors.rows import join_rows
 
 #: One list per query, best first: [{"corpus_id": 7, "score": 1.5}, ...].
 Results = list[list[dict[str, int | float]]]

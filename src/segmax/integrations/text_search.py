@@ -7,15 +7,14 @@ from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 
-from segmax.build import build
-from segmax.checks import checked_int
+from segmax.base.checks import checked_int
+from segmax.base.errors import ConfigError, InputError
+from segmax.building.builder import build
 from segmax.encoders import as_encoder, description
-from segmax.errors import ConfigError, InputError
-from segmax.index import Index, resolve_encoder
-from segmax.io.base import Document
-from segmax.params import SearchParams
-from segmax.pipeline import EncodedTexts, with_encoder
-from segmax.results import DocId
+from segmax.search.index import Index, resolve_encoder
+from segmax.search.methods import SearchParams
+from segmax.text.pipeline import EncodedTexts, with_encoder
+from segmax.vectors.documents import DocId, Document
 
 
 class TextHit(NamedTuple):
@@ -119,7 +118,7 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
 def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
     """Encode documents, a few at a time, and build an index that keeps them and has their encoder.
 
-    `encoder` is what `segmax.build_from_texts` takes, `options` are those of `segmax.build`.
+    `encoder` is what `segmax.from_texts` takes, `options` are those of `segmax.build`.
     """
     made = as_encoder(encoder)
     kept = {"texts": documents, "encoder": description(made)}

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch
-from segmax.sparse import Csr
+from segmax.base.errors import InputError
+from segmax.vectors.csr import Csr
+from segmax.vectors.documents import VectorBatch
 
 _BATCH_DOCS = 4096
 

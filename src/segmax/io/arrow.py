@@ -19,16 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import InputError
+from segmax.base.errors import InputError
 from segmax.io.arrow_limits import TooLarge, check_messages
-from segmax.io.base import VectorBatch, VectorReader, has_ids
 from segmax.io.jsonl import names_of
 from segmax.io.npz import MAX_ROW, bounded_rows, numbers
 from segmax.io.parquet_pages import rows_at_once
 from segmax.io.records import ID_NAMES
 from segmax.io.scale import Scale
 from segmax.io.streams import no_file, reading, write_whole
-from segmax.sparse import Csr, canonical
+from segmax.vectors.csr import Csr, canonical
+from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
 
 _NUMBER_NAMES = ("indices", "index")
 _WORD_NAMES = ("tokens", "terms", "words")

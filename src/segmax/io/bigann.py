@@ -17,8 +17,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader, has_ids
+from segmax.base.errors import InputError
 from segmax.io.npz import MAX_ROW, bounded_rows, numbers
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray, unpacking
@@ -35,8 +34,9 @@ from segmax.io.streams import (
     remove_stale,
     write_whole,
 )
-from segmax.sparse import Csr, canonical, in_precision
-from segmax.spool import PART_DOCS
+from segmax.vectors.csr import Csr, canonical, in_precision
+from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
+from segmax.vectors.rows import PART_DOCS
 
 _HEADER = struct.Struct("<qqq")
 

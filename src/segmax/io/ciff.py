@@ -13,18 +13,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.base.errors import InputError
 from segmax.io.jsonl import names_of, parsing
 from segmax.io.scale import Scale, without_zeros
 from segmax.io.scratch import unpacking
 from segmax.io.streams import BLOCK_BYTES, is_compressed, read_blocks, reading, write_whole
-from segmax.sparse import Csr, canonical
+from segmax.vectors.csr import Csr, canonical
+from segmax.vectors.documents import VectorBatch, VectorReader
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 _BUCKET_BYTES = 1 << 23  # of postings, as they are kept: some ten times as much once they are sorted
 _ASSUMED_RATIO = 4  # of a compressed file

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
 
-from segmax.errors import InputError
+from segmax.base.errors import InputError
 from segmax.io.records import ID_NAMES, TEXT_NAMES, TITLE_NAMES, Place, Records, known_name, shown_names
 from segmax.io.streams import MAX_LINE_BYTES, read_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from segmax.errors import InputError
+from segmax.base.errors import InputError
 from segmax.io.records import (
     ID_NAMES,
     TEXT_NAMES,

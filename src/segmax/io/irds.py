@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segmax.errors import InputError, SegmaxError
+from segmax.base.errors import InputError, SegmaxError
 
 _PREFIX = "irds:"
 _ID = re.compile(r"[a-z][\w-]*(/[\w.-]+)*", re.IGNORECASE)

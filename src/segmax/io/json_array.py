@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from segmax.errors import InputError
+from segmax.base.errors import InputError
 from segmax.io.records import Place, Record, Records, with_known_names
 from segmax.io.streams import MAX_LINE_BYTES, one_line, read_blocks
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from segmax import _core
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.base.errors import InputError
 from segmax.io.scale import Scale
 from segmax.io.streams import reading, whole_lines, write_whole
-from segmax.sparse import Csr, canonical
+from segmax.vectors.csr import Csr, canonical
+from segmax.vectors.documents import VectorBatch, VectorReader
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
 _MAX_NAMED = 1 << 26  # columns without words: a name each is held in memory

@@ -23,19 +23,19 @@ from typing import IO, TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.errors import InputError, SegmaxError
-from segmax.io.base import VectorBatch, VectorReader, has_ids
+from segmax.base.errors import InputError, SegmaxError
+from segmax.base.memory import MemoryLimit
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray
 from segmax.io.streams import DAMAGE, no_file, one_line, write_whole
-from segmax.memory import MemoryLimit
-from segmax.sparse import Csr, canonical, matrix_to_csr
-from segmax.spool import PART_DOCS, PART_POSTINGS, narrowest
+from segmax.vectors.csr import Csr, canonical, matrix_to_csr
+from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
+from segmax.vectors.rows import PART_DOCS, PART_POSTINGS, narrowest
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.lazy import scipy_sparse as sp
+    from segmax.base.lazy import scipy_sparse as sp
 
 #: What zipfile and numpy raise about damaged files.
 _UNREADABLE = (zlib.error, lzma.LZMAError, EOFError, OSError, MemoryError, *DAMAGE)

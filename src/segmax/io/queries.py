@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from segmax.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError, InputError
 from segmax.io.columns import is_csv, read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
-from segmax.io.recognise import starts_array
+from segmax.io.recognize import starts_array
 from segmax.io.records import (
     TEXT_NAMES,
     TITLE_NAMES,

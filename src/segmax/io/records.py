@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segmax.errors import InputError
-from segmax.io.base import Document
+from segmax.base.errors import InputError
 from segmax.io.streams import one_line, read_lines
+from segmax.vectors.documents import Document
 
 ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "pid", "qid", "query_id")
 TEXT_NAMES = ("text", "contents", "content", "body", "passage", "abstract", "query", "question")

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from segmax.checks import parsed_float
-from segmax.errors import ConfigError, InputError
-from segmax.sparse import Csr
+from segmax.base.checks import parsed_float
+from segmax.base.errors import ConfigError, InputError
+from segmax.vectors.csr import Csr
 
 
 @dataclasses.dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from segmax.errors import WriteError
+from segmax.base.errors import WriteError
 
 _COPY_ENTRIES = 1 << 20
 

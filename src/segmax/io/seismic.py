@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from segmax.errors import InputError, SegmaxError
-from segmax.io.base import VectorBatch, VectorReader, has_ids
+from segmax.base.errors import InputError, SegmaxError
 from segmax.io.npz import numbers
 from segmax.io.scale import Scale
 from segmax.io.streams import (
@@ -31,7 +30,8 @@ from segmax.io.streams import (
     remove_stale,
     write_whole,
 )
-from segmax.sparse import Csr, canonical, in_precision
+from segmax.vectors.csr import Csr, canonical, in_precision
+from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
 
 _ID_FILES = ("doc_ids.npy", "queries_ids.npy")
 _VOCABULARY = "token_to_id_mapping.json"

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader, WrappedVectors
+from segmax.base.errors import InputError
 from segmax.io.scratch import unpacking
 from segmax.io.streams import BLOCK_BYTES, reading
+from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
 
 #: What stands for standard input.
 STANDARD_INPUT = "-"

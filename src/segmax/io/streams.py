@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 
-from segmax.errors import IndexExistsError, InputError, SegmaxError, WriteError
-from segmax.files import replacing
+from segmax.base.errors import IndexExistsError, InputError, SegmaxError, WriteError
+from segmax.base.files import replacing
 
 BLOCK_BYTES = 1 << 22
 #: The longest line that any reader of text takes, in bytes. It is held several times while it is parsed.

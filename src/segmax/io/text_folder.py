@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from segmax.errors import InputError
-from segmax.io.base import Document
+from segmax.base.errors import InputError
 from segmax.io.streams import MAX_LINE_BYTES, base_name, read_blocks, reading
+from segmax.vectors.documents import Document
 
 #: How the names of text files end.
 TEXT_ENDINGS = (".txt", ".md", ".markdown")

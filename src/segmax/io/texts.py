@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from segmax.checks import checked_choice
-from segmax.errors import InputError
-from segmax.io.base import Document, TextReader
+from segmax.base.checks import checked_choice
+from segmax.base.errors import InputError
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
-from segmax.io.recognise import TEXT_FORMATS, no_texts, recognise, shards_of, unknown_folder
+from segmax.io.recognize import TEXT_FORMATS, no_texts, recognise, shards_of, unknown_folder
 from segmax.io.records import (
     TEXT_NAMES,
     Place,
@@ -34,6 +33,7 @@ from segmax.io.records import (
 from segmax.io.spooled import Spooled, is_stream, renamed
 from segmax.io.streams import check_distinct, no_documents, no_file, reading
 from segmax.io.text_folder import read_text_file, text_files
+from segmax.vectors.documents import Document, TextReader
 
 Source = str | os.PathLike[str]
 _RECORDS: Mapping[str, Callable[[Path], Records]] = {

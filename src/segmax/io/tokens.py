@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
-from segmax.errors import InputError
-from segmax.io.base import VectorBatch, VectorReader
+from segmax.base.errors import InputError
 from segmax.io.jsonl import names_of
 from segmax.io.scale import Scale
 from segmax.io.streams import read_lines, write_whole
-from segmax.sparse import Csr, canonical
+from segmax.vectors.csr import Csr, canonical
+from segmax.vectors.documents import VectorBatch, VectorReader
 
 _BATCH_ROWS = 1 << 12
 _LARGEST_WEIGHT = 1 << 16  # a word a hundred thousand times is a mistake

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from segmax.checks import parsed_float, parsed_int, shown
-from segmax.errors import ConfigError, InputError
+from segmax.base.checks import parsed_float, parsed_int, shown
+from segmax.base.errors import ConfigError, InputError
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.spooled import in_file
 from segmax.io.streams import read_lines, reading, write_whole

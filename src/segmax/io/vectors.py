@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from segmax.checks import checked_path
-from segmax.errors import ConfigError, InputError
+from segmax.base.checks import checked_path
+from segmax.base.errors import ConfigError, InputError
+from segmax.base.memory import MemoryLimit
+from segmax.base.progress import ProgressOption, reporter
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
-from segmax.io.base import VectorBatch, VectorReader, WrappedVectors, has_ids
 from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
 from segmax.io.npz import NpzVectors, write_npz
-from segmax.io.recognise import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
+from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
 from segmax.io.spooled import opened_in_files
 from segmax.io.streams import base_name, check_free, is_compressed, no_file, read_lines, reading
 from segmax.io.tokens import TokenVectors, write_tokens
-from segmax.memory import MemoryLimit
-from segmax.progress import ProgressOption, reporter
-from segmax.sparse import Csr, check_structure
+from segmax.vectors.csr import Csr, check_structure
+from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors, has_ids
 
 Paths = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 _Writer = Callable[..., None]

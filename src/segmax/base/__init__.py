@@ -1,0 +1,1 @@
+"""What every room stands on: errors, checks, files, memory, threads, progress, and how things are displayed."""

@@ -1,0 +1,169 @@
+"""Checks of single options, with one way to say what was expected and what came."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import operator
+import re
+import sys
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from segmax.base.errors import ConfigError, InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import ArrayLike, NDArray
+
+# int() and float() take much more than files and flags mean: "1_000", "inf", "nan", digits of other scripts.
+_WHOLE = re.compile(r"[+-]?[0-9]{1,4000}")
+_REAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+
+_LONGEST_VALUE = 80  # characters of a value in a message
+
+
+def parsed_int(text: str) -> int | None:
+    """Return a whole number that is written in ASCII digits; None if the text is none.
+
+    Examples
+    --------
+    >>> parsed_int("-12"), parsed_int("1_000")
+    (-12, None)
+    """
+    return int(text) if _WHOLE.fullmatch(text) is not None else None
+
+
+def parsed_float(text: str) -> float | None:
+    """Return a finite number that is written in ASCII digits; None if the text is none.
+
+    Examples
+    --------
+    >>> parsed_float("1.5e3"), parsed_float("inf"), parsed_float("1e999")
+    (1500.0, None, None)
+    """
+    value = float(text) if _REAL.fullmatch(text) is not None else math.inf
+    return value if math.isfinite(value) else None
+
+
+def shown(value: object) -> str:
+    """Return a value as messages show it: not too long, and whatever its repr raises.
+
+    Examples
+    --------
+    >>> shown("abc"), shown(10**5000)
+    ("'abc'", 'a value of type int')
+    """
+    try:
+        text = repr(value)
+    except Exception:  # numbers of more than 4,300 digits, and objects of the caller's own
+        return f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:
+    """Return a whole number in range as int, or raise ConfigError."""
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or not least <= number <= most:
+        limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
+        msg = f"expected {name} {limits}, got {shown(value)}"
+        raise ConfigError(msg)
+    return number
+
+
+def checked_number(name: str, value: object) -> float:
+    """Return a real number as float, or raise ConfigError."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
+        msg = f"expected {name} to be a number, got {shown(value)}"
+        raise ConfigError(msg)
+    try:
+        return float(value)
+    except OverflowError as error:  # a whole number beyond the range of floats
+        msg = f"expected {name} to be a number, got {shown(value)}"
+        raise ConfigError(msg) from error
+
+
+def checked_choice(name: str, value: object, choices: Collection[str]) -> str:
+    """Return one of a few words, or raise ConfigError."""
+    if not isinstance(value, str) or value not in choices:
+        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {shown(value)}"
+        raise ConfigError(msg)
+    return value
+
+
+def checked_bool(name: str, value: object) -> bool:
+    """Return a truth value, or raise ConfigError."""
+    if not isinstance(value, bool):
+        msg = f"expected {name} to be True or False, got {shown(value)}"
+        raise ConfigError(msg)
+    return value
+
+
+def checked_path(name: str, value: object) -> Path:
+    """Return a path that a file may have, or raise ConfigError."""
+    try:
+        path = Path(value)  # type: ignore[arg-type]
+    except TypeError:
+        path = None
+    if path is None or "\0" in str(path):
+        msg = f"expected {name} to be a path, as a string or pathlib.Path, got {shown(value)}"
+        raise ConfigError(msg)
+    return path
+
+
+def check_listed(expected: str, values: object) -> None:
+    """Raise InputError unless iterating over the values yields them in an order that means something.
+
+    A table yields the names of its columns, a mapping its keys, a string its letters, and a set no order.
+    """
+    problem = _not_listed(values)
+    if problem is not None:
+        msg = f"expected {expected}, got {problem}"
+        raise InputError(msg)
+
+
+def _not_listed(values: object) -> str | None:
+    kind = type(values).__name__
+    if hasattr(values, "columns"):
+        return f"{kind}; pass one of its columns"
+    if isinstance(values, (set, frozenset)):
+        return f"{kind}, which has no order; pass a list"
+    if isinstance(values, (str, bytes, bytearray, memoryview, numbers.Number)):
+        return f"{shown(values)}; pass one as [{shown(values)}]"
+    if isinstance(values, Mapping) or not isinstance(values, Iterable):
+        return kind
+    dimensions = getattr(values, "ndim", 1)
+    return None if dimensions == 1 else f"{kind} of {dimensions} dimensions"
+
+
+def check_unmasked(values: object, what: str) -> None:
+    """Raise InputError for an array of numpy.ma: numpy ignores its mask nearly everywhere."""
+    masked = sys.modules.get("numpy.ma")  # not loaded, there are no such arrays
+    if masked is not None and isinstance(values, masked.MaskedArray):
+        msg = f"expected {what} without a mask, got a masked array; pass values.filled(0), or leave masked entries out"
+        raise InputError(msg)
+
+
+def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
+    """Return labels given by the caller as integers, one per document."""
+    import numpy as np  # which help texts do without
+
+    check_unmasked(labels, f"{what} labels")
+    array = np.asarray(labels)
+    if array.ndim != 1 or len(array) != num_docs:
+        msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"
+        raise InputError(msg)
+    if array.dtype.kind not in "iu":
+        msg = f"expected integer {what} labels, got {array.dtype}"
+        raise InputError(msg)
+    if len(array) and array.max() > np.iinfo(np.int64).max:
+        msg = f"expected {what} labels that fit 63 bits, got {array.max()}"
+        raise InputError(msg)
+    if (array < 0).any():
+        msg = f"expected {what} labels >= 0, got {array.min()} for document {int(np.argmin(array))}"
+        raise InputError(msg)
+    return array.astype(np.int64)

@@ -1,0 +1,232 @@
+"""The last stages of a build: documents grouped by cluster, ordered inside, turned into the arrays of an index.
+
+What is too large for memory goes through scratch files and is made in ranges; the arrays do not depend on the ranges.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.base.memory import MemoryLimit, total_memory
+from segmax.base.parallel import Workers, ranges
+from segmax.base.progress import Reporter
+from segmax.base.scratch import ScratchFile
+from segmax.building.points import Projection
+from segmax.building.spool import Spool
+from segmax.vectors.csr import Csr
+from segmax.vectors.rows import slice_rows
+
+_ORDER_DOCS = 4096  # documents per piece of work
+_ORDER_MOST_DOCS = 65536  # of one cluster that are ordered together
+_COUNT_DOCS = 65536
+_CACHED_RANGE_BYTES = 32 * 2**20  # what is written to stays near the cache
+
+
+class Writer(Protocol):
+    """Takes the components of an index, piece by piece."""
+
+    def append(self, name: str, array: NDArray[Any]) -> None:
+        """Add to a component."""
+
+
+class Grouped(NamedTuple):
+    """Documents cluster by cluster, rows ascending inside; the place of a document among them is its slot."""
+
+    docs: Csr
+    rows: NDArray[np.uint32]  # by slot
+    cluster_first: NDArray[np.uint32]  # by cluster: its first slot, then the number of slots
+    mapped: bool  # whether the documents are in a file
+
+
+def group_by_cluster(
+    spool: Spool, clusters: NDArray[Any], limit: MemoryLimit, folder: Path, workers: Workers, reporter: Reporter
+) -> Grouped:
+    """Copy the documents of a spool into groups; the spool may be cleared afterwards."""
+    rows = np.argsort(clusters, kind="stable").astype(np.uint32)
+    cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
+    slot_of_row = np.empty(len(rows), dtype=np.uint32)
+    slot_of_row[rows] = np.arange(len(rows), dtype=np.uint32)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(spool.lengths()[rows])])
+    first = next(iter(spool))
+    types = (first.indices.dtype, first.values.dtype)
+    bytes_per_posting = sum(dtype.itemsize for dtype in types)
+    room = max(1, limit.available() // 3 // bytes_per_posting)  # a range is made while the one before it lives
+    mapped = int(indptr[-1]) > room
+    terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)
+    with contextlib.ExitStack() as stack, reporter.stage("group", len(rows), "documents") as stage:
+        files = [stack.enter_context(ScratchFile(folder)) for _ in types] if mapped else []
+        for begin, end in ranges(indptr, room):
+            if mapped:
+                terms, codes = (np.empty(int(indptr[end] - indptr[begin]), dtype) for dtype in types)
+            _gather(spool, slot_of_row, indptr, begin, end, terms, codes, workers)
+            for file, array in zip(files, (terms, codes), strict=mapped):
+                file.write(array)
+            stage.advance(end - begin)
+        if mapped:
+            total = int(indptr[-1])
+            terms, codes = (file.mapped([(dtype, total)])[0] for file, dtype in zip(files, types, strict=True))
+    return Grouped(Csr(indptr, terms, codes, spool.num_columns), rows, cluster_first, mapped)
+
+
+def _gather(
+    spool: Spool,
+    slot_of_row: NDArray[np.uint32],
+    indptr: NDArray[np.int64],
+    begin: int,
+    end: int,
+    terms: NDArray[Any],
+    codes: NDArray[Any],
+    workers: Workers,
+) -> None:
+    """Fill the arrays with the documents of the slots from `begin` to before `end`."""
+    offsets = indptr[begin : end + 1]
+
+    def gather(numbered: tuple[int, Csr]) -> None:
+        number, part = numbered
+        slots = slot_of_row[spool.first_row(number) : spool.first_row(number) + part.num_rows]
+        _core.gather_rows(part.indptr, part.indices, part.values, slots, begin, offsets, terms, codes)
+
+    for _ in workers.map(gather, enumerate(spool)):
+        pass
+
+
+def order_by_similarity(
+    grouped: Grouped, projection: Projection, workers: Workers, reporter: Reporter
+) -> NDArray[np.uint32]:
+    """Return the slots of every cluster so that similar documents are neighbours."""
+    order = np.arange(len(grouped.rows), dtype=np.uint32)
+    firsts = _with_cuts(grouped.cluster_first)
+
+    def work(pieces: tuple[int, int]) -> int:
+        inside = firsts[pieces[0] : pieces[1] + 1]
+        first, last = int(inside[0]), int(inside[-1])
+        points = projection.apply(slice_rows(grouped.docs, first, last))
+        part = np.arange(last - first, dtype=np.uint32)
+        dims = points.shape[1]
+        _core.order_by_similarity(points.reshape(-1), dims, (inside - first).astype(np.uint32), part, workers.stop)
+        order[first:last] = part + np.uint32(first)
+        return len(part)
+
+    with reporter.stage("order", len(order), "documents") as stage:
+        for count in workers.map(work, ranges(firsts, _ORDER_DOCS)):
+            stage.advance(count)
+    return order
+
+
+def _with_cuts(cluster_first: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Return where clusters start, and pieces of giant ones: memory for ordering stays bounded."""
+    starts = cluster_first.astype(np.int64)
+    giants = np.flatnonzero(np.diff(starts) > _ORDER_MOST_DOCS)
+    # Pieces are counted from the start of their cluster, so that each is a whole number of blocks.
+    cuts = [np.arange(starts[giant], starts[giant + 1], _ORDER_MOST_DOCS) for giant in giants]
+    return np.unique(np.concatenate([starts, *cuts]))
+
+
+def write_arrays(
+    grouped: Grouped,
+    order: NDArray[np.uint32],
+    segments: NDArray[np.uint32],
+    num_segments: int,
+    head_ratio: int,
+    writer: Writer,
+    limit: MemoryLimit,
+    workers: Workers,
+    reporter: Reporter,
+) -> None:
+    """Make all arrays that follow from documents, order and segments (by slot), and give them to the writer."""
+    docs = grouped.docs
+    first_position = _core.lay_out_clusters(grouped.cluster_first)
+    num_docs = np.diff(grouped.cluster_first).astype(np.uint32)
+    postings, pairs = _counts(grouped, workers)
+    term_first_pair, term_bytes = _core.plan_terms(
+        postings, pairs, len(num_docs), int(first_position[-1]), num_segments, head_ratio, docs.values.dtype.itemsize
+    )
+    term_first_posting = _offsets(postings)
+    writer.append("cluster_first_position", first_position)
+    writer.append("cluster_num_docs", num_docs)
+    writer.append("position_row", _position_rows(grouped.rows[order], first_position, num_docs))
+    writer.append("term_first_pair", term_first_pair)
+    writer.append("term_first_posting", term_first_posting)
+
+    def fill(terms: tuple[int, int]) -> tuple[int, dict[str, Any]]:
+        arrays: dict[str, Any] = _core.fill_terms(
+            docs.indptr,
+            docs.indices,
+            docs.values,
+            grouped.cluster_first,
+            order,
+            segments,
+            num_segments,
+            head_ratio,
+            first_position,
+            postings,
+            pairs,
+            terms[0],
+            terms[1],
+            workers.stop,
+        )
+        return int(term_first_posting[terms[1]] - term_first_posting[terms[0]]), arrays
+
+    offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
+    # A collection without terms has one range, of none, so that every component is there.
+    pieces = list(ranges(offsets, _range_bytes(grouped, limit, workers.threads))) or [(0, 0)]
+    counts: dict[str, list[NDArray[np.uint64]]] = {"term_num_bytes": [], "term_num_entries": []}
+    with reporter.stage("write", len(docs.indices), "postings") as stage:
+        for count, arrays in workers.map(fill, pieces):
+            for name, of_range in counts.items():
+                of_range.append(arrays.pop(name))
+            for name, array in arrays.items():
+                writer.append(name, array)
+            stage.advance(count)
+    writer.append("term_first_byte", _offsets(np.concatenate(counts["term_num_bytes"])))
+    writer.append("term_first_entry", _offsets(np.concatenate(counts["term_num_entries"])))
+
+
+def _offsets(counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return where each of these starts, and the sum."""
+    return np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
+
+
+def _counts(grouped: Grouped, workers: Workers) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """Return the postings and the pairs of every term."""
+    docs = grouped.docs
+    postings = np.zeros(docs.num_columns, dtype=np.uint64)
+    pairs = np.zeros(docs.num_columns, dtype=np.uint64)
+
+    def count(clusters: tuple[int, int]) -> Any:
+        arrays = (docs.indptr, docs.indices, docs.values, docs.num_columns)
+        return _core.count_terms(*arrays, grouped.cluster_first, *clusters, workers.stop)
+
+    for some_postings, some_pairs in workers.map(count, ranges(grouped.cluster_first, _COUNT_DOCS)):
+        postings += some_postings
+        pairs += some_pairs
+    return postings, pairs
+
+
+def _position_rows(
+    rows: NDArray[np.uint32], first_position: NDArray[np.uint32], num_docs: NDArray[np.uint32]
+) -> NDArray[np.uint32]:
+    """Spread rows in clustered order over positions, with holes at the ends of clusters."""
+    positions = np.full(int(first_position[-1]), _core.NO_ROW, dtype=np.uint32)
+    first_doc = np.cumsum(num_docs, dtype=np.int64) - num_docs
+    shift = np.repeat(first_position[:-1].astype(np.int64) - first_doc, num_docs)
+    positions[np.arange(len(rows)) + shift] = rows
+    return positions
+
+
+def _range_bytes(grouped: Grouped, limit: MemoryLimit, threads: int) -> int:
+    """Return how large the arrays of a range of terms may be.
+
+    Every range reads all documents. That costs little while they stay in memory, be it as a file in the page cache;
+    where they cannot, ranges are as large as the limit allows: several are under way, and one is being written.
+    """
+    most = limit.available() // (2 * (threads + 2))
+    size = grouped.docs.indices.nbytes + grouped.docs.values.nbytes
+    fits = not grouped.mapped or size < total_memory() // 2
+    return min(most, _CACHED_RANGE_BYTES) if fits else most

@@ -1,0 +1,229 @@
+"""Which cluster a document belongs to: by its sparse vector, by a dense one, or as the caller says."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from segmax.base.checks import check_unmasked, checked_int, checked_labels
+from segmax.base.display import counted
+from segmax.base.errors import ConfigError, InputError
+from segmax.base.memory import MemoryLimit
+from segmax.base.parallel import Workers
+from segmax.base.progress import Reporter
+from segmax.building.kmeans import kmeans
+from segmax.building.points import DensePoints, Points, Projector, SparsePoints, one_thread
+
+#: Directions that sparse vectors are projected on, for clusters, for segments and for the order inside clusters.
+DIMENSIONS = 64
+_MOST = 65535
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterJob:
+    """What a representation needs to make clusters."""
+
+    num_docs: int
+    projector: Projector  #: of the sparse documents
+    num_clusters: int
+    seed: int
+    limit: MemoryLimit
+    scratch: Path
+    workers: Workers
+    told: Reporter
+
+
+class Representation(ABC):
+    """What documents are clustered by. Use `Sparse`, `Dense` or `Labels`."""
+
+    @abstractmethod
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+
+    @abstractmethod
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if this cannot be of so many documents."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+
+
+def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iterations: int) -> NDArray[np.int64]:
+    if job.num_clusters <= 1:
+        return np.zeros(job.num_docs, dtype=np.int64)
+    with one_thread():
+        return kmeans(
+            make_points(),
+            job.num_clusters,
+            seed=job.seed,
+            restarts=restarts,
+            iterations=iterations,
+            limit=job.limit,
+            scratch=job.scratch,
+            workers=job.workers,
+            told=job.told,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Sparse(Representation):
+    """Cluster by the sparse vectors themselves, projected on their main directions.
+
+    Parameters
+    ----------
+    dimensions
+        How many directions.
+    restarts
+        How often k-means starts anew; the best result stays.
+    iterations
+        Rounds of k-means.
+
+    Examples
+    --------
+    >>> Sparse(restarts=3)
+    Sparse(dimensions=64, restarts=3, iterations=10)
+    """
+
+    dimensions: int = DIMENSIONS
+    restarts: int = 1
+    iterations: int = 10
+
+    def __post_init__(self) -> None:
+        for name in ("dimensions", "restarts", "iterations"):  # as int, so that numpy numbers can be stored
+            object.__setattr__(self, name, checked_int(name, getattr(self, name), 1, _MOST))
+
+    def check(self, num_docs: int) -> None:
+        """Every document has a sparse vector."""
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        points = partial(SparsePoints, job.projector, self.dimensions)
+        return _run(points, job, self.restarts, self.iterations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": "sparse", **dataclasses.asdict(self)}
+
+
+class Dense(Representation):
+    """Cluster by dense vectors, one per document: CLS, mean- or max-pooled tokens, or any other.
+
+    Parameters
+    ----------
+    vectors
+        An array of shape (documents, dimensions), or the path of an .npy file, which is mapped and never read whole.
+    dimensions
+        Reduce to so many by principal component analysis, learned from a sample; None: keep all.
+    bits
+        8 keeps a byte per dimension of what k-means is trained on (FAISS's scalar quantizer); None: floats.
+    restarts, iterations
+        As for `Sparse`.
+
+    Examples
+    --------
+    >>> Dense(np.eye(4, dtype=np.float32), dimensions=2, bits=8)
+    Dense(4 x 4, dimensions=2, bits=8, restarts=1, iterations=10)
+    """
+
+    def __init__(
+        self,
+        vectors: ArrayLike | str | os.PathLike[str],
+        *,
+        dimensions: int | None = None,
+        bits: int | None = None,
+        restarts: int = 1,
+        iterations: int = 10,
+    ) -> None:
+        self.vectors = _dense_array(vectors)
+        self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1, _MOST)
+        if bits is not None and (isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or bits != 8):
+            msg = f"expected bits to be None or 8, got {bits!r}"
+            raise ConfigError(msg)
+        self.bits = None if bits is None else 8
+        self.restarts = checked_int("restarts", restarts, 1, _MOST)
+        self.iterations = checked_int("iterations", iterations, 1, _MOST)
+
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if there is not one vector per document."""
+        if len(self.vectors) != num_docs:
+            msg = f"expected {num_docs} dense vectors, one per document, got {len(self.vectors)}"
+            raise InputError(msg)
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        points = partial(DensePoints, self.vectors, self.dimensions, self.bits == 8, job.seed)
+        return _run(points, job, self.restarts, self.iterations)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        names = ("dimensions", "bits", "restarts", "iterations")
+        return {"kind": "dense", **{name: getattr(self, name) for name in names}}
+
+    def __repr__(self) -> str:
+        options = ", ".join(f"{name}={value}" for name, value in self.to_dict().items() if name != "kind")
+        return f"Dense({len(self.vectors)} x {self.vectors.shape[1]}, {options})"
+
+
+def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
+    if isinstance(vectors, (str, os.PathLike)):
+        try:
+            array: NDArray[Any] = np.load(Path(vectors), mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
+            raise InputError(msg) from error
+    else:
+        check_unmasked(vectors, "dense vectors")
+        try:
+            array = np.asanyarray(vectors)
+        except ValueError as error:
+            msg = f"expected dense vectors of one length ({error})"
+            raise InputError(msg) from error
+    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
+        msg = f"expected dense vectors of shape (documents, dimensions), got {getattr(array, 'shape', type(array))}"
+        raise InputError(msg)
+    if array.dtype.kind not in "fiu":
+        msg = f"expected dense vectors of a float or integer dtype, got {array.dtype}"
+        raise InputError(msg)
+    return array
+
+
+class Labels(Representation):
+    """Clusters that are known: an integer label >= 0 per document.
+
+    Examples
+    --------
+    >>> Labels([0, 1, 1])
+    Labels(3 documents)
+    """
+
+    def __init__(self, labels: ArrayLike) -> None:
+        check_unmasked(labels, "cluster labels")
+        try:
+            self._labels = np.asarray(labels)
+        except ValueError as error:
+            msg = f"expected cluster labels, one per document, got rows of different lengths ({error})"
+            raise InputError(msg) from error
+
+    def check(self, num_docs: int) -> None:
+        """Raise InputError if there is not one label per document."""
+        checked_labels(self._labels, num_docs, "cluster")
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        return checked_labels(self._labels, job.num_docs, "cluster")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": "labels"}
+
+    def __repr__(self) -> str:
+        return f"Labels({counted(self._labels.size, 'document')})"

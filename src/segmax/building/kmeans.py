@@ -1,0 +1,364 @@
+"""K-means by FAISS, the same for any number of threads, and clusters of even size.
+
+FAISS runs one thread in every call; our own threads run several calls, each on a batch of fixed size.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.base.memory import MemoryLimit
+from segmax.base.parallel import Workers, ranges
+from segmax.base.progress import Reporter, Stage
+from segmax.base.scratch import ScratchFile
+from segmax.building.points import Floats, Points, normalized
+from segmax.vectors.rows import sample_rows
+
+_SAMPLE_PER_CLUSTER = 64
+_FLAT_CLUSTERS = 512  # more are found in two levels
+_PROBED_CELLS = 4
+_SPLIT_FLOATS = 1 << 22  # of clusters that are split together
+_BATCH = 4096  # points in memory at a time, where there may be many
+_RESTART_STEP = 7919
+_LARGE = 1.5  # times the target: to be split
+_TINY = 1 / 8  # times the target: to be dissolved
+
+
+def _one_thread_here() -> None:
+    """OpenMP counts threads per calling thread: every worker says so for itself."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+
+
+def kmeans(
+    points: Points,
+    num_clusters: int,
+    *,
+    seed: int,
+    restarts: int,
+    iterations: int,
+    limit: MemoryLimit,
+    scratch: Path,
+    workers: Workers,
+    told: Reporter,
+) -> NDArray[np.int64]:
+    """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
+
+    Call it inside `points.one_thread`.
+    """
+    num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
+    with told.stage("cluster", restarts + num_cells, "runs") as stage:
+        sample = _Sample(points, num_clusters * _SAMPLE_PER_CLUSTER, seed, limit, scratch)
+        trainer = _Trainer(seed, restarts, iterations, workers, stage)
+        assigner = (
+            trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
+        )
+        del sample
+    labels = np.empty(points.num_rows, dtype=np.int64)
+    with told.stage("assign", points.num_rows, "documents") as stage:
+        at = 0
+        for part in workers.map(lambda number: assigner.nearest(points.batch(number)), range(points.num_batches)):
+            labels[at : at + len(part)] = part
+            at += len(part)
+            stage.advance(len(part))
+    with told.stage("balance", points.num_rows, "documents") as stage:
+        return _balanced(points, labels, assigner, num_clusters, stage)
+
+
+class _Sample:
+    """Some points to train on, in a file if memory is short: which ones must not depend on that."""
+
+    def __init__(self, points: Points, count: int, seed: int, limit: MemoryLimit, scratch: Path) -> None:
+        rows = sample_rows(points.num_rows, count, seed)
+        pieces = (points.encode(points.take(rows[start : start + _BATCH])) for start in range(0, len(rows), _BATCH))
+        first = next(pieces)
+        self._decode = points.decode
+        if first.nbytes / len(first) * len(rows) <= limit.available() / 4:
+            self._kept = np.concatenate([first, *pieces])
+            return
+        with ScratchFile(scratch) as file:
+            file.write(first)
+            for piece in pieces:
+                file.write(piece)
+            width = first.shape[1]
+            self._kept = file.mapped([(first.dtype, len(rows) * width)])[0].reshape(-1, width)
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def take(self, numbers: NDArray[np.int64]) -> Floats:
+        """Return some of the points."""
+        return self._decode(self._kept[numbers])
+
+    def batches(self) -> Iterator[Floats]:
+        """Yield all points, a few at a time."""
+        return (self._decode(self._kept[start : start + _BATCH]) for start in range(0, len(self), _BATCH))
+
+
+class _Assigner:
+    """Finds the nearest of many centroids."""
+
+    def __init__(self, centroids: Floats, index: Any) -> None:
+        self.centroids = centroids
+        self._index = index
+
+    def nearest(self, points: Floats) -> NDArray[np.int64]:
+        _one_thread_here()
+        labels = np.asarray(self._index.search(points, 1)[1], dtype=np.int64).reshape(-1)
+        return np.maximum(labels, np.int64(0))  # -1 where all cells that were looked into are empty
+
+
+class _Trainer:
+    def __init__(self, seed: int, restarts: int, iterations: int, workers: Workers, stage: Stage) -> None:
+        self._seed = seed
+        self._restarts = restarts
+        self._iterations = iterations
+        self._workers = workers
+        self._stage = stage
+
+    def flat(self, sample: _Sample, num_clusters: int) -> _Assigner:
+        """Run k-means on all of a small sample."""
+        centroids = self._best(sample.take(np.arange(len(sample))), num_clusters)
+        return _Assigner(centroids, _flat_index(centroids))
+
+    def _best(self, points: Floats, num_clusters: int) -> Floats:
+        """Run k-means so many times and keep the best."""
+
+        def run(restart: int) -> tuple[float, Floats]:
+            return _spherical(points, num_clusters, self._seed + restart * _RESTART_STEP, self._iterations)
+
+        best: tuple[float, Floats] | None = None
+        for result in self._workers.map(run, range(self._restarts)):
+            best = result if best is None or result[0] > best[0] else best
+            self._stage.advance(1)
+        assert best is not None
+        return best[1]
+
+    def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> _Assigner:
+        """Cells first, then clusters inside each, as many as its share of the sample: the cost grows with √clusters."""
+        cells = self._best(sample.take(sample_rows(len(sample), num_cells * 256, self._seed)), num_cells)
+        coarse = _Assigner(cells, _flat_index(cells))
+        cell_of = np.concatenate([coarse.nearest(points) for points in sample.batches()])
+        sizes = np.bincount(cell_of, minlength=num_cells)
+        shares = _shares(sizes, num_clusters)
+        members = np.split(np.argsort(cell_of, kind="stable"), np.cumsum(sizes)[:-1])
+
+        def run(cell: int) -> Floats:
+            inside = sample.take(members[cell])
+            if shares[cell] >= len(inside):
+                return inside
+            seeds = (self._seed + cell + restart * _RESTART_STEP for restart in range(self._restarts))
+            results = [_spherical(inside, int(shares[cell]), seed, self._iterations) for seed in seeds]
+            return max(results, key=lambda result: result[0])[1]
+
+        found = []
+        for inside in self._workers.map(run, range(num_cells)):
+            found.append(inside)
+            self._stage.advance(1)
+        centroids = np.concatenate(found)
+        owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
+        return _Assigner(centroids, _cell_index(cells, centroids, owner))
+
+
+def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Split a total in proportion to sizes, in whole numbers."""
+    exact: NDArray[np.float64] = sizes / sizes.sum() * total
+    shares: NDArray[np.int64] = np.floor(exact).astype(np.int64)
+    most_left: NDArray[np.int64] = np.argsort(shares - exact, kind="stable")
+    shares[most_left[: total - int(shares.sum())]] += 1
+    return shares
+
+
+def _spherical(sample: Floats, num_clusters: int, seed: int, iterations: int) -> tuple[float, Floats]:
+    """Run k-means by cosine; return the objective (larger is better) and the centroids."""
+    import faiss
+
+    _one_thread_here()
+    num_clusters = min(num_clusters, len(sample))
+    clustering = faiss.Clustering(sample.shape[1], num_clusters)
+    clustering.seed = seed % 2**31
+    clustering.niter = iterations
+    clustering.spherical = True
+    clustering.min_points_per_centroid = 1
+    clustering.max_points_per_centroid = len(sample)
+    clustering.train(np.ascontiguousarray(sample), faiss.IndexFlatIP(sample.shape[1]))
+    centroids = faiss.vector_to_array(clustering.centroids).reshape(num_clusters, -1)
+    stats: Any = clustering.iteration_stats
+    return float(stats.at(stats.size() - 1).obj), centroids
+
+
+def kmeans_small(points: Floats, num_clusters: int, seed: int, iterations: int) -> NDArray[np.int64]:
+    """Return a label per point, all of them in memory; call it inside `points.one_thread`."""
+    centroids = _spherical(points, num_clusters, seed, iterations)[1]
+    return _Assigner(centroids, _flat_index(centroids)).nearest(points)
+
+
+def _flat_index(centroids: Floats) -> Any:
+    import faiss
+
+    index = faiss.IndexFlatIP(centroids.shape[1])
+    index.add(centroids)
+    return index
+
+
+def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> Any:
+    """Return an index of centroids that looks only into the cells nearest to a point."""
+    import faiss
+
+    index: Any = faiss.IndexIVFFlat(_flat_index(cells), cells.shape[1], len(cells), faiss.METRIC_INNER_PRODUCT)
+    index.is_trained = True
+    ids = np.arange(len(centroids), dtype=np.int64)
+    assign = np.ascontiguousarray(owner, dtype=np.int64)
+    index.add_core(len(centroids), faiss.swig_ptr(centroids), faiss.swig_ptr(ids), faiss.swig_ptr(assign))
+    index.nprobe = min(_PROBED_CELLS, len(cells))
+    return index
+
+
+# --- even sizes ------------------------------------------------------------------------------------------------------
+
+
+def _balanced(
+    points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int, stage: Stage
+) -> NDArray[np.int64]:
+    """Dissolve tiny clusters and split large ones, so that sizes are near the target and the number is right.
+
+    A bound holds for a whole cluster: a large one is visited for few of its documents, and a tiny one costs as much to
+    bound as any other.
+    """
+    sizes = np.bincount(labels, minlength=len(assigner.centroids))
+    dissolved = _to_dissolve(sizes, num_clusters)
+    labels = _dissolve(points, labels, assigner.centroids, dissolved)
+    most_rows = max(1, _SPLIT_FLOATS // assigner.centroids.shape[1])
+    return _split(points, labels, np.bincount(labels, minlength=len(sizes)), num_clusters, most_rows, stage)
+
+
+def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool_]:
+    """Mark tiny clusters, and as many more of the smallest as make room for the parts that large ones fall into."""
+    target = sizes.sum() / num_clusters
+    dissolved: NDArray[np.bool_] = sizes < max(1.0, target * _TINY)
+    by_size = np.argsort(sizes, kind="stable")
+    count = int(dissolved.sum())
+    # Dissolving one more gives one part more; it pays while a cluster with all parts so far is still too large.
+    while count < len(sizes) - 1:
+        kept = np.delete(sizes, by_size[:count])
+        parts = _parts(kept, num_clusters)
+        if (kept / parts).max() <= _LARGE * target or parts.sum() < num_clusters:
+            break
+        count += max(1, int((np.ceil(kept / (_LARGE * target)) - parts).clip(0).sum()))
+    dissolved[by_size[: min(count, len(sizes) - 1)]] = True
+    return dissolved
+
+
+def _parts(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
+    """Cut clusters into so many parts in all, the largest part first, and none into more parts than documents."""
+    parts = (sizes > 0).astype(np.int64)
+    waiting = [(-int(size), number) for number, size in enumerate(sizes) if size > 1]
+    heapq.heapify(waiting)
+    for _ in range(total - int(parts.sum())):
+        if not waiting:
+            break
+        _, number = heapq.heappop(waiting)
+        parts[number] += 1
+        if parts[number] < sizes[number]:
+            heapq.heappush(waiting, (-sizes[number] / parts[number], number))
+    return parts
+
+
+def _dissolve(
+    points: Points, labels: NDArray[np.int64], centroids: Floats, dissolved: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Give the documents of dissolved clusters to the nearest of the others."""
+    rows = np.flatnonzero(dissolved[labels])
+    if len(rows) == 0:
+        return labels
+    kept = np.flatnonzero(~dissolved)
+    labels = labels.copy()
+    assigner = _Assigner(centroids[kept], _flat_index(centroids[kept]))
+    for start in range(0, len(rows), _BATCH):
+        some = rows[start : start + _BATCH]
+        labels[some] = kept[assigner.nearest(points.take(some))]
+    return labels
+
+
+def _split(
+    points: Points,
+    labels: NDArray[np.int64],
+    sizes: NDArray[np.int64],
+    num_clusters: int,
+    most_rows: int,
+    stage: Stage,
+) -> NDArray[np.int64]:
+    """Cut the largest clusters so that there are as many as asked for, and number all from 0."""
+    parts = _parts(sizes, num_clusters)
+    first = np.cumsum(parts) - parts
+    result = first[labels]
+    order = np.argsort(labels, kind="stable")
+    ends = np.cumsum(sizes)
+    stage.advance(int(sizes[parts == 1].sum()))
+    large = np.flatnonzero(parts > 1)
+    for begin, end in ranges(np.concatenate([[0], np.cumsum(sizes[large])]), most_rows):
+        group = large[begin:end]
+        members = [order[ends[cluster] - sizes[cluster] : ends[cluster]] for cluster in group]
+        source = points if len(group) == 1 else _Taken(points, np.sort(np.concatenate(members)))
+        for cluster, rows in zip(group, members, strict=True):
+            result[rows] += _bisected(source, rows, int(parts[cluster]))
+            stage.advance(len(rows))
+    return result
+
+
+class _Rows(Protocol):
+    """Somebody who has the points of rows."""
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        """Return the points of some rows, given in ascending order."""
+
+
+class _Taken:
+    """Points of several clusters, taken at once: looking for rows costs as much for many as for few."""
+
+    def __init__(self, points: Points, rows: NDArray[np.int64]) -> None:
+        self._rows = rows
+        self._points = points.take(rows)
+
+    def take(self, rows: NDArray[np.int64]) -> Floats:
+        return self._points[np.searchsorted(self._rows, rows)]
+
+
+def _bisected(points: _Rows, rows: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
+    """Cut rows into parts of like size, by halves along the line between two means."""
+    labels = np.zeros(len(rows), dtype=np.int64)
+    if parts <= 1 or len(rows) <= 1:
+        return labels
+    left = parts // 2
+    direction = _direction(points.take(rows[:: -(-len(rows) // _BATCH)]))
+    place = np.concatenate(
+        [points.take(rows[start : start + _BATCH]) @ direction for start in range(0, len(rows), _BATCH)]
+    )
+    order = np.argsort(place, kind="stable")  # ties by row
+    low, high = np.split(order, [round(len(rows) * left / parts)])
+    low.sort()
+    high.sort()
+    labels[low] = _bisected(points, rows[low], left)
+    labels[high] = left + _bisected(points, rows[high], parts - left)
+    return labels
+
+
+def _direction(points: Floats) -> Floats:
+    """Return the line from the mean of one half to that of the other."""
+    mean = points.mean(axis=0, dtype=np.float64).astype(np.float32)
+    far = points[np.argmin(points @ mean)]
+    direction: Floats = points[np.argmin(points @ far)] - far
+    for _ in range(8):
+        place = points @ direction
+        high = place > np.median(place)
+        if not high.any() or high.all():
+            break
+        direction = normalized((points[high].mean(axis=0) - points[~high].mean(axis=0))[None])[0]
+    return direction

@@ -1,0 +1,87 @@
+"""The command `segmax completion`: scripts that teach a shell our commands and their options."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping
+
+from segmax.base.errors import ConfigError
+from segmax.cli.commands import COMMANDS
+from segmax.cli.parser import Parser
+
+Parsers = Mapping[str, Callable[[], argparse.ArgumentParser]]
+
+# Lines of at most 80 characters: argparse shows these texts as they are.
+_HELP = """\
+Print a completion script: the shell then completes commands, options and files.
+"""
+_EXAMPLES = """\
+examples:
+  segmax completion bash >> ~/.bashrc
+  segmax completion zsh >> ~/.zshrc
+  segmax completion fish > ~/.config/fish/completions/segmax.fish
+"""
+
+
+def completion_parser() -> argparse.ArgumentParser:
+    """Return the parser of `segmax completion`."""
+    parser = Parser(prog="segmax completion", description=_HELP, epilog=_EXAMPLES)
+    parser.add_argument("shell", metavar="|".join(_SHELLS), help="the shell that will read it")
+    return parser
+
+
+def completion(args: argparse.Namespace) -> None:
+    """Run `segmax completion`."""
+    if args.shell not in _SHELLS:
+        msg = f"expected {' or '.join(map(repr, _SHELLS))}, got {args.shell!r}"
+        raise ConfigError(msg)
+    sys.stdout.write(_SHELLS[args.shell]({name: command.parser for name, command in COMMANDS.items()}))
+
+
+def _flags(parser: argparse.ArgumentParser) -> list[str]:
+    return [flag for action in parser._actions for flag in action.option_strings]
+
+
+def _bash(parsers: Parsers) -> str:
+    cases = "".join(
+        f'        {name}) words="{" ".join(_flags(make()))}" ;;\n' for name, make in sorted(parsers.items())
+    )
+    return f"""\
+_segmax() {{
+    local word="${{COMP_WORDS[COMP_CWORD]}}" words="" found
+    if [ "$COMP_CWORD" -eq 1 ]; then
+        COMPREPLY=($(compgen -W "{" ".join(sorted(parsers))}" -- "$word"))
+        return
+    fi
+    case "${{COMP_WORDS[1]}}" in
+{cases}    esac
+    if [ "${{word#-}}" != "$word" ]; then
+        COMPREPLY=($(compgen -W "$words" -- "$word"))
+    else
+        word="${{word//\\\\/}}"  # as typed, blanks have a backslash before them
+        COMPREPLY=()
+        while IFS= read -r found; do
+            COMPREPLY+=("$found")
+        done < <(compgen -f -- "$word")
+    fi
+}}
+complete -o filenames -F _segmax segmax
+"""
+
+
+def _zsh(parsers: Parsers) -> str:
+    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(parsers)}"
+
+
+def _fish(parsers: Parsers) -> str:
+    lines = []
+    for name, make in sorted(parsers.items()):
+        lines.append(f"complete -c segmax -n __fish_use_subcommand -f -a {name}")
+        for flag in _flags(make()):
+            kind = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
+            lines.append(f"complete -c segmax -n '__fish_seen_subcommand_from {name}' {kind}")
+    return "\n".join(lines) + "\n"
+
+
+_SHELLS: Mapping[str, Callable[[Parsers], str]] = {"bash": _bash, "fish": _fish, "zsh": _zsh}

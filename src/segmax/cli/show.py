@@ -1,0 +1,188 @@
+"""How commands show results: to people, as a TREC run, or as JSON; and how they read what somebody types."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from segmax.base.display import counted, duration, json_text, plain_number, printable
+from segmax.cli.unanswered import why_nothing
+from segmax.search.highlighting import highlight
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+    from segmax.encoders.base import Encoder
+    from segmax.search.index import Index
+    from segmax.search.results import Hits
+
+_SNIPPET = 240  # characters of a text that are shown
+_INDENT = 5
+_Split = Callable[[str], Iterable[tuple[int, int, str]]]  # finds the words of a text
+_MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a query in words found, and the seconds that each part took."""
+
+    query: str
+    hits: Hits
+    encoder: Encoder
+    terms: frozenset[str]  #: the words of the vocabulary that the query became
+    loading: float | None  #: of the index and its encoder; None where both were there
+    encoding: float
+
+    def __str__(self) -> str:
+        """Return a line about it: how many documents, or why there are none, and the times."""
+        reason = self.reason
+        found = counted(len(self.hits), "document") if reason is None else f"nothing found: {reason}"
+        times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
+        if self.loading is not None:
+            times.insert(0, f"loaded in {duration(self.loading)}")
+        return f"{found}; {', '.join(times)}"
+
+    @property
+    def reason(self) -> str | None:
+        """Why there are no documents; None if there are some."""
+        if len(self.hits):
+            return None
+        return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
+
+
+def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
+    """Search for a text, with a clock for each part: loading the encoder, encoding, searching.
+
+    Parameters
+    ----------
+    index
+        An open index.
+    query
+        The text.
+    how
+        Arguments of `Index.search`.
+    start
+        When the index began to be opened, by `time.perf_counter`; None: loading is not timed.
+    """
+    import scipy.sparse  # noqa: F401  # which encoders load when they first need it: no part of encoding
+
+    encoder = index.encoder
+    loaded = time.perf_counter()
+    row = encoder.encode_queries([query])
+    encoded = time.perf_counter()
+    loading = None if start is None else loaded - start
+    vocabulary = encoder.vocabulary
+    terms = frozenset(vocabulary[column] for column in row.indices.tolist())
+    return Answer(query, index.search(row, **how), encoder, terms, loading, encoded - loaded)
+
+
+def as_run(hits: Hits, query_id: str, tag: str) -> str:
+    """Return the lines of a TREC run; names are as they are, but for control characters on a terminal."""
+    from segmax.io.trec import run_lines, untied
+
+    scores = dict(zip(map(str, hits.ids), untied(hits.scores.tolist()), strict=True))
+    shown: Callable[[str], str] = printable if sys.stdout.isatty() else str
+    return "".join(f"{shown(line)}\n" for line in run_lines(query_id, scores, tag))
+
+
+def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str | None = None) -> str:
+    """Return a line of JSON about a query: its results, with title and text where the index keeps them, and the times.
+
+    Where there are no results, `reason` says why.
+    """
+    found: list[dict[str, Any]] = [
+        {"id": name, "score": score} for name, score in zip(hits.ids, hits.scores.tolist(), strict=True)
+    ]
+    if hits.has_texts:
+        for entry, stored in zip(found, hits.texts, strict=True):
+            entry |= {"title": stored.title, "text": stored.text}
+    told = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
+    if reason is not None:
+        told["reason"] = reason
+    if encoding is not None:
+        told["encoding_milliseconds"] = encoding * 1e3
+    return json_text(told) + "\n"
+
+
+def show(found: Answer) -> None:
+    """Print results for people, the words of the query marked."""
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    hits = found.hits
+    for number, (name, score) in enumerate(zip(hits.ids, hits.scores.tolist(), strict=True)):
+        rank = Text(f"{number + 1:3}  ", style="dim")
+        heading = Text(overflow="fold").append(printable(name), style="cyan")
+        heading.append(f"  {plain_number(score)}", style="dim")
+        text = None
+        if hits.has_texts:
+            stored = hits.texts[number]
+            if stored.title:
+                heading.append("  ").append_text(_marked(stored.title, found, "bold"))
+            text = _marked(stored.text, found, "", _SNIPPET)
+        _print_indented(console, heading, rank)
+        if text is not None:
+            _print_indented(console, text, Text(" " * _INDENT))
+    console.print(Text(str(found), style="dim", overflow="fold"))
+
+
+def _print_indented(console: Console, text: Text, before: Text) -> None:
+    """Print a text behind what stands before its first line; the lines below are indented as far."""
+    from rich.text import Text
+
+    for number, line in enumerate(text.wrap(console, max(1, console.width - len(before)))):
+        line.rstrip()
+        console.print((Text(" " * len(before)) if number else before.copy()).append_text(line))
+
+
+def say(*lines: str) -> None:
+    """Print lines for people, wrapped at words to fit the terminal; into a file or pipe they go whole."""
+    if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
+        sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+        return
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    for line in lines:
+        _print_indented(console, Text(printable(line), overflow="fold"), Text())
+
+
+def _marked(text: str, found: Answer, style: str, width: int | None = None) -> Text:
+    from rich.text import Text
+
+    split: _Split | None = getattr(found.encoder, "occurrences", None)
+    one_line = " ".join(text.replace(_MARK, " ").split())
+    pieces = highlight(one_line, found.terms, split=split, marks=(_MARK, _MARK), width=width).split(_MARK)
+    styled = Text(style=style, overflow="fold")
+    for number, piece in enumerate(pieces):
+        styled.append(printable(piece), style="bold yellow" if number % 2 else "")
+    return styled
+
+
+def typed_lines(prompt: str) -> Iterator[str]:
+    """Yield the lines that somebody types, up to the end of input; without a terminal, those of standard input.
+
+    Empty lines are skipped.
+    """
+    if not sys.stdin.isatty():
+        yield from (line.strip() for line in sys.stdin if line.strip())
+        return
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # arrow keys and history for input()
+    sys.stdout.write("Type a query and press Enter; Ctrl-D ends.\n")
+    while True:
+        try:
+            line = input(prompt).strip()
+        except EOFError:
+            sys.stdout.write("\n")
+            return
+        if line:
+            yield line

@@ -1,0 +1,1 @@
+"""What is in an index, and how tight its bounds are."""

@@ -1,0 +1,1 @@
+"""Searching: methods, results, explanations, calibration, and the index itself."""

@@ -1,0 +1,377 @@
+"""What approximate settings cost and keep on this index: measured on queries, stored with it, asked by recall.
+
+Everything here is counted, never timed, so that the same index and queries give the same choice on any machine and any
+number of threads. docs/approximation.md tells how well predictions were met.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.base.checks import checked_int, checked_number
+from segmax.base.display import counted
+from segmax.base.errors import ConfigError
+from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.results import BatchHits, BatchStats
+from segmax.vectors.csr import Csr
+
+Source = Literal["pseudo-queries", "given queries", "none"]
+#: Runs queries: how a calibration reaches the index that it is about.
+Search = Callable[[Csr, int, SearchParams], BatchHits]
+
+#: Collections with fewer documents are not calibrated when they are built: exact search takes microseconds there.
+LEAST_DOCS = 10_000
+#: What is calibrated at build time: results, and on how many pseudo-queries. Many results vary less.
+BUILD_QUERIES: Mapping[int, int] = {10: 160, 1000: 32}
+#: `tune` measures on at most so many of the given queries.
+MOST_QUERIES = 1000
+#: Real queries may lose more than pseudo-queries do; so many times as much is expected.
+PSEUDO_LOSS = 2.0
+#: So many standard errors are taken off what was measured: about one mean in fifteen is that lucky.
+DOUBT = 1.5
+#: A mean over few queries that lost little may be luck: one more that loses so much is counted.
+_PRIOR_LOSS = 0.1
+#: A setting that keeps less is never asked for, and neither is one that is less careful in every way.
+_LEAST_RECALL = 0.9
+
+
+class CostModel(NamedTuple):
+    """Nanoseconds per thing counted; only ratios count. `python -m benchmarks.tuning --fit` finds them anew."""
+
+    query: float = 8000.0
+    result: float = 25.0
+    bound: float = 0.05  #: a term's bound of a block
+    block: float = 180.0  #: a block that is looked at
+    posting: float = 6.0  #: of such a block
+    swept_doc: float = 0.3
+    swept_posting: float = 1.1
+
+    def of(self, stats: BatchStats, num_terms: NDArray[Any], k: int, num_docs: int) -> NDArray[np.float64]:
+        """Return the cost of every query."""
+        return np.asarray(self.parts(stats, num_terms, k, num_docs) @ np.array(self))
+
+    @staticmethod
+    def parts(stats: BatchStats, num_terms: NDArray[Any], k: int, num_docs: int) -> NDArray[np.float64]:
+        """Return what is counted: a row per query, a column per field."""
+        terms = num_terms - stats.dropped_terms.astype(np.float64)
+        swept = stats.swept.astype(np.float64)
+        columns = (
+            np.ones(len(terms)),
+            np.full(len(terms), float(k)),
+            (1.0 - swept) * terms * num_docs / _core.BLOCK_DOCS,
+            (1.0 - swept) * stats.blocks_scored,
+            (1.0 - swept) * stats.postings_read,
+            swept * num_docs,
+            swept * stats.postings_read,
+        )
+        return np.stack(columns, axis=1)
+
+
+COST = CostModel()
+
+_EXACT = BestFirst()
+#: What is measured, as (query_mass, eta): each after those that are more careful in every way.
+_SETTINGS = (
+    (1.0, 1.0), (1.0, 0.97), (1.0, 0.94), (1.0, 0.91), (1.0, 0.88),
+    (0.995, 1.0), (0.995, 0.96), (0.995, 0.92),
+    (0.99, 1.0), (0.99, 0.95), (0.99, 0.91),
+    (0.98, 1.0), (0.98, 0.95), (0.97, 1.0), (0.97, 0.95), (0.97, 0.91),
+    (0.95, 1.0), (0.95, 0.95), (0.93, 1.0), (0.93, 0.95),
+)  # fmt: skip
+GRID = tuple(BestFirst(eta=eta, query_mass=mass) for mass, eta in _SETTINGS)
+_KEPT = ("eta", "query_mass")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One setting at one k, measured."""
+
+    params: BestFirst
+    recall: float  #: mean share of the exact results that were found
+    error: float  #: standard error of that mean
+    cost: float  #: work, as a share of that of exact search
+
+    def to_dict(self) -> dict[str, float]:
+        """Return the setting as plain values."""
+        chosen = {name: getattr(self.params, name) for name in _KEPT}
+        return {**chosen, "recall": self.recall, "error": self.error, "cost": self.cost}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Setting:
+        """Read what `to_dict` returned."""
+        measured = {name: checked_number(name, _entry(values, name)) for name in ("recall", "error", "cost")}
+        worst = next((name for name, value in measured.items() if not 0.0 <= value < math.inf), None)
+        if worst is not None or measured["recall"] > 1.0:
+            msg = f"a calibration has an impossible {worst or 'recall'}: {measured[worst or 'recall']!r}"
+            raise ValueError(msg)
+        return cls(params=BestFirst(**{name: _entry(values, name) for name in _KEPT}), **measured)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Measured:
+    """All settings at one k."""
+
+    k: int
+    source: Source
+    num_queries: int
+    settings: tuple[Setting, ...]
+
+    def expected_recall(self, setting: Setting) -> float:
+        """Return the recall that this setting will hardly miss: measured, less one and a half standard errors.
+
+        What pseudo-queries lose counts twice: real queries are not quite like them.
+        """
+        if setting.params == _EXACT:
+            return 1.0
+        factor = PSEUDO_LOSS if self.source == "pseudo-queries" else 1.0
+        return max(0.0, 1.0 - factor * (1.0 - setting.recall) - DOUBT * setting.error)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the measurements as plain values."""
+        settings = [setting.to_dict() for setting in self.settings]
+        return {"k": self.k, "source": self.source, "num_queries": self.num_queries, "settings": settings}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Measured:
+        """Read what `to_dict` returned."""
+        source, settings = _entry(values, "source"), _entry(values, "settings")
+        if source not in ("pseudo-queries", "given queries"):
+            msg = f"a calibration has an impossible source: {source!r}"
+            raise ValueError(msg)
+        if not isinstance(settings, list):
+            msg = f"expected settings of a calibration to be a list, got {type(settings).__name__}"
+            raise ValueError(msg)
+        return cls(
+            k=checked_int("k of a calibration", _entry(values, "k"), 1),
+            source=source,
+            num_queries=checked_int("num_queries of a calibration", _entry(values, "num_queries"), 0),
+            settings=tuple(Setting.from_dict(setting) for setting in settings),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Expectation:
+    """What a target of recall leads to; `str()` says it in a sentence."""
+
+    params: BestFirst  #: what searches with
+    k: int
+    target_recall: float
+    expected_recall: float  #: what it will hardly miss; at least the target
+    measured_recall: float  #: the mean over the queries, before doubts
+    num_queries: int  #: how many it was measured on; 0 for exact search without a measurement
+    source: Source  #: what they were
+    relative_cost: float  #: counted work, as a share of that of exact search
+    note: str  #: where the measurement is not of this very k, or there is none
+
+    @property
+    def settings_text(self) -> str:
+        """The parameters as short Python, or "exact search"."""
+        return "exact search" if self.params == _EXACT else _params_text(self.params)
+
+    @property
+    def source_text(self) -> str:
+        """The number of queries that it was measured on, and what they were."""
+        return counted(self.num_queries, self.source.replace("queries", "query"), self.source)
+
+    def __str__(self) -> str:
+        basis = f"measured on {self.source_text}" if self.num_queries else "not measured"
+        told = (
+            f"recall@{self.k} >= {self.target_recall:g}: {self.settings_text}; "
+            f"expects {self.expected_recall:.4f}, {basis}; {self.relative_cost:.0%} of the work of exact search"
+        )
+        return f"{told} ({self.note})" if self.note else told
+
+
+@dataclasses.dataclass(frozen=True)
+class Calibration:
+    """What is known about approximate settings of an index, by k; see `Index.calibration`."""
+
+    measured: tuple[Measured, ...] = ()
+
+    def expectation(self, k: int, target_recall: float) -> Expectation:
+        """Choose the cheapest setting that is expected to reach a recall.
+
+        Between two values of k that were measured a setting has to reach it at both. Above the largest search is exact.
+        """
+        target = _checked_target(target_recall)
+        at, note = self._for(k)
+        exact = Expectation(
+            params=_EXACT,
+            k=k,
+            target_recall=target,
+            expected_recall=1.0,
+            measured_recall=1.0,
+            num_queries=0,
+            source="none",
+            relative_cost=1.0,
+            note=note,
+        )
+        if target == 1.0 or not at:
+            return exact if not at and target < 1.0 else dataclasses.replace(exact, note="")
+        fitting = _fitting(at, target)
+        if not fitting:
+            return exact
+        _, _, params = min(fitting, key=lambda row: row[:2])
+        rows = [(m, next(s for s in m.settings if s.params == params)) for m in at]
+        least, setting = min(rows, key=lambda row: row[0].expected_recall(row[1]))
+        return dataclasses.replace(
+            exact,
+            params=params,
+            expected_recall=least.expected_recall(setting),
+            measured_recall=setting.recall,
+            num_queries=least.num_queries,
+            source=least.source,
+            relative_cost=max(s.cost for _, s in rows),
+        )
+
+    def with_measured(self, measured: Measured) -> Calibration:
+        """Return a calibration with new measurements at one k."""
+        kept = [m for m in self.measured if m.k != measured.k]
+        return Calibration(tuple(sorted([*kept, measured], key=lambda m: m.k)))
+
+    def _for(self, k: int) -> tuple[list[Measured], str]:
+        """Return the measurements that decide about k, and what is to say about them."""
+        if not self.measured:
+            return [], "the index is not calibrated, so search is exact; index.tune(queries, k) calibrates it"
+        below = [m for m in self.measured if m.k <= k]
+        above = [m for m in self.measured if m.k >= k]
+        if not above:
+            most = self.measured[-1].k
+            return [], f"nothing is known above k = {most}, so search is exact; index.tune(queries, k) measures there"
+        if above[0].k == k:
+            return [above[0]], ""
+        if not below:
+            return [above[0]], f"measured at k = {above[0].k}"
+        return [below[-1], above[0]], f"measured at k = {below[-1].k} and {above[0].k}; the worse counts"
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return all measurements as plain values: what meta.json holds."""
+        return [measured.to_dict() for measured in self.measured]
+
+    @classmethod
+    def from_list(cls, values: Iterable[Mapping[str, Any]]) -> Calibration:
+        """Read what `to_list` returned."""
+        measured = tuple(Measured.from_dict(value) for value in values)
+        if any(one.k >= two.k for one, two in itertools.pairwise(measured)):
+            raise ValueError("a calibration has values of k that do not ascend")
+        return cls(measured)
+
+    def __str__(self) -> str:
+        if not self.measured:
+            return "not calibrated"
+        lines = [str(self.expectation(m.k, target)) for m in self.measured for target in (0.95, 0.99)]
+        return "\n".join(lines)
+
+
+def _entry(values: object, name: str) -> Any:
+    """Return an entry of a stored calibration, or raise ValueError that names it."""
+    if not isinstance(values, Mapping) or name not in values:
+        msg = f"a calibration has no {name}"
+        raise ValueError(msg)
+    return values[name]
+
+
+def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, BestFirst]]:
+    """Return cost, place and params of the settings that reach the target in every measurement."""
+    fitting = []
+    for number, setting in enumerate(at[0].settings):
+        rows = [next((s for s in m.settings if s.params == setting.params), None) for m in at]
+        found = [row for row in rows if row is not None]
+        if len(found) == len(at) and all(m.expected_recall(s) >= target for m, s in zip(at, found, strict=True)):
+            fitting.append((max(s.cost for s in found), number, setting.params))
+    return fitting
+
+
+def _checked_target(target_recall: float) -> float:
+    target = checked_number("target_recall", target_recall)
+    if not 0.0 < target <= 1.0:
+        msg = f"expected 0 < target_recall <= 1, got {target_recall}; 0.99 finds 99 of 100 exact results"
+        raise ConfigError(msg)
+    return target
+
+
+def _params_text(params: BestFirst) -> str:
+    shown = [f"{name}={getattr(params, name):g}" for name in _KEPT if getattr(params, name) != 1.0]
+    return f"BestFirst({', '.join(shown)})"
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def measure(
+    search: Search,
+    queries: Csr,
+    k: int,
+    num_docs: int,
+    source: Source,
+    own_rows: NDArray[np.int64] | None = None,
+    settings: Iterable[BestFirst] = GRID,
+) -> Measured | None:
+    """Measure settings on queries; None where no query finds anything.
+
+    Parameters
+    ----------
+    search
+        Runs queries on the index.
+    queries, k
+        What is asked.
+    num_docs
+        The size of the collection.
+    source
+        What the queries are.
+    own_rows
+        The document that a query was made of: it is found by any setting, so it does not count.
+    settings
+        What to measure, each after those that are more careful in every way.
+    """
+    num_terms = np.diff(queries.indptr)
+    exact = search(queries, k, _EXACT)
+    wanted = _result_keys(exact, own_rows)
+    per_query = np.bincount(wanted.query, minlength=len(num_terms))
+    asked = per_query > 0
+    if not asked.any():
+        return None
+    exact_cost = COST.of(exact.stats, num_terms, k, num_docs)[asked].mean()
+    found: list[Setting] = []
+    for params in settings:
+        if any(_is_less_careful(params, s.params) and s.recall < _LEAST_RECALL for s in found):
+            continue
+        hits = exact if params == _EXACT else search(queries, k, params)
+        kept = np.isin(wanted.key, _result_keys(hits, None).key)
+        loss = 1.0 - np.bincount(wanted.query, weights=kept, minlength=len(num_terms))[asked] / per_query[asked]
+        recall, error = _mean_recall(loss) if params != _EXACT else (1.0, 0.0)
+        cost = COST.of(hits.stats, num_terms, k, num_docs)[asked].mean() / exact_cost
+        found.append(Setting(params=params, recall=round(recall, 6), error=round(error, 6), cost=round(float(cost), 4)))
+    return Measured(k=k, source=source, num_queries=int(asked.sum()), settings=tuple(found))
+
+
+class _Keys(NamedTuple):
+    query: NDArray[np.int64]
+    key: NDArray[np.int64]
+
+
+def _result_keys(hits: BatchHits, without: NDArray[np.int64] | None) -> _Keys:
+    """Return a number per query and result, those of the given rows left out."""
+    counted = hits.rows >= 0
+    if without is not None:
+        counted &= hits.rows != without[:, None]
+    query, column = np.nonzero(counted)
+    return _Keys(query, (query << 32) | hits.rows[query, column])
+
+
+def _is_less_careful(params: BestFirst, other: BestFirst) -> bool:
+    return all(getattr(params, name) <= getattr(other, name) for name in _KEPT)
+
+
+def _mean_recall(loss: NDArray[np.float64]) -> tuple[float, float]:
+    """Return mean recall and its standard error, with one more query that loses a little."""
+    loss = np.append(loss, _PRIOR_LOSS)
+    return 1.0 - float(loss[:-1].mean()), float(loss.std(ddof=1) / np.sqrt(len(loss)))

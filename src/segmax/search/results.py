@@ -1,0 +1,407 @@
+"""What a search returns."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import operator
+import textwrap
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple, SupportsIndex, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.base.display import counted, plain_number, short_number
+from segmax.storage.tables import DocIds
+from segmax.storage.texts import StoredText
+
+DocId = int | str
+
+_MOST_CELL = 200  # characters of a text in a table
+_MOST_ROWS = 100  # of a table of many queries in a notebook; `to_pandas` has them all
+_MOST_TERMS = 10  # that an explanation prints
+
+_Columns = dict[str, Sequence[Any] | NDArray[Any]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchStats:
+    """What one query cost. The fields are those of the core, in its order.
+
+    `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
+    `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and
+    `_zero` (no query term) add up to the number of clusters.
+    """
+
+    clusters_visited: int
+    clusters_pruned: int
+    clusters_tied: int
+    clusters_stopped: int
+    clusters_limited: int
+    clusters_zero: int
+    segments_read: int
+    blocks_scored: int
+    docs_scored: int
+    postings_read: int
+    unknown_terms: int
+    dropped_terms: int
+    budget_hit: bool
+    swept: bool
+    elapsed_ns: int
+
+    @classmethod
+    def from_row(cls, row: NDArray[np.uint64]) -> SearchStats:
+        """Read one row of the core's table."""
+        values: dict[str, Any] = {
+            field.name: value for field, value in zip(dataclasses.fields(cls), row.tolist(), strict=True)
+        }
+        values["budget_hit"] = bool(values["budget_hit"])
+        values["swept"] = bool(values["swept"])
+        return cls(**values)
+
+
+STATS_FIELDS: tuple[str, ...] = tuple(field.name for field in dataclasses.fields(SearchStats))
+
+
+class Hit(NamedTuple):
+    """One result: the document's id and its score."""
+
+    id: DocId
+    score: float
+
+
+class TraceEntry(NamedTuple):
+    """One decision about a cluster. Bounds and θ are in the scale of the scores; nan where they were not needed."""
+
+    cluster: int
+    decision: str
+    bound_sum: float
+    max_bound: float
+    avg_bound: float
+    threshold: float
+
+
+class Hits(Sequence[Hit]):
+    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `stats`, and `trace` if asked for."""
+
+    def __init__(
+        self,
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        stats_row: NDArray[np.uint64],
+        docs: DocIds,
+        trace: list[TraceEntry] | None = None,
+    ) -> None:
+        self.rows = rows
+        self.scores = scores
+        self.trace = trace
+        self._stats_row = stats_row
+        self._docs = docs
+
+    @cached_property
+    def stats(self) -> SearchStats:
+        """What the search cost, read from the core's table on first use."""
+        return SearchStats.from_row(self._stats_row)
+
+    @cached_property
+    def ids(self) -> list[DocId]:
+        """The ids, looked up on first use."""
+        return [self._docs.id_of(int(row)) for row in self.rows]
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether the index keeps the texts of documents."""
+        return self._docs.stored is not None
+
+    @cached_property
+    def texts(self) -> list[StoredText]:
+        """The titles and texts, where the index keeps them, looked up on first use."""
+        return [self._docs.text_of(int(row)) for row in self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hit]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Hit | list[Hit]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = operator.index(index)
+        return Hit(self._docs.id_of(int(self.rows[number])), float(self.scores[number]))
+
+    def __iter__(self) -> Iterator[Hit]:
+        return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
+
+    def to_pandas(self) -> Any:
+        """Return the results as a pandas DataFrame: rank, id, score, and title and text where the index keeps them.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> index.search({"red": 2}).to_pandas()  # doctest: +SKIP
+           rank id  score
+        0     1  z    8.0
+        1     2  x    2.0
+        """
+        return _frame(self._columns())
+
+    def _columns(self) -> _Columns:
+        """Return what a table of the results shows, column by column."""
+        columns: _Columns = {
+            "rank": range(1, len(self) + 1),
+            "id": self.ids,
+            "score": self.scores,
+        }
+        if self.has_texts:
+            columns["title"] = [stored.title for stored in self.texts]
+            columns["text"] = [stored.text for stored in self.texts]
+        return columns
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return _html_table(self._columns())
+
+    def __repr__(self) -> str:
+        best = f", best {self[0].id!r} at {plain_number(self[0].score)}" if len(self) else ""
+        return f"Hits({len(self)}{best})"
+
+
+def _frame(columns: _Columns) -> Any:
+    """Return columns as a DataFrame. pandas would take empty columns of ids and texts for numbers."""
+    try:
+        import pandas as pd
+    except ImportError as error:
+        msg = "to_pandas needs pandas, which is not installed; run: pip install pandas"
+        raise ImportError(msg) from error
+    kinds = {name: object for name, values in columns.items() if isinstance(values, list) and not values}
+    return pd.DataFrame(columns).astype(kinds)
+
+
+def _html_table(columns: _Columns) -> str:
+    """Return columns as a table in HTML. Ids and texts may hold anything, so all of it is escaped."""
+    head = "".join(f"<th>{name}</th>" for name in columns)
+    rows = zip(*columns.values(), strict=True)
+    body = "".join(f"<tr>{''.join(map(_html_cell, row))}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _html_cell(value: object) -> str:
+    """Return one cell of a table, long texts cut."""
+    if isinstance(value, float):
+        return f"<td>{short_number(value)}</td>"
+    return f"<td>{html.escape(textwrap.shorten(str(value), _MOST_CELL, placeholder=' …'))}</td>"
+
+
+class BatchStats:
+    """Statistics of many queries: one array per field of `SearchStats`; an item is one query's `SearchStats`."""
+
+    clusters_visited: NDArray[np.uint64]
+    clusters_pruned: NDArray[np.uint64]
+    clusters_tied: NDArray[np.uint64]
+    clusters_stopped: NDArray[np.uint64]
+    clusters_limited: NDArray[np.uint64]
+    clusters_zero: NDArray[np.uint64]
+    segments_read: NDArray[np.uint64]
+    blocks_scored: NDArray[np.uint64]
+    docs_scored: NDArray[np.uint64]
+    postings_read: NDArray[np.uint64]
+    unknown_terms: NDArray[np.uint64]
+    dropped_terms: NDArray[np.uint64]
+    budget_hit: NDArray[np.uint64]
+    swept: NDArray[np.uint64]
+    elapsed_ns: NDArray[np.uint64]
+
+    def __init__(self, table: NDArray[np.uint64]) -> None:
+        self._table = table
+        for column, name in enumerate(STATS_FIELDS):
+            setattr(self, name, table[:, column])
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def row(self, query: int) -> NDArray[np.uint64]:
+        """Return one query's row of the core's table."""
+        return np.asarray(self._table[query])
+
+    def __getitem__(self, query: int) -> SearchStats:
+        return SearchStats.from_row(self._table[query])
+
+
+class BatchHits(Sequence[Hits]):
+    """The results of many queries as arrays of shape (queries, k), padded with row -1 and score 0.
+
+    `counts` holds the number of results in each row. An item is one query's `Hits`. Where k is larger than the
+    number of documents, the arrays have a column per document.
+    """
+
+    def __init__(
+        self,
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        counts: NDArray[np.int64],
+        stats: BatchStats,
+        docs: DocIds,
+    ) -> None:
+        self.rows = rows
+        self.scores = scores
+        self.counts = counts
+        self.stats = stats
+        self._docs = docs
+
+    @cached_property
+    def ids(self) -> list[list[DocId]]:
+        """The ids of every query's results, looked up on first use; not padded."""
+        return [hits.ids for hits in self]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Hits: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Hits]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Hits | list[Hits]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        number = operator.index(index)
+        count = int(self.counts[number])
+        stats_row = self.stats.row(number)
+        return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
+
+    def to_pandas(self) -> Any:
+        """Return the results of all queries as one pandas DataFrame, a row per result.
+
+        The columns are those of `Hits.to_pandas`, behind `query`: the number of the query, from 0. A query without
+        results has no row.
+
+        Raises
+        ------
+        ImportError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> index.search_batch([{"red": 2}, {"green": 1}]).to_pandas()  # doctest: +SKIP
+           query  rank id  score
+        0      0     1  z    8.0
+        1      0     2  x    2.0
+        2      1     1  z    1.0
+        """
+        return _frame(self._columns(len(self)))
+
+    def _columns(self, num_queries: int) -> _Columns:
+        """Return what a table of the results of the first queries shows, column by column."""
+        counts = self.counts[:num_queries]
+        each = [hits._columns() for hits in self[:num_queries]]
+        columns: _Columns = {
+            "query": np.repeat(np.arange(num_queries), counts),
+            "rank": _joined(each, "rank", np.int64),
+            "id": [name for one in each for name in one["id"]],
+            "score": _joined(each, "score", np.float64),
+        }
+        if self._docs.stored is not None:
+            columns |= {name: [text for one in each for text in one[name]] for name in ("title", "text")}
+        return columns
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks: the results of the first queries, and how many there are beyond."""
+        num_queries = int(np.searchsorted(np.cumsum(self.counts), _MOST_ROWS, side="right"))
+        num_queries = min(len(self), max(1, num_queries))
+        table = _html_table(self._columns(num_queries))
+        left = len(self) - num_queries
+        return f"{table}<p>… and the results of {counted(left, 'more query', 'more queries')}</p>" if left else table
+
+    def __repr__(self) -> str:
+        return f"BatchHits({counted(len(self), 'query', 'queries')}, k={self.rows.shape[1]})"
+
+
+def _joined(parts: Sequence[_Columns], name: str, kind: type) -> NDArray[Any]:
+    """Return a column of numbers of all parts, also if there are none."""
+    return np.concatenate([np.zeros(0, dtype=kind), *(np.asarray(part[name], dtype=kind) for part in parts)])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ClusterBounds:
+    """The paper's bounds of every cluster for one query, and the best score that is really there."""
+
+    bound_sum: NDArray[np.float64]
+    max_bound: NDArray[np.float64]
+    avg_bound: NDArray[np.float64]
+    best_score: NDArray[np.float64]
+
+
+class MatchedTerm(NamedTuple):
+    """A term that a query and a document share, and what it adds to the score: the product of two weights.
+
+    Both weights are those that a search works with: the query's as it is rounded, the document's as it is stored.
+    """
+
+    term: int
+    word: str | None  # None where the index has no vocabulary
+    query_weight: float
+    document_weight: float
+    contribution: float
+    searched: bool = True  # False where the search left the term out (`max_terms`, `query_mass`)
+
+    @property
+    def product(self) -> str:
+        """How the contribution comes about, to be shown."""
+        weights = f"{short_number(self.query_weight)} × {short_number(self.document_weight)}"
+        left_out = "" if self.searched else " (left out of the search)"
+        return f"{weights} = {short_number(self.contribution)}{left_out}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """Why a document was or was not returned, and what its score is made of; `str()` puts it into words.
+
+    `matched` holds the terms that the query and the document share, the largest contribution first. The
+    contributions add up to `score` exactly, in any order. Searches that drop light terms (`max_terms`, `query_mass`)
+    leave out what those add: these terms have `searched` = False.
+
+    `threshold` is θ when the decision about the document fell, `final_threshold` θ at the end.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]), terms=["red", "green", "blue"])
+    >>> print(index.explain({"red": 2, "blue": 1}, 0))
+    document 0 (score 8, cluster 0) is returned at rank 1
+      red   2 × 3 = 6
+      blue  1 × 2 = 2
+    """
+
+    id: DocId
+    score: float
+    matched: tuple[MatchedTerm, ...]
+    rank: int | None
+    cluster: int
+    bound_sum: float
+    max_bound: float
+    avg_bound: float
+    decision: str
+    threshold: float
+    final_threshold: float
+    reason: str
+
+    def __str__(self) -> str:
+        shown = self.matched[:_MOST_TERMS]
+        names = [_printable(str(match.term) if match.word is None else match.word) for match in shown]
+        width = max(map(len, names), default=0)
+        lines = [f"  {name:{width}}  {match.product}" for name, match in zip(names, shown, strict=True)]
+        if rest := self.matched[_MOST_TERMS:]:
+            lines.append(f"  {len(rest)} more add {short_number(sum(match.contribution for match in rest))}")
+        return "\n".join([self.reason, *lines])
+
+
+def _printable(word: str) -> str:
+    """Return a word as it is, or quoted where it holds what a terminal would act on."""
+    return word if word.isprintable() else repr(word)

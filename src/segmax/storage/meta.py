@@ -1,0 +1,225 @@
+"""meta.json: what an index says about itself. Read as hostile input, written with a checksum over itself.
+
+What comes out of `read_meta` has every entry that an index needs, each of the right type and in range; what an entry
+says about component files is compared with those files in `storage`. docs/format.md describes the entries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import reprlib
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from segmax.base.errors import FormatError, IndexNotFoundError, damaged
+from segmax.base.files import open_regular
+
+FORMAT_VERSION = 2
+OLDEST_READABLE_VERSION = 2
+
+META_NAME = "meta.json"
+#: The name of a component file; 18 digits keep the generation within 63 bits.
+COMPONENT_NAME = re.compile(r"([a-z_]+)\.([0-9]{1,18})\.bin")
+#: Segments per cluster.
+MAX_SEGMENTS = 65_535
+#: What meta.json may take. An index that was tuned at a hundred values of k needs a tenth of it.
+MAX_META_BYTES = 4 * 2**20
+
+_CHECKSUM = re.compile(rb'"checksum": "([0-9a-f]{8})"\n}\n\Z')
+_CRC32 = re.compile(r"[0-9a-f]{8}")
+_NO_CHECKSUM = b'"checksum": "00000000"\n}\n'
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+def meta_bytes(meta: Mapping[str, Any]) -> bytes:
+    """Serialize meta.json; its last entry is the CRC-32 of the text with zeros in that entry's place."""
+    entries = {name: value for name, value in meta.items() if name != "checksum"}
+    text = json.dumps({**entries, "checksum": "00000000"}, indent=1, ensure_ascii=True) + "\n"
+    data = text.encode("ascii")
+    checksum = f'"checksum": "{zlib.crc32(data):08x}"\n}}\n'
+    return data.removesuffix(_NO_CHECKSUM) + checksum.encode("ascii")
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+def read_meta(path: Path) -> dict[str, Any]:
+    """Read and check the meta.json of the index in a directory.
+
+    Raises
+    ------
+    IndexNotFoundError
+        If there is nothing at the path.
+    FormatError
+        If there is no index, a damaged one, or one of another version.
+    """
+    return parse_meta(_content(path), path)
+
+
+def claims_to_be_an_index(path: Path) -> bool:
+    """Whether a directory has a meta.json of ours, be it damaged or of another version."""
+    try:
+        return bool(_loaded(_content(path))["format"] == "segmax")
+    except (FormatError, IndexNotFoundError, ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with open_regular(path / META_NAME) as file:
+            return file.read(MAX_META_BYTES + 1)  # one byte more than `parse_meta` takes
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
+        if not path.exists():
+            raise _nothing_at(path) from error
+        msg = f"'{path}' is not a segmax index: it has no {META_NAME}; an interrupted build leaves none"
+        raise FormatError(msg) from error
+    except OSError as error:
+        raise unreadable(path / META_NAME, error) from error
+    except ValueError as error:  # a path with a null byte, or one that the file system cannot spell
+        raise _nothing_at(path) from error
+
+
+def _nothing_at(path: Path) -> IndexNotFoundError:
+    return IndexNotFoundError(
+        f"there is no index at '{path}'; check the path, or build one with segmax.build(..., path=...)"
+    )
+
+
+def unreadable(path: Path, error: OSError) -> FormatError:
+    """Return the error about a file of an index that the system does not let us read."""
+    return FormatError(
+        f"'{path}' cannot be read as part of an index ({error.strerror or error}); check the file and its permissions"
+    )
+
+
+def parse_meta(data: bytes, path: Path) -> dict[str, Any]:
+    """Return the entries of meta.json; `path`, the directory of the index, is for messages."""
+    if len(data) > MAX_META_BYTES:
+        msg = f"'{path}' is not a segmax index: its {META_NAME} has more than {MAX_META_BYTES:,} bytes"
+        raise FormatError(msg)
+    try:
+        meta = _loaded(data)
+        version = meta["version"]
+        if meta["format"] != "segmax" or type(version) is not int or version < 1:
+            raise KeyError("format")
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        msg = f"'{path}' is not a segmax index, or its {META_NAME} is damaged; rebuild it or restore a copy"
+        raise FormatError(msg) from error
+    if not OLDEST_READABLE_VERSION <= version <= FORMAT_VERSION:
+        msg = (
+            f"'{path}' has format version {reprlib.repr(version)}, and this segmax reads {OLDEST_READABLE_VERSION} to "
+            f"{FORMAT_VERSION}; {'upgrade segmax' if version > FORMAT_VERSION else 'build the index again'}"
+        )
+        raise FormatError(msg)
+    match = _CHECKSUM.search(data)
+    if match is None or zlib.crc32(data[: match.start()] + _NO_CHECKSUM) != int(match[1], 16):
+        raise damaged(f"the checksum of {META_NAME} does not match", path)
+    _check_entries(meta, path)
+    _check_files(meta["files"], path)
+    return meta
+
+
+def _loaded(data: bytes) -> dict[str, Any]:
+    """Parse JSON without what it should not have: repeated names, NaN and infinity, anything but ASCII."""
+    loaded: dict[str, Any] = json.loads(
+        data.decode("ascii"), object_pairs_hook=_without_repeats, parse_constant=_no_number
+    )
+    return loaded
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name is there twice")
+    return found
+
+
+def _no_number(text: str) -> None:
+    msg = f"{text} is no number"
+    raise ValueError(msg)
+
+
+class _Entry(NamedTuple):
+    """What an entry has to be, in words and as a check."""
+
+    expected: str
+    holds: Callable[[Any], bool]
+
+
+def _whole(least: int, most: int) -> _Entry:
+    def holds(value: object) -> bool:
+        return type(value) is int and least <= value <= most
+
+    return _Entry(f"a whole number from {least} to {most:,}", holds)
+
+
+def _of_type(kind: type, words: str) -> _Entry:
+    return _Entry(words, lambda value: isinstance(value, kind))
+
+
+def _is_plain(values: Mapping[str, Any]) -> bool:
+    """Whether all names and values are numbers, truth values, null, or text that a terminal can show."""
+    texts = [*values, *(value for value in values.values() if isinstance(value, str))]
+    known = all(value is None or isinstance(value, (str, int, float)) for value in values.values())
+    return known and all(text.isascii() and text.isprintable() for text in texts)
+
+
+_OBJECT = _of_type(dict, "an object")
+_ENTRIES: Mapping[str, _Entry] = {
+    "num_docs": _whole(0, 2**32 - 1),
+    "num_terms": _whole(0, 2**32 - 1),
+    "num_segments": _whole(1, MAX_SEGMENTS),
+    "num_postings": _whole(0, 2**63 - 1),
+    "generation": _whole(0, 2**63 - 1),
+    "code_bytes": _whole(1, 2),
+    "head_ratio": _whole(1, 65_535),
+    "quantization_error": _Entry("a number >= 0", lambda value: type(value) in (int, float) and 0 <= value <= 1e300),
+    "config": _OBJECT,
+    "files": _OBJECT,
+}
+_OPTIONAL_ENTRIES: Mapping[str, _Entry] = {
+    "clusters": _Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
+    "encoder": _OBJECT,
+    "calibration": _of_type(list, "a list"),
+}
+
+
+def _check_entries(meta: Mapping[str, Any], path: Path) -> None:
+    """Check the entries that everything else relies on."""
+    for name, entry in {**_ENTRIES, **_OPTIONAL_ENTRIES}.items():
+        if name in meta and not entry.holds(meta[name]):
+            what = f"{META_NAME}: expected {name} to be {entry.expected}, got {reprlib.repr(meta[name])}"
+            raise damaged(what, path)
+        if name not in meta and name in _ENTRIES:
+            raise damaged(f"{META_NAME} has no {name}", path)
+
+
+_SIZE = _ENTRIES["num_postings"]
+#: Components that are there together or not at all.
+_TOGETHER = (
+    ("id_offset", "id_text"),
+    ("term_offset", "term_text"),
+    ("text_offset", "text_data"),
+    ("text_first_row", "text_data"),
+)
+
+
+def _check_files(files: Mapping[str, Any], path: Path) -> None:
+    """Check what is said about component files: names that cannot lead elsewhere, lengths, checksums."""
+    for name, entry in files.items():
+        if not isinstance(entry, dict):
+            raise damaged(f"{META_NAME}: expected an object for {reprlib.repr(name)}, got {reprlib.repr(entry)}", path)
+        file, crc = entry.get("file"), entry.get("crc32")
+        match = COMPONENT_NAME.fullmatch(file) if isinstance(file, str) else None
+        if match is None or match[1] != name or not _SIZE.holds(entry.get("bytes")):
+            raise damaged(f"{META_NAME} names an impossible file for {reprlib.repr(name)}", path)
+        if not isinstance(crc, str) or _CRC32.fullmatch(crc) is None:
+            raise damaged(f"{META_NAME} has no checksum for {name}", path)
+    for first, second in _TOGETHER:
+        if (first in files) != (second in files):
+            raise damaged(f"{META_NAME} names only one of {first} and {second}", path)

@@ -1,0 +1,240 @@
+"""Document ids and vocabulary: tables of numbers or text beside the engine, searched by dictionary on first use."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.base.checks import check_listed, shown
+from segmax.base.errors import InputError, UnknownIdError, damaged
+from segmax.storage.texts import StoredText, Texts
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def text_arrays(prefix: str, values: list[str]) -> Arrays:
+    """Pack strings as UTF-8 bytes and offsets."""
+    try:
+        encoded = [value.encode("utf-8") for value in values]
+    except UnicodeEncodeError as error:
+        msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
+        raise InputError(msg) from error
+    offsets = np.zeros(len(encoded) + 1, dtype=np.uint64)
+    np.cumsum([len(text) for text in encoded], out=offsets[1:])
+    return {f"{prefix}_offset": offsets, f"{prefix}_text": np.frombuffer(b"".join(encoded), dtype=np.uint8)}
+
+
+class TextTable:
+    """Strings by number, decoded on demand, and numbers by string."""
+
+    def __init__(
+        self, offsets: NDArray[np.uint64], text: NDArray[np.uint8], length: int, path: Path | None = None
+    ) -> None:
+        ascending = len(offsets) == length + 1 and offsets[0] == 0 and bool((offsets[1:] >= offsets[:-1]).all())
+        if not ascending or int(offsets[-1]) != len(text):
+            raise damaged("a table of strings has the wrong length", path)
+        self._path = path
+        self._offsets = offsets
+        self._text = text
+        self._numbers: dict[str, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, number: int) -> str:
+        start, stop = int(self._offsets[number]), int(self._offsets[number + 1])
+        try:
+            return self._text[start:stop].tobytes().decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise damaged("an id or a term is not UTF-8", self._path) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return (self[number] for number in range(len(self)))
+
+    def find(self, value: str) -> int | None:
+        """Return the number of a string, or None."""
+        if self._numbers is None:
+            self._numbers = {self[i]: i for i in range(len(self))}
+        return self._numbers.get(value)
+
+
+class DocIds:
+    """What the user calls the documents: row numbers, integers or strings."""
+
+    def __init__(
+        self,
+        num_docs: int,
+        numbers: NDArray[np.int64] | None = None,
+        texts: TextTable | None = None,
+        stored: Texts | None = None,
+    ) -> None:
+        self._num_docs = num_docs
+        self._numbers = numbers
+        self._texts = texts
+        self.stored = stored  # what the documents say, where the index keeps it
+        self._rows: dict[int, int] | None = None
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int, path: Path | None = None) -> DocIds:
+        """Read the tables of an index; `path` is where it is, for messages."""
+        stored = Texts(arrays, num_docs, path) if "text_data" in arrays else None
+        if "id_number" in arrays:
+            if len(arrays["id_number"]) != num_docs:
+                raise damaged("id_number has the wrong length", path)
+            return cls(num_docs, numbers=arrays["id_number"], stored=stored)
+        if "id_text" in arrays:
+            names = TextTable(arrays["id_offset"], arrays["id_text"], num_docs, path)
+            return cls(num_docs, texts=names, stored=stored)
+        return cls(num_docs, stored=stored)
+
+    def text_of(self, row: int) -> StoredText:
+        """Return the title and text of a row; raise InputError if the index keeps none."""
+        if self.stored is None:
+            msg = "the index keeps no texts; build it with texts=..., or look them up by id where you have them"
+            raise InputError(msg)
+        return self.stored[row]
+
+    def id_of(self, row: int) -> int | str:
+        """Return the id of a row."""
+        if self._numbers is not None:
+            return int(self._numbers[row])
+        if self._texts is not None:
+            return self._texts[row]
+        return int(row)
+
+    def row_of(self, doc_id: int | str) -> int:
+        """Return the row of an id; raise UnknownIdError if there is none."""
+        row = self._find(doc_id)
+        if row is None:
+            raise self._unknown(doc_id)
+        return row
+
+    def _unknown(self, doc_id: object) -> Exception:
+        """Return the error about an id that no document has."""
+        kinds = "strings" if self._texts is not None else "integers"
+        if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
+            return InputError(f"expected an id, got {type(doc_id).__name__}; the ids of this index are {kinds}")
+        other = isinstance(doc_id, str) != (self._texts is not None)
+        hint = f"; the ids of this index are {kinds}" if other else ""
+        return UnknownIdError(f"no document has the id {shown(doc_id)}{hint}")
+
+    def _find(self, doc_id: int | str) -> int | None:
+        if self._texts is not None:
+            return self._texts.find(doc_id) if isinstance(doc_id, str) else None
+        try:
+            number = operator.index(doc_id)  # type: ignore[arg-type]
+        except TypeError:
+            return None
+        if isinstance(doc_id, bool):
+            return None
+        if self._numbers is None:
+            return number if 0 <= number < self._num_docs else None
+        if self._rows is None:
+            self._rows = {int(value): row for row, value in enumerate(self._numbers)}
+        return self._rows.get(number)
+
+
+def check_ids(ids: object) -> None:
+    """Raise InputError for what cannot be ids in an order."""
+    check_listed("ids as a list or another iterable, one per document", ids)
+
+
+def listed_ids(ids: Iterable[Any]) -> list[Any]:
+    """Return external ids as a list; refuse what has no order, or is something else when it is iterated."""
+    if isinstance(ids, list):
+        return ids
+    check_ids(ids)
+    # Of times, tolist would make numbers.
+    return ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuU" else list(ids)
+
+
+def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int], str] | None = None) -> Arrays:
+    """Check external ids (all integers or all strings, none empty or twice) and pack them for storage.
+
+    `place_of` says where a document is, for messages.
+    """
+    if ids is None:
+        return {}
+    values = listed_ids(ids)
+    if len(values) != num_docs:
+        msg = f"expected {num_docs} ids, one per document, got {len(values)}"
+        raise InputError(msg)
+    _check_unique(values, "id", "document", place_of)
+    if "" in values:
+        msg = f"expected ids that are not empty, got '' at document {values.index('')}"
+        raise InputError(msg)
+    if all(isinstance(value, str) for value in values):
+        return text_arrays("id", values)
+    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
+        try:
+            return {"id_number": np.array(values, dtype=np.int64)}
+        except OverflowError as error:
+            msg = "expected integer ids that fit 64 bits; pass larger ones as strings"
+            raise InputError(msg) from error
+    msg = f"expected ids to be all strings or all integers, got {', '.join(sorted({type(v).__name__ for v in values}))}"
+    raise InputError(msg)
+
+
+def check_terms(terms: object) -> None:
+    """Raise InputError for what cannot be a vocabulary."""
+    if not isinstance(terms, Mapping):
+        check_listed("terms as a list, a string per column, or a mapping of term to column", terms)
+
+
+def term_arrays(terms: Iterable[str] | Mapping[str, int] | None, num_terms: int) -> Arrays:
+    """Check the vocabulary (a string per column, none twice) and pack it for storage."""
+    if terms is None:
+        return {}
+    check_terms(terms)
+    values = _by_column(terms, num_terms) if isinstance(terms, Mapping) else list(terms)
+    if len(values) != num_terms:
+        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(values)}"
+        raise InputError(msg)
+    for number, value in enumerate(values):
+        if not isinstance(value, str):
+            msg = f"expected terms to be strings, got {type(value).__name__} at column {number}"
+            raise InputError(msg)
+    _check_unique(values, "term", "column")
+    return text_arrays("term", values)
+
+
+def _by_column(columns: Mapping[str, int], num_terms: int) -> list[str]:
+    """Return the terms of a mapping of term to column, as vectorizers have it, in the order of columns."""
+    terms: dict[int, str] = {}
+    for term, column in columns.items():
+        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+        if not whole or not 0 <= column < num_terms or column in terms:
+            got = f"{shown(column)} again, for {shown(term)}" if whole and column in terms else shown(column)
+            msg = f"expected terms to map each term to a column of its own, from 0 to {num_terms - 1}, got {got}"
+            raise InputError(msg)
+        terms[int(column)] = term
+    if len(terms) != num_terms:
+        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(terms)}"
+        raise InputError(msg)
+    return [terms[column] for column in range(num_terms)]
+
+
+def _check_unique(values: list[Any], what: str, where: str, place_of: Callable[[int], str] | None = None) -> None:
+    try:
+        hashes = np.fromiter(map(hash, values), dtype=np.int64, count=len(values))
+    except TypeError:
+        number, value = next((n, v) for n, v in enumerate(values) if not isinstance(v, Hashable))
+        msg = f"expected {what}s to be strings or integers, got {type(value).__name__} at {where} {number}"
+        raise InputError(msg) from None
+    hashes.sort()
+    if not (hashes[1:] == hashes[:-1]).any():
+        return  # a dictionary of millions of ids would take more memory than the ids
+    seen: dict[Any, int] = {}
+    for number, value in enumerate(values):
+        first = seen.setdefault(value, number)
+        if first != number and place_of is not None:
+            msg = f"{place_of(number)}: expected every {what} once, got {value!r} again, first at {place_of(first)}"
+            raise InputError(msg)
+        if first != number:
+            msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"
+            raise InputError(msg)

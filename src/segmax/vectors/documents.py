@@ -1,0 +1,104 @@
+"""What readers hand on: texts, and vectors with their ids, a batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from segmax.vectors.csr import Csr
+
+#: What a document is called: the id that it was given, or its row.
+DocId = int | str
+
+
+class Document(NamedTuple):
+    """A text to be indexed."""
+
+    id: str
+    title: str
+    text: str
+
+    @property
+    def whole(self) -> str:
+        """Title and text, as BEIR joins them."""
+        return f"{self.title} {self.text}".strip()
+
+
+class VectorBatch(NamedTuple):
+    """Some documents, or queries, as vectors."""
+
+    ids: list[str]
+    vectors: Csr
+
+
+class VectorReader(Protocol):
+    """A stream of vectors.
+
+    Where a format names terms by word, they are numbered as they come: batches widen, and `terms` is whole once the
+    last batch is out.
+    """
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The word of every column; None where the format has numbers only."""
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there will be, where that is known before the end."""
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+
+
+def has_ids(reader: VectorReader) -> bool:
+    """Whether the ids of a reader are more than row numbers."""
+    return bool(getattr(reader, "has_ids", True))
+
+
+class WrappedVectors:
+    """A reader of vectors in front of another one: what it does not change is as the other has it."""
+
+    def __init__(self, reader: VectorReader) -> None:
+        self._reader = reader
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether ids are more than row numbers."""
+        return has_ids(self._reader)
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return bool(getattr(self._reader, "loose_width", False))
+
+    @property
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far."""
+        return self._reader.terms
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there are, where that is known before the end."""
+        return self._reader.num_docs
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files, in the order in which they are read; none where that is not known."""
+        return getattr(self._reader, "paths", ())
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        place: Callable[[int], str] = getattr(self._reader, "place_of", "row {}".format)
+        return place(row)
+
+
+class TextReader(Protocol):
+    """A stream of texts."""
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many there will be, where that is known before the end."""
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield every document, from the first, every time."""

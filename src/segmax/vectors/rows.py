@@ -1,0 +1,63 @@
+"""Rows of CSR matrices: cut, joined, chosen, and stored as narrow as they can be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.vectors.csr import Csr
+
+#: The most rows and, but for one giant row, the most postings that are worked on together.
+PART_DOCS = 16384
+PART_POSTINGS = 1 << 20
+
+
+def slice_rows(docs: Csr, first: int, last: int) -> Csr:
+    """Return the rows from `first` to before `last`, as views."""
+    indptr = docs.indptr[first : last + 1]
+    begin, end = int(indptr[0]), int(indptr[-1])
+    return Csr(indptr - begin, docs.indices[begin:end], docs.values[begin:end], docs.num_columns)
+
+
+def join_rows(parts: list[Csr], num_columns: int) -> Csr:
+    """Return the rows of all parts, one after the other, as a copy."""
+    counts = np.concatenate([np.diff(part.indptr) for part in parts])
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    indices = np.concatenate([part.indices for part in parts])
+    values = np.concatenate([part.values for part in parts])
+    return Csr(indptr, indices, values, num_columns)
+
+
+def narrowest(values: NDArray[Any]) -> NDArray[Any]:
+    """Return non-negative weights in the smallest dtype that holds every one of them exactly."""
+    if len(values) == 0:
+        return values.astype(np.uint8)
+    if values.dtype == np.float16:
+        values = values.astype(np.float32)
+    if values.dtype.kind in "ui" or bool((values == np.floor(values)).all()):
+        largest = values.max()
+        if largest <= 2**16 - 1:
+            return values.astype(np.uint8 if largest <= 255 else np.uint16, copy=False)
+    if values.dtype.kind == "f":
+        with np.errstate(over="ignore", under="ignore"):
+            single = values.astype(np.float32)
+        return single if bool((single == values).all()) else values
+    return values
+
+
+def sample_rows(num_rows: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Return so many different rows, ascending; all if there are no more."""
+    if num_rows <= count:
+        return np.arange(num_rows, dtype=np.int64)
+    rows = np.random.default_rng(seed).choice(num_rows, size=count, replace=False, shuffle=False)
+    return np.sort(rows).astype(np.int64)
+
+
+def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
+    """Return some rows as a copy."""
+    counts = np.diff(docs.indptr)[rows]
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
+    at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
+    return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)

@@ -1,0 +1,304 @@
+"""From texts to a searchable index in two commands, what they refuse at once, and what bash completes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import segmax
+from segmax.cli.main import main
+from segmax.io import open_vectors
+
+pytest.importorskip("bm25s")
+pytest.importorskip("Stemmer")
+
+from segmax.encoders import BM25
+from segmax.io import Document
+from segmax.text import encode_texts
+
+TEXTS = {
+    "d1": ("Waveguides", "A waveguide of copper carries microwaves."),
+    "d2": ("Diodes", "Noise of diodes at low temperatures"),
+    "d3": ("", "Microwave noise, measured in waveguides"),
+}
+QUERIES = {"q1": "microwave noise", "q2": "copper copper"}
+TOPICS = """\
+<top>
+<num> Number: 301
+<title> microwave noise
+<desc> Description:
+diodes
+</top>
+<top>
+<num> Number: 302
+<title> copper
+</top>
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with a BEIR folder, topics, and BM25 of the documents."""
+    monkeypatch.chdir(tmp_path)
+    Path("beir").mkdir()
+    lines = [json.dumps({"_id": name, "title": title, "text": text}) for name, (title, text) in TEXTS.items()]
+    Path("beir/corpus.jsonl").write_text("\n".join(lines) + "\n")
+    lines = [json.dumps({"_id": name, "text": text}) for name, text in QUERIES.items()]
+    Path("beir/queries.jsonl").write_text("\n".join(lines) + "\n")
+    Path("topics.txt").write_text(TOPICS)
+    assert main(["encode", "beir", "docs.npz"]) == 0
+    return tmp_path
+
+
+def failure(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The line that a command ends with."""
+    capsys.readouterr()
+    assert main(list(arguments)) == 2
+    return capsys.readouterr().err.removeprefix("segmax: error: ").rstrip("\n")
+
+
+def vectors(path: str) -> tuple[list[str], list[dict[str, float]]]:
+    """Ids, and vectors by word."""
+    reader = open_vectors(path)
+    ids, rows = [], []
+    for batch in reader.batches():
+        ids += batch.ids
+        for row in range(batch.vectors.num_rows):
+            span = slice(batch.vectors.indptr[row], batch.vectors.indptr[row + 1])
+            rows.append((batch.vectors.indices[span], batch.vectors.values[span]))
+    terms = reader.terms or []
+    return ids, [{terms[i]: float(v) for i, v in zip(*row, strict=True)} for row in rows]
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+def test_queries_of_a_beir_folder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --queries a BEIR folder gives its queries, not its corpus."""
+    assert main(["encode", "beir", "queries.npz", "--queries", "--encoder", "docs.bm25"]) == 0
+    assert "2 queries" in capsys.readouterr().out
+    assert vectors("queries.npz") == (["q1", "q2"], [{"microwav": 1.0, "nois": 1.0}, {"copper": 2.0}])
+
+
+def test_queries_of_topics(folder: Path) -> None:
+    """TREC topics give their titles, not a query per line."""
+    assert main(["encode", "topics.txt", "queries.npz", "--queries", "--encoder", "docs.bm25"]) == 0
+    assert vectors("queries.npz") == (["301", "302"], [{"microwav": 1.0, "nois": 1.0}, {"copper": 1.0}])
+
+
+def test_queries_are_resumed(folder: Path) -> None:
+    """What an interrupted run has of the queries is used; other queries are refused."""
+
+    def stopping() -> Iterator[Document]:
+        yield Document("q1", "", QUERIES["q1"])
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("segmax.text.shards.batched", lambda documents: ([doc] for doc in documents))
+        with pytest.raises(KeyboardInterrupt):
+            encode_texts(BM25.load("docs.bm25"), stopping(), "queries.npz", queries=True, shard_seconds=0)
+    assert Path("queries.npz.encoding").is_dir()
+    assert main(["encode", "topics.txt", "queries.npz", "--queries", "--encoder", "docs.bm25"]) == 2
+    assert main(["encode", "beir", "queries.npz", "--queries", "--encoder", "docs.bm25"]) == 0
+    assert vectors("queries.npz")[0] == ["q1", "q2"]
+    assert not Path("queries.npz.encoding").exists()
+
+
+def test_vectors_are_no_texts_of_queries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that hold vectors only are refused as queries to encode."""
+    Path("vectors.jsonl").write_text('{"id": "q1", "vector": {"copper": 2}}\n')
+    for name in ("vectors.jsonl", "docs.npz"):
+        told = failure(capsys, "encode", name, "out.npz", "--queries", "--encoder", "docs.bm25")
+        assert told.startswith(f"'{name}': expected queries with texts to encode, got vectors")
+
+
+# --- refused at once -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("out.odd", "--format: expected npz, jsonl, seismic-jsonl, ciff, csr, seismic, parquet, tokens, got the name"),
+        ("out.odd", "say which with --format FORMAT"),
+        ("out.npz --format odd", "got format 'odd'; say which with --format FORMAT"),
+        ("out.ciff", "ciff holds whole numbers, and weights are none; choose a scale that rounds: --scale x100"),
+        ("out.tsv", "tokens holds whole numbers"),
+        ("out.ciff --scale /100", "ciff holds whole numbers"),
+        ("out.npz --scale odd", "--scale: expected one of 'none', 'impacts'"),
+        ("none/out.npz", "expected an existing directory to put the file in, got 'none'"),
+        ("beir", "--format: expected"),
+        ("docs.npz", "'docs.npz' exists"),
+        ("out.npz --queries", "BM25 knows no documents yet: encode documents first"),
+        ("out.npz --queries", "(--encoder docs.bm25)"),
+        ("out.npz --dense max", "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"),
+        ("out.npz --dense max --queries", "--dense is for the clusters of documents, and --queries encodes none"),
+    ],
+)
+def test_refused_before_anything_is_encoded(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
+    """What cannot be written is told at once, in the words of the command line, and no folder is begun."""
+    before = sorted(path.name for path in folder.rglob("*"))
+    assert told in failure(capsys, "encode", "beir", *arguments.split())
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
+def test_whole_numbers(folder: Path) -> None:
+    """A scale that rounds makes weights whole numbers; the counts of BM25's queries are some already."""
+    assert main(["encode", "beir", "scaled.ciff", "--scale", "x100"]) == 0
+    assert main(["encode", "beir", "queries.tsv", "--queries", "--encoder", "docs.bm25"]) == 0
+    assert Path("queries.tsv").read_text() == "q1\tmicrowav nois\nq2\tcopper copper\n"
+    plain, scaled = vectors("docs.npz")[1], vectors("scaled.ciff")[1]
+    for one, other in zip(plain, scaled, strict=True):
+        assert other == {word: pytest.approx(100 * weight, abs=0.51) for word, weight in one.items()}
+
+
+def test_another_files_encoder_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """docs.jsonl would replace docs.bm25, which belongs to docs.npz: refused, but for --overwrite."""
+    before = Path("docs.bm25/bm25.json").read_text()
+    told = failure(capsys, "encode", "beir", "docs.jsonl", "--k1", "0.9")
+    assert told.startswith("'docs.bm25' exists, perhaps of another file than 'docs.jsonl', which would replace it")
+    assert told.endswith("or pass --overwrite")
+    assert not Path("docs.jsonl.encoding").exists()
+    assert Path("docs.bm25/bm25.json").read_text() == before
+    assert main(["encode", "beir", "docs.jsonl", "--k1", "0.9", "--overwrite"]) == 0
+    assert BM25.load("docs.bm25").k1 == 0.9
+
+
+def test_options_that_python_has(folder: Path) -> None:
+    """--delta and --no-title reach the encoder, in both commands that encode."""
+    flags = ["--method", "bm25l", "--delta", "0.25", "--no-title"]
+    assert main(["encode", "beir", "other.npz", *flags]) == 0
+    assert BM25.load("other.bm25").delta == 0.25
+    assert "diod" in vectors("other.npz")[1][1]
+    assert vectors("other.npz")[1][0].keys() == {"waveguid", "copper", "carri", "microwav"}
+    assert main(["index", "beir", "other.segmax", *flags]) == 0
+    with segmax.open("other.segmax") as index:
+        assert index.encoder.delta == 0.25  # type: ignore[attr-defined]
+        assert index.texts is not None
+        assert index.texts[0].title == "Waveguides"  # kept all the same
+        untitled = segmax.from_texts([{"id": name, "text": text} for name, (_, text) in TEXTS.items()])
+        assert sorted(index.terms or []) == sorted(untitled.terms or [])
+
+
+# --- two steps -------------------------------------------------------------------------------------------------------
+
+
+def test_two_steps_are_as_good_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An index of encoded vectors, with encoder and texts, answers text as that of segmax index does."""
+    assert main(["index", "beir", "one.segmax"]) == 0
+    assert main(["build", "docs.npz", "two.segmax", "--encoder", "docs.bm25", "--texts", "beir"]) == 0
+    with segmax.open("one.segmax") as one, segmax.open("two.segmax") as two:
+        for query in ("microwave noise", "copper", "nothing of it"):
+            first, second = one.search(query), two.search(query)
+            assert first.ids == second.ids
+            assert first.texts == second.texts
+            assert first.scores.tolist() == second.scores.tolist()
+    capsys.readouterr()
+    assert main(["search", "two.segmax", "-q", "copper"]) == 0
+    assert "A waveguide of copper" in capsys.readouterr().out
+
+
+def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
+    """Encoder and texts are options like others."""
+    Path("build.toml").write_text("encoder = 'docs.bm25'\ntexts = 'beir/corpus.jsonl'\n")
+    assert main(["build", "docs.npz", "out", "--config", "build.toml"]) == 0
+    with segmax.open("out") as index:
+        assert index.search("copper").ids == ["d1"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ("--encoder bm25", "--encoder: expected the BM25 that made the vectors, a folder like docs.bm25"),
+        ("--encoder other.bm25", "the encoder did not make these vectors: they have 'waveguid'"),
+        ("--encoder ./none", "an encoder: there is no folder './none'"),
+        ("--encoder docs.bm25 --top-n 3", "docs.bm25 has no option 'top_n'"),
+        ("--top-n 3", "--top-n is an option of a model; name it with --encoder MODEL"),
+        ("--texts fewer.jsonl", "expected 3 texts, one per document, got 2"),
+        ("--texts more.jsonl", "expected 3 texts, one per document, got 4"),
+        ("--texts swapped.jsonl", "'swapped.jsonl': expected the text of document 'd1' in place 0, got 'd2'"),
+        ("--texts none.jsonl", "there is no file 'none.jsonl'"),
+    ],
+)
+def test_what_does_not_belong_together(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str
+) -> None:
+    """Another encoder, other texts, or those in another order are refused, and no index is left."""
+    lines = Path("beir/corpus.jsonl").read_text().splitlines(keepends=True)
+    extra = '{"_id": "d4", "text": "more"}\n'
+    for name, chosen in (("fewer", lines[:2]), ("more", [*lines, extra]), ("swapped", [lines[1], lines[0], lines[2]])):
+        Path(f"{name}.jsonl").write_text("".join(chosen))
+    other = BM25()
+    list(other.encode_documents([[Document("a", "", "entirely different")]]))
+    other.save("other.bm25")
+    assert failure(capsys, "build", "docs.npz", "out", *arguments.split()).startswith(told)
+    assert not Path("out").exists()
+
+
+def test_vectors_without_words_have_no_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns that are only numbers cannot be matched with the words of queries; --terms names them."""
+    import scipy.sparse as sp
+
+    sp.save_npz("plain.npz", sp.csr_matrix(np.eye(3, dtype=np.float32)))
+    assert "that name their terms by word" in failure(capsys, "build", "plain.npz", "out", "--encoder", "docs.bm25")
+    Path("terms.txt").write_text("copper\nnois\ndiod\n")
+    assert main(["build", "plain.npz", "out", "--encoder", "docs.bm25", "--terms", "terms.txt"]) == 0
+    with segmax.open("out") as index:
+        assert index.search("noises").ids == [1]
+
+
+# --- clusters by embeddings ------------------------------------------------------------------------------------------
+
+
+def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--cluster-by wants a model, and nothing else that says what clusters are made from."""
+    assert main(["index", "beir", "out", "--cluster-by", "sparse"]) == 0
+    told = failure(capsys, "index", "beir", "other", "--cluster-by", "max")
+    assert told == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
+    told = failure(capsys, "index", "beir", "other", "--cluster-by", "max", "--dense", "dense.npy")
+    assert told == "expected one of --cluster-by and --dense, got both"
+    told = failure(capsys, "index", "beir", "other", "--cluster-by", "odd")
+    assert told.startswith("expected --cluster-by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'")
+    told = failure(capsys, "index", "docs.npz", "other", "--cluster-by", "max")
+    assert told == "--cluster-by is about texts, and 'docs.npz' holds vectors"
+    assert not Path("other").exists()
+
+
+# --- completion ------------------------------------------------------------------------------------------------------
+
+
+def test_bash_completes_names_with_blanks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file name with blanks is one completion, also where its beginning is typed with a backslash."""
+    assert main(["completion", "bash"]) == 0
+    script = tmp_path / "completion.bash"
+    script.write_text(capsys.readouterr().out)
+    for name in ("my docs.npz", "my other docs.npz", "plain.npz"):
+        (tmp_path / name).touch()
+
+    def completed(word: str) -> list[str]:
+        ask = f"source completion.bash; COMP_WORDS=(segmax build '{word}'); COMP_CWORD=2; _segmax; "
+        result = subprocess.run(
+            ["bash", "-c", ask + 'printf "%s\\n" "${COMPREPLY[@]}"'],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=tmp_path,
+        )
+        return sorted(result.stdout.splitlines())
+
+    assert completed("my") == ["my docs.npz", "my other docs.npz"]
+    assert completed("my\\ o") == ["my other docs.npz"]
+    assert completed("pl") == ["plain.npz"]
+
+
+def test_texts_without_ids_are_numbered_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line on standard error, once, says that documents get numbers as ids."""
+    (tmp_path / "plain.jsonl").write_text('{"text": "one cat"}\n{"text": "two dogs"}\n')
+    assert main(["encode", str(tmp_path / "plain.jsonl"), str(tmp_path / "out.npz"), "--no-progress"]) == 0
+    assert capsys.readouterr().err.count("documents are numbered from 0") == 1

@@ -1,0 +1,133 @@
+"""The demo: relevance on the small collection, speed on a large one, and a command that works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import segmax
+from segmax.cli.main import main as command_line
+from segmax.demo import __main__ as demo
+from segmax.demo.generated import NUM_TERMS, Generator
+from segmax.demo.speed import speed_columns
+
+
+@pytest.fixture
+def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory, and a collection that is not that large."""
+    for package in ("bm25s", "ir_measures", "rich"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(demo, "LARGE_DOCS", 3000)
+    monkeypatch.setattr(demo, "LARGE_QUERIES", 20)
+    monkeypatch.setattr(sys, "argv", ["demo"])
+    return tmp_path
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_the_demo_tells_its_story(
+    quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    """Relevance and speed, each in a table that fits; safe methods agree with exhaustive search; it runs twice."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    demo.main()
+    demo.main()
+    shown = capsys.readouterr().out
+    lines = shown[: len(shown) // 2].splitlines()
+    assert max(len(line) for line in lines if "vaswani.segmax" not in line) <= columns  # a command is not to be wrapped
+    relevance, speed = (line for line in lines if line.startswith("asc  "))
+    assert relevance.split()[-1] == speed.split()[1] == "1.0000"
+    assert any(re.match(r"method +MRR@10 +nDCG@10 +Recall@10 +of exact", line) for line in lines)
+    assert any("mean ms" in line and "speed" in line for line in lines)
+    assert "3,000 documents, generated now" in shown
+    assert "flatter" in shown
+
+
+def test_the_large_collection_is_large() -> None:
+    """Below 100,000 documents pruning would not pay."""
+    assert demo.LARGE_DOCS >= 100_000
+
+
+def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every method but exhaustive search scores few of the documents, already on a tenth of that collection."""
+    found: list[segmax.typing.Evaluation] = []
+    monkeypatch.setattr(demo, "LARGE_DOCS", 20_000)
+    monkeypatch.setattr(demo, "speed_columns", lambda outcome: found.append(outcome) or speed_columns(outcome))
+    demo.race(Console(), 10, quick / "speed.png")
+    shares = {method.name: method.docs_scored_share for method in found[0]}
+    assert shares.keys() == demo.METHODS.keys()
+    assert shares.pop("exhaustive") == 1
+    assert max(shares.values()) < 0.1
+    assert shares["asc, μ = 0.7"] < shares["asc"]
+
+
+def test_the_last_line_is_a_command_that_works(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the demo built can be searched as it says, and the collection is there for other commands."""
+    demo.main()
+    words = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])
+    assert command_line(words[words.index("search") :]) == 0
+    assert "microwave" in capsys.readouterr().out
+    assert command_line(["search", "segmax-demo/vaswani.segmax", "segmax-demo/vaswani", "-k", "1"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 93
+    with segmax.open("segmax-demo/vaswani.segmax") as index:
+        assert index.num_docs == 11_429
+
+
+def test_a_picture_is_saved_beside_it(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The picture is a PNG of a fair size."""
+    pytest.importorskip("matplotlib")
+    demo.main()
+    assert "picture: segmax-demo/speed.png" in capsys.readouterr().out
+    assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_a_link_in_place_of_the_picture_is_replaced(quick: Path, tmp_path: Path) -> None:
+    """What it leads to is left alone."""
+    pytest.importorskip("matplotlib")
+    precious = tmp_path / "precious.txt"
+    precious.write_text("precious")
+    Path("segmax-demo").mkdir()
+    Path("segmax-demo/speed.png").symlink_to(precious)
+    demo.main()
+    assert precious.read_text() == "precious"
+    assert not Path("segmax-demo/speed.png").is_symlink()
+    assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_without_matplotlib_there_is_no_picture(
+    quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo says so and goes on."""
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    demo.main()
+    shown = capsys.readouterr().out
+    assert "no picture: " in shown
+    assert "search yourself" in shown.replace("search it yourself", "search yourself")
+
+
+def test_what_is_in_the_way_is_an_error(quick: Path) -> None:
+    """A file in the place of the folder is one line, no traceback, and stays."""
+    Path("segmax-demo").write_text("mine")
+    with pytest.raises(SystemExit, match=r"segmax\.demo: error: "):
+        demo.main()
+    assert Path("segmax-demo").read_text() == "mine"
+
+
+def test_generated_vectors_look_like_texts() -> None:
+    """Few terms are frequent and most are rare; documents of a topic share terms; the same seed gives the same."""
+    docs = Generator(seed=3).vectors(4000, mean_terms=64)
+    frequencies = np.sort(np.bincount(docs.indices, minlength=NUM_TERMS))[::-1] / 4000
+    assert frequencies[0] > 0.5
+    assert frequencies[100] < 0.1
+    assert frequencies[5000] < 0.01
+    assert (docs.data > 0).all()
+    assert 30 < docs.nnz / 4000 < 64
+    assert (docs != Generator(seed=3).vectors(4000, mean_terms=64)).nnz == 0
+    assert (docs != Generator(seed=4).vectors(4000, mean_terms=64)).nnz > 0

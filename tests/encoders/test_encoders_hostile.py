@@ -1,0 +1,850 @@
+"""Encoders of strangers: no code of theirs runs, nothing is loaded unasked, and damaged files are named."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pickle
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("sentence_transformers")
+
+import huggingface_hub
+import sentence_transformers
+import torch
+import transformers
+
+import segmax
+from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
+from segmax.cli.main import main
+from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder, packages
+from segmax.encoders import model_files as files
+from tiny_models import HIDDEN, VOCABULARY, change_json, write_bert, write_lexmae, write_splade, write_unicoil
+
+KINDS = ("", "sparse:", "lexmae:", "unicoil:")
+TEXTS = ["the big cat sleeps", "dogs run", "a house"]
+
+# --- folders with code -----------------------------------------------------------------------------------------------
+
+
+class Harmful:
+    """Unpickled, it touches a file."""
+
+    def __init__(self, marker: Path) -> None:
+        self._marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self._marker),)
+
+
+def write_code(folder: Path, marker: Path) -> None:
+    """A module that leaves a mark when it is imported, with a class for every role."""
+    (folder / "evil.py").write_text(
+        textwrap.dedent(f"""
+        import pathlib, transformers, torch
+        pathlib.Path({str(marker)!r}).mkdir(exist_ok=True)
+        class Config(transformers.BertConfig):
+            model_type = "evil"
+        class Model(transformers.BertForMaskedLM):
+            config_class = Config
+        class Tokenizer(transformers.BertTokenizer):
+            pass
+        class Module(torch.nn.Module):
+            @classmethod
+            def load(cls, *args, **kwargs):
+                return cls()
+        """)
+    )
+
+
+def evil_config(folder: Path) -> None:
+    """config.json that wants its own classes."""
+    classes = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoModelForMaskedLM": "evil.Model"}
+    change_json(folder / "config.json", auto_map=classes, model_type="evil")
+
+
+def evil_tokenizer(folder: Path) -> None:
+    """A tokenizer of its own."""
+    told = {"AutoTokenizer": ["evil.Tokenizer", None]}
+    change_json(folder / "tokenizer_config.json", auto_map=told, tokenizer_class="Tokenizer")
+
+
+def evil_module(folder: Path) -> None:
+    """modules.json that names a class of the folder."""
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": "evil.Module"}]))
+
+
+def evil_router(folder: Path) -> None:
+    """A Router whose parts are classes of the folder."""
+    router = "sentence_transformers.sparse_encoder.modules.Router"
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": router}]))
+    told = {"types": {"query_0": "evil.Module"}, "structure": {"query": ["query_0"]}, "parameters": {}}
+    (folder / "router_config.json").write_text(json.dumps(told))
+
+
+def evil_pickle(folder: Path) -> None:
+    """Weights that are a program."""
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(pickle.dumps({"tok_proj.weight": Harmful(folder.parent / "marker")}))
+
+
+def evil_options(folder: Path) -> None:
+    """Weights that are a program, and options that want them read as one."""
+    evil_pickle(folder)
+    change_json(folder / "config.json", dtype=None)  # so that it is looked up in the weights
+    transformer = "sentence_transformers.base.modules.Transformer"
+    (folder / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": "", "type": transformer}]))
+    (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
+    told = {"model_kwargs": {"weights_only": False}, "transformer_task": "fill-mask"}
+    (folder / "sentence_bert_config.json").write_text(json.dumps(told))
+
+
+EVIL = (evil_config, evil_tokenizer, evil_module, evil_router, evil_pickle, evil_options)
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a masked language model."""
+    folder = tmp_path_factory.mktemp("bert")
+    write_bert(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a SPLADE model of sentence-transformers."""
+    folder = tmp_path_factory.mktemp("models") / "splade"
+    write_splade(folder, bert)
+    return folder
+
+
+@pytest.fixture
+def evil(bert: Path, tmp_path: Path) -> list[Path]:
+    """A folder for every way to bring code along; each would leave `marker` beside it."""
+    folders = []
+    for change in EVIL:
+        folder = tmp_path / change.__name__ / "model"
+        shutil.copytree(bert, folder)
+        write_code(folder, folder.parent / "marker")
+        change(folder)
+        folders.append(folder)
+    return folders
+
+
+def test_the_traps_work(evil: list[Path]) -> None:
+    """Who trusts these folders runs their code, so that the tests below mean something."""
+    loaders = {
+        "evil_config": lambda folder: transformers.AutoConfig.from_pretrained(folder, trust_remote_code=True),
+        "evil_tokenizer": lambda folder: transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=True),
+        "evil_module": lambda folder: sentence_transformers.SparseEncoder(str(folder), trust_remote_code=True),
+        "evil_router": lambda folder: sentence_transformers.SparseEncoder(str(folder), trust_remote_code=True),
+        "evil_pickle": lambda folder: torch.load(folder / "pytorch_model.bin", weights_only=False),
+        "evil_options": lambda folder: sentence_transformers.SparseEncoder(str(folder)),
+    }
+    for folder in evil:
+        with contextlib.suppress(Exception):  # whether the rest of the folder makes sense is not the point
+            loaders[folder.parent.name](folder)
+        assert (folder.parent / "marker").exists(), folder
+
+
+LOAD_ALL = """
+import sys
+from segmax.encoders import load_encoder
+from segmax.base.errors import SegmaxError
+refused = 0
+for name in sys.argv[1:]:
+    try:
+        load_encoder(name)
+    except SegmaxError as error:
+        assert "\\n" not in str(error)
+        refused += 1
+try:
+    rest = sys.stdin.read()
+except (OSError, AttributeError, ValueError):
+    rest = None
+print(refused, repr(rest))
+"""
+
+
+@pytest.mark.parametrize("stdin", ["closed", "yes"])
+def test_no_code_of_a_model_runs(evil: list[Path], stdin: str) -> None:
+    """Whatever a folder brings along, it is not run, and nobody is asked: a pipe full of "y" is left unread."""
+    names = [f"{kind}{folder}" for folder in evil for kind in KINDS]
+    answers = "y\n" * 100
+    close = (lambda: os.close(0)) if stdin == "closed" else None
+    result = subprocess.run(
+        [sys.executable, "-c", LOAD_ALL, *names],
+        input=answers if stdin == "yes" else None,
+        preexec_fn=close,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert result.returncode == 0, result.stderr[-2000:]
+    refused, rest = result.stdout.splitlines()[-1].split(" ", 1)
+    if stdin == "yes":
+        assert rest == repr(answers)
+    assert int(refused) >= len(EVIL) * 2  # a kind that does not read the trap may load the rest
+    assert [folder.parent.name for folder in evil if (folder.parent / "marker").exists()] == []
+    assert "Do you wish to run" not in result.stdout + result.stderr
+
+
+def test_messages_say_that_code_is_not_run(evil: list[Path]) -> None:
+    """The reason is in the message, and not the library's advice to trust the model."""
+    by_name = {folder.parent.name: folder for folder in evil}
+    for name in (f"lexmae:{by_name['evil_config']}", f"sparse:{by_name['evil_module']}"):
+        with pytest.raises(InputError, match="brings code of its own, which segmax never runs"):
+            load_encoder(name)
+    with pytest.raises(InputError, match=r"sentence_bert_config\.json' sets 'weights_only', which would run code"):
+        load_encoder(by_name["evil_options"])
+
+
+@pytest.mark.parametrize(
+    ("package", "version", "make"),
+    [("sentence_transformers", "5.4.1", SparseModel), ("transformers", "4.57.0", LexMAE)],
+)
+def test_old_packages_are_refused(
+    bert: Path, monkeypatch: pytest.MonkeyPatch, package: str, version: str, make: type
+) -> None:
+    """Versions that would run the code of a local folder are refused where a model is loaded."""
+    monkeypatch.setattr(sys.modules[package], "__version__", version)
+    with pytest.raises(ConfigError, match=rf"needs {package.replace('_', '-')} \d or newer, got {version}"):
+        make(bert)
+
+
+def test_versions_of_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Versions with suffixes, and none at all."""
+    for version, major in (("6.2.0", 6), ("10.0.0.dev0", 10), ("odd", 0), (None, 0)):
+        monkeypatch.setattr(transformers, "__version__", version)
+        assert packages.major_version(transformers) == major
+
+
+def test_pickled_weights_need_a_safe_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before torch 2.6 even weights_only=True could be made to run code."""
+    write_unicoil(tmp_path)
+    monkeypatch.setattr(torch, "__version__", "2.5.1+cpu")
+    with pytest.raises(ConfigError, match=r"torch 2\.5\.1\+cpu cannot read .*pytorch_model\.bin' safely"):
+        load_encoder(tmp_path)
+
+
+# --- indexes of strangers --------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def index(splade: Path, tmp_path: Path) -> Path:
+    """An index that was made with a model in a folder."""
+    path = tmp_path / "docs.segmax"
+    segmax.from_texts(TEXTS, encoder=splade, path=path, progress=False).close()
+    return path
+
+
+def change_description(path: Path, told: object) -> None:
+    """Give an index another description of its encoder."""
+    meta = json.loads((path / "meta.json").read_text())
+    meta["encoder"] = told
+    write_meta(path, meta)
+
+
+def write_meta(path: Path, meta: dict[str, Any]) -> None:
+    """Write meta.json with the checksum that goes with it."""
+    from segmax.storage import components as storage
+
+    arrays = dict(storage._load_components(path, storage.read_meta(path), preload=True, verify=False))
+    shutil.rmtree(path)
+    storage.save_index(path, arrays, meta, overwrite=False, check=lambda *_: None)
+
+
+def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searching for text says what to do; vectors are searched as before."""
+    monkeypatch.setattr("segmax.encoders.sparse_model.SparseModel.__init__", unreachable)
+    with segmax.open(index) as opened:
+        for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
+            with pytest.raises(
+                InputError,
+                match=r"docs\.segmax.*no model that an index names unless you say so: pass the folder or the model",
+            ):
+                ask()
+        assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
+
+
+def test_advice_is_what_works(index: Path, splade: Path) -> None:
+    """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
+    for name, advice in (
+        ("org/model", r"pass encoder='stored' to segmax\.open \(--encoder stored\) if you trust it"),
+        (str(splade), r"pass the folder or the model that made it to segmax\.open as encoder="),
+        (None, r"was loaded in Python; pass encoder= with that model"),
+    ):
+        change_description(index, {"encoder": "SparseModel", "model": name})
+        with segmax.open(index) as opened, pytest.raises(InputError, match=rf"docs\.segmax.*{advice}") as told:
+            opened.search("cat")
+        assert ("stored" in str(told.value)) == (name == "org/model")
+    with segmax.open(index) as opened:
+        del opened._meta["encoder"]
+        with pytest.raises(InputError, match=r"docs\.segmax.*does not know what made its vectors"):
+            opened.search("cat")
+
+
+def test_very_long_names_in_an_index(index: Path) -> None:
+    """No file system takes names of thousands of letters; the error names the index."""
+    for length in (300, 5000, 10**6):
+        for told in (
+            {"encoder": "SparseModel", "model": "a" * length},
+            {"encoder": "UniCOIL", "model": "org/model", "tokenizer": "a" * length},
+        ):
+            change_description(index, told)
+            for choice, kind in (("stored", FormatError if length > 1000 else SegmaxError), (None, InputError)):
+                with pytest.raises(kind, match=r"meta\.json") as error:
+                    segmax.open(index, encoder=choice).search("cat")
+                assert len(str(error.value)) < 1000
+
+
+def unreachable(*_: object, **__: object) -> None:
+    """What must not be called."""
+    raise AssertionError("a model was loaded")
+
+
+def test_the_caller_chooses(index: Path, splade: Path) -> None:
+    """A folder, an encoder, a loaded model; at once or later, and the same results."""
+    loaded = sentence_transformers.SparseEncoder(str(splade))
+    expected = None
+    for choice in (splade, str(splade), f"sparse:{splade}", SparseModel(splade), loaded):
+        with segmax.open(index, encoder=choice) as opened:
+            found = opened.search("the cat")
+        with segmax.open(index) as opened:
+            opened.encoder = choice  # type: ignore[assignment]
+            again = opened.search("the cat")
+        expected = expected or (found.ids, found.scores.tolist())
+        assert found.ids == again.ids == expected[0]
+        assert found.scores.tolist() == again.scores.tolist() == pytest.approx(expected[1], abs=1e-4)
+
+
+def test_options_of_the_index_are_used(splade: Path, tmp_path: Path) -> None:
+    """By name or folder a model encodes queries as the index was made; its vocabulary has to be that of the index."""
+    path = tmp_path / "few.segmax"
+    segmax.from_texts(TEXTS, encoder=SparseModel(splade, top_n=3), path=path, progress=False).close()
+    with segmax.open(path, encoder=splade) as opened:
+        assert opened.encoder.top_n == 3  # type: ignore[attr-defined]
+        assert opened.encoder.encode_queries(["the cat"]).nnz == 3
+    other = tmp_path / "other"
+    write_unicoil(other)
+    (other / "vocab.txt").write_text((other / "vocab.txt").read_text().replace("house", "horse"))
+    with pytest.raises(InputError, match="did not make this index"):
+        segmax.open(path, encoder=f"unicoil:{other}")
+
+
+def test_folders_of_an_index_are_refused(index: Path, splade: Path, tmp_path: Path) -> None:
+    """Also for who trusts the index: absolute paths and such that leave a folder have to come from the caller."""
+    with pytest.raises(InputError, match=r"takes no folders from an index; if you trust it, pass encoder='.*splade'"):
+        segmax.open(index, encoder="stored")
+    for name in (
+        "/etc",
+        "../model",
+        "a/../b",
+        "./model",
+        "~/model",
+        "a/b/c",
+        "a\\b",
+        "",
+        "\x1b[2J",
+        ".hidden",
+        5,
+        ["x"],
+    ):
+        change_description(index, {"encoder": "SparseModel", "model": name})
+        with pytest.raises(SegmaxError, match=r"meta\.json"):
+            segmax.open(index, encoder="stored")
+    for tokenizer in ("/etc", "../model", 5):
+        change_description(index, {"encoder": "UniCOIL", "model": "no/such", "tokenizer": tokenizer})
+        with pytest.raises(SegmaxError, match=r"meta\.json.*is a folder or no name on the hub"):
+            segmax.open(index, encoder="stored")
+
+
+def test_a_folder_is_no_name_on_the_hub(
+    index: Path, splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that happens to be a folder of the working directory is not loaded from there."""
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(splade, tmp_path / "org" / "model")
+    change_description(index, {"encoder": "SparseModel", "model": "org/model"})
+    with pytest.raises(InputError, match=r"also is a folder here; pass encoder='\./org/model'"):
+        segmax.open(index, encoder="stored")
+    assert segmax.open(index, encoder="./org/model").search("the cat").ids
+
+
+def test_stored_loads_a_name_on_the_hub(index: Path, splade: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who trusts an index gets the model that it names, with its options."""
+    change_description(index, {"encoder": "SparseModel", "model": "org/model", "top_n": 2})
+    asked: list[tuple[object, dict[str, Any]]] = []
+
+    class Recorded(SparseModel):
+        def __init__(self, name: object, **options: Any) -> None:
+            asked.append((name, options))
+            super().__init__(splade, **options)
+
+    monkeypatch.setitem(sys.modules["segmax.encoders.stored"]._MODELS, "SparseModel", Recorded)
+    monkeypatch.setitem(sys.modules["segmax.encoders.stored"]._OPTIONS, Recorded, frozenset({"top_n"}))  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules["segmax.encoders.stored"]._MAY_BE_NONE, Recorded, frozenset())  # type: ignore[attr-defined]
+    with segmax.open(index, encoder="stored") as opened:
+        assert opened.search("the cat").ids
+    assert asked == [("org/model", {"top_n": 2})]
+
+
+def test_an_index_that_names_code(index: Path, evil: list[Path]) -> None:
+    """An index with the folder of a hostile model: neither opened nor trusted does it run anything."""
+    for folder in evil:
+        for kind in ("SparseModel", "LexMAE", "UniCOIL"):
+            change_description(index, {"encoder": kind, "model": str(folder)})
+            for choice in (None, "stored", folder):
+                with pytest.raises(SegmaxError):
+                    segmax.open(index, encoder=choice).search("cat")
+    assert [folder for folder in evil if (folder.parent / "marker").exists()] == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["search", "-q", "the cat"],
+        ["search", "queries.jsonl"],
+        ["tune", "queries.jsonl"],
+        ["evaluate", "--queries", "queries.jsonl", "--methods", "asc"],
+        ["inspect", "--queries", "queries.jsonl"],
+    ],
+)
+def test_commands_say_what_to_do(
+    index: Path,
+    splade: Path,
+    arguments: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Every command that takes an index and text wants --encoder for a model."""
+    monkeypatch.chdir(tmp_path)
+    Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
+    command = [arguments[0], str(index), *arguments[1:]]
+    assert main(command) == 2
+    assert (
+        "pass the folder or the model that made it to segmax.open as encoder=... (--encoder)" in capsys.readouterr().err
+    )
+    assert main([*command, "--encoder", "stored"]) == 2
+    assert "takes no folders from an index" in capsys.readouterr().err
+    assert main([*command, "--encoder", str(splade)]) == 0
+
+
+def test_pickled_indexes_keep_the_choice(
+    index: Path, splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name or folder is found again from any working directory; nothing else is loaded."""
+    monkeypatch.chdir(splade.parent)
+    with segmax.open(index, encoder=splade.name) as opened:
+        packed = pickle.dumps(opened)
+    monkeypatch.chdir(tmp_path)
+    assert pickle.loads(packed).search("the cat").ids
+    with segmax.open(index) as opened:
+        packed = pickle.dumps(opened)
+    with pytest.raises(InputError, match="unless you say so"):
+        pickle.loads(packed).search("the cat")
+
+
+# --- loaded models ---------------------------------------------------------------------------------------------------
+
+
+def test_a_loaded_model_is_an_encoder(splade: Path, tmp_path: Path) -> None:
+    """from_texts takes a SparseEncoder as it is, leaves it as it is, and gives what its folder gives."""
+    model = sentence_transformers.SparseEncoder(str(splade))
+    forward = [module.forward for module in model.modules()]
+    path = tmp_path / "loaded.segmax"
+    built = segmax.from_texts(TEXTS, encoder=model, path=path, progress=False)
+    by_folder = segmax.from_texts(TEXTS, encoder=splade, progress=False)
+    assert built.search("the cat").ids == by_folder.search("the cat").ids
+    assert built.search("the cat").scores.tolist() == pytest.approx(
+        by_folder.search("the cat").scores.tolist(), abs=0.05
+    )
+    assert [module.forward for module in model.modules()] == forward
+    with pytest.raises(InputError, match="was loaded in Python; pass encoder="):
+        segmax.open(path, encoder="stored")
+    with segmax.open(path, encoder=model) as opened:
+        assert opened.search("the cat").ids == built.search("the cat").ids
+
+
+def test_loaded_models_keep_their_options(splade: Path) -> None:
+    """Device, dtype and length are the model's own; other options apply."""
+    model = sentence_transformers.SparseEncoder(str(splade)).bfloat16()
+    encoder = SparseModel(model, top_n=2, batch_size=1)
+    assert (encoder.dtype, encoder.device, encoder.encode_queries(["the cat"]).nnz) == ("bfloat16", "cpu", 2)
+    for options in ({"device": "cuda"}, {"max_length": 3}, {"dtype": "float16"}):
+        with pytest.raises(ConfigError, match="cannot be set on a SparseEncoder that is loaded already"):
+            SparseModel(model, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrong", [5, None, object(), ["bm25"], {"encoder": "bm25"}, b"bm25"])
+def test_what_is_no_encoder(wrong: object) -> None:
+    """The message says what an encoder may be."""
+    with pytest.raises(ConfigError, match="expected an encoder: a name, a folder, an object with encode_documents"):
+        segmax.from_texts(TEXTS, encoder=wrong, progress=False)
+
+
+# --- out of reach ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def silent_port() -> Iterator[int]:
+    """A port that takes connections and never answers."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(16)
+        yield listening.getsockname()[1]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("network", ["refused", "silent", "no name", "switched off"])
+def test_offline_a_missing_model_fails_at_once(
+    silent_port: int, network: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No folder, no cache, no hub: said within two seconds, for every kind of model."""
+    hubs = {"silent": f"http://127.0.0.1:{silent_port}", "no name": "http://hub.invalid"}
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hubs.get(network, "http://127.0.0.1:9"))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", network == "switched off")
+    huggingface_hub.close_session()
+    why = "HF_HUB_OFFLINE is set" if network == "switched off" else r"the hub \(.*\) could not be reached"
+    start = time.perf_counter()
+    with pytest.raises(ConfigError, match=f"there is neither a folder nor a cached model 'no/such-model', and {why}"):
+        load_encoder(f"{kind}no/such-model")
+    assert time.perf_counter() - start < 2
+
+
+def test_a_missing_model_is_found_out_before_torch_is_loaded(tmp_path: Path) -> None:
+    """In a fresh process, where importing torch would take seconds."""
+    program = """
+import sys
+from segmax.encoders import load_encoder
+from segmax.base.errors import ConfigError
+for kind in ("", "sparse:", "unicoil:", "lexmae:"):
+    try:
+        load_encoder(kind + "no/such-model")
+    except ConfigError as error:
+        assert "neither a folder nor a cached model" in str(error), error
+    else:
+        raise AssertionError(kind)
+assert not {"torch", "transformers", "sentence_transformers"} & sys.modules.keys()
+"""
+    surroundings = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=surroundings)
+    assert ended.returncode == 0, ended.stderr
+
+
+def test_cached_models_load_offline(splade: Path, tmp_path: Path) -> None:
+    """What was downloaded before is used, without waiting for the hub."""
+    cached_model(tmp_path / "hub", splade)
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
+    program = (
+        "from segmax.encoders import load_encoder; print(load_encoder('org/model').encode_queries(['the cat']).nnz)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True, timeout=60
+    )
+    assert int(result.stdout) > 0
+    assert "Retrying" not in result.stderr
+
+
+def cached_model(cache: Path, model: Path) -> Path:
+    """Put a model into a cache as 'org/model'; return the folder of its files."""
+    commit = "0" * 40
+    repository = cache / "models--org--model"
+    shutil.copytree(model, repository / "snapshots" / commit)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(commit)
+    return repository / "snapshots" / commit
+
+
+def test_names_that_cannot_be(tmp_path: Path) -> None:
+    """Blanks, control characters, zero bytes and very long names are refused without asking anybody."""
+    for name in ("a b", "x\0y", "\x1b[2J", "é/ü", "a" * 5000, "a..b", ""):
+        with pytest.raises(ConfigError):
+            load_encoder(name)
+
+
+# --- damaged files ---------------------------------------------------------------------------------------------------
+
+WRONG = (None, True, -1, 1e308, 2**40, 10**30, float("nan"), "", "x", "../../x", [], [1], {}, {"a": 1}, "é" * 10000)
+
+
+@pytest.mark.parametrize("kind", ["lexmae", "sparse", "unicoil"])
+def test_damaged_models_are_segmax_errors(bert: Path, splade: Path, tmp_path: Path, kind: str) -> None:
+    """Every option of every JSON file of a model, with values that cannot be: it loads, or a SegmaxError says why."""
+    source = {"lexmae": bert, "sparse": splade, "unicoil": tmp_path / "unicoil"}[kind]
+    if kind == "unicoil":
+        write_unicoil(source)
+    folder = tmp_path / "model"
+    shutil.copytree(source, folder)
+    for file in sorted(folder.glob("*.json")):
+        original = file.read_bytes()
+        content = json.loads(original)
+        if file.name == "tokenizer.json" or not isinstance(content, dict):
+            continue
+        for number, key in enumerate(content):
+            for value in WRONG[number % 7 :: 7]:  # each key with two of them, each of them with many keys
+                file.write_text(json.dumps({**content, key: value}))
+                loads_or_says_why(f"{kind}:{folder}", str(folder))
+        for broken in (b"", b"{", b"\xff\xfe", b"[" * 100_000, b'{"a": ' * 50_000, b"[]", b"5", b"null"):
+            file.write_bytes(broken)
+            loads_or_says_why(f"{kind}:{folder}", str(folder))
+        file.write_bytes(original)
+
+
+def loads_or_says_why(name: str, mentioned: str) -> None:
+    """Load and use an encoder; it may fail with a SegmaxError that mentions a folder."""
+    told = mentioned
+    try:
+        load_encoder(name).encode_queries(["the cat"])
+    except SegmaxError as error:
+        told = str(error)
+    assert mentioned in told
+
+
+def test_files_that_cannot_be_read(bert: Path, tmp_path: Path) -> None:
+    """Directories, pipes and forbidden files in the place of a model's files."""
+    for name in ("config.json", "model.safetensors"):
+        for put in (Path.mkdir, os.mkfifo):
+            folder = tmp_path / f"{name}-{put.__name__}"
+            shutil.copytree(bert, folder)
+            (folder / name).unlink()
+            put(folder / name)  # type: ignore[operator]
+            for kind in KINDS:
+                with pytest.raises(SegmaxError, match=folder.name):
+                    load_encoder(f"{kind}{folder}")
+
+
+def test_forbidden_files_are_named(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that the system does not let us read."""
+    folder = tmp_path / "model"
+    shutil.copytree(bert, folder)
+
+    def forbidden(path: Path, *_: object) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "read_bytes", forbidden)
+    with pytest.raises(InputError, match=r"config\.json': cannot be read \(Permission denied\)"):
+        files.check_files(folder)
+
+
+DESCRIPTIONS: dict[str, dict[str, Any]] = {
+    "bm25": {"encoder": "bm25", "k1": 1.5, "b": 0.75, "delta": 0.5, "method": "lucene", "language": "english"}
+    | {"stopwords": [], "fold_accents": True, "cjk_bigrams": True, "scratch": None, "workers": None},
+    "SparseModel": {"encoder": "SparseModel", "model": "x/y", "dtype": "float32", "top_n": 5, "min_weight": 0.1}
+    | {"max_length": 5, "pooling": [], "device": None, "batch_size": None},
+    "UniCOIL": {"encoder": "UniCOIL", "model": "x/y", "tokenizer": None, "query_length": 5, "max_length": 5},
+    "LexMAE": {"encoder": "LexMAE", "model": "x/y", "title": True, "query_length": 5, "max_length": 5},
+}
+
+
+@pytest.mark.parametrize("kind", DESCRIPTIONS)
+@pytest.mark.parametrize("choice", [None, "stored", "bm25", "folder"])
+def test_damaged_descriptions_are_segmax_errors(
+    index: Path, splade: Path, monkeypatch: pytest.MonkeyPatch, kind: str, choice: str | None
+) -> None:
+    """Every entry of what an index keeps of its encoder, with values that cannot be."""
+    monkeypatch.setattr("segmax.encoders.hub._answers", lambda hub: False)
+    with segmax.open(index) as opened:
+        for key in DESCRIPTIONS[kind]:
+            values = (*WRONG, "/etc", ["\ud800"], [[]] * 1000)
+            for value in values[:: 6 if choice == "folder" else 1]:  # loading one takes its time
+                told: object = {**DESCRIPTIONS[kind], key: value}
+                says_why(opened, told, splade if choice == "folder" else choice)
+        for told in (
+            [],
+            5,
+            "bm25",
+            {},
+            {"encoder": None},
+            {"encoder": []},
+            {"encoder": "\x1b[2J"},
+            {"encoder": "x" * 9999},
+        ):
+            says_why(opened, told, choice if choice != "folder" else splade)
+
+
+def says_why(opened: segmax.Index, told: object, choice: object) -> None:
+    """Choose an encoder for an index with this description; it may fail with a SegmaxError of one short line."""
+    opened._meta["encoder"] = told
+    opened.encoder = None  # type: ignore[assignment]
+    said = ""
+    try:
+        if choice is not None:
+            opened.encoder = choice  # type: ignore[assignment]
+        opened.search("the cat")
+    except SegmaxError as error:
+        said = str(error)
+    assert len(said) < 1000
+    assert said.isprintable()
+
+
+def test_descriptions_choose_no_places_or_processes(index: Path) -> None:
+    """Where scratch files lie and how many processes run is nothing that an index decides."""
+    for name, value in (("scratch", "/etc"), ("workers", 10**6), ("device", "cuda"), ("batch_size", 10**9)):
+        for kind in ("bm25", "SparseModel"):
+            change_description(index, {"encoder": kind, "model": "x/y", name: value})
+            with pytest.raises(FormatError, match=rf"meta\.json.*{name}"):
+                segmax.open(index, encoder="stored")
+
+
+@pytest.mark.parametrize("kind", ["bert", "splade", "lexmae", "unicoil"])
+@pytest.mark.parametrize("option", ["vocab_size", "max_position_embeddings", "intermediate_size", "hidden_size"])
+def test_models_allocate_nothing_for_claims(bert: Path, splade: Path, tmp_path: Path, kind: str, option: str) -> None:
+    """Sizes in config.json are compared with the weights before memory is taken; slightly wrong ones, too."""
+    folder = tmp_path / "model"
+    if kind == "unicoil":
+        write_unicoil(folder)
+    elif kind == "lexmae":
+        write_lexmae(folder, bert)
+    else:
+        shutil.copytree(bert if kind == "bert" else splade, folder)
+    usual = json.loads((folder / "config.json").read_text())[option]
+    for value in (60_000_000, usual * 2):
+        change_json(folder / "config.json", **{option: value})
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(InputError, match=r"do not fit its config\.json: .* is \(.*\), expected \(") as told:
+            load_encoder(folder)
+        assert "report" not in str(told.value)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500_000  # kB
+
+
+@pytest.mark.parametrize("kind", ["lexmae", "sparse", "unicoil"])
+def test_one_number_is_no_large_tensor(bert: Path, tmp_path: Path, kind: str) -> None:
+    """A pickled tensor may repeat one number as often as config.json says; it is not copied out."""
+    folder = tmp_path / "model"
+    if kind == "unicoil":
+        write_unicoil(folder)
+    else:
+        write_lexmae(folder, bert)
+    change_json(folder / "config.json", vocab_size=60_000_000)
+    state = torch.load(folder / "pytorch_model.bin")
+    large = {key: value for key, value in state.items() if value.shape[:1] == (len(VOCABULARY),)}
+    state |= {key: torch.zeros(1).expand(60_000_000, *value.shape[1:]) for key, value in large.items()}
+    torch.save(state, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"pytorch_model\.bin': expected weights that fill the file"):
+        load_encoder(f"{kind}:{folder}")
+
+
+def test_parts_of_a_model_allocate_nothing_for_claims(bert: Path, tmp_path: Path) -> None:
+    """Modules that are no transformer believe their own config.json; torch is stopped before it takes memory."""
+    modules = sentence_transformers.sparse_encoder.modules
+    transformer = modules.Transformer(str(bert))
+    pooling = sentence_transformers.sentence_transformer.modules.Pooling(HIDDEN)
+    parts = [transformer, pooling, modules.SparseAutoEncoder(HIDDEN, 32, k=4)]
+    sentence_transformers.SparseEncoder(modules=parts).save_pretrained(str(tmp_path / "csr"))
+    assert load_encoder(tmp_path / "csr").encode_queries(["the cat"]).shape == (1, 32)
+    config = next((tmp_path / "csr").glob("2_*/config.json"))
+    change_json(config, hidden_dim=200_000_000)
+    with pytest.raises(InputError, match=r"asks for weights of shape \(200000000, 16\), .* bytes in all"):
+        load_encoder(tmp_path / "csr")
+    change_json(config, hidden_dim=64)
+    with pytest.raises(InputError, match=r"the weights do not fit config\.json"):
+        load_encoder(tmp_path / "csr")
+
+
+# --- files behind links ----------------------------------------------------------------------------------------------
+
+
+def write_router(folder: Path, part: Path) -> None:
+    """A model whose one part is a link to another folder."""
+    types = "sentence_transformers.sparse_encoder.modules"
+    modules = [("", f"{types}.Router"), ("1_SpladePooling", f"{types}.SpladePooling")]
+    told = [{"idx": i, "name": str(i), "path": path, "type": kind} for i, (path, kind) in enumerate(modules)]
+    folder.mkdir()
+    (folder / "1_SpladePooling").mkdir()
+    (folder / "1_SpladePooling" / "config.json").write_text('{"pooling_strategy": "max"}')
+    (folder / "modules.json").write_text(json.dumps(told))
+    (folder / "config_sentence_transformers.json").write_text('{"model_type": "SparseEncoder"}')
+    routes = {"types": {"q_0": "sentence_transformers.base.modules.Transformer"}, "parameters": {}}
+    routes["structure"] = {"query": ["q_0"], "document": ["q_0"]}
+    (folder / "router_config.json").write_text(json.dumps(routes))
+    (folder / "q_0").symlink_to(part)
+
+
+def test_linked_subfolders_are_checked(bert: Path, tmp_path: Path) -> None:
+    """Options that run code, pipes and sizes behind a link are refused; links that lead back are no harm."""
+    part = tmp_path / "part"
+    shutil.copytree(bert, part)
+    (part / "sentence_bert_config.json").write_text('{"transformer_task": "fill-mask"}')
+    router = tmp_path / "router"
+    write_router(router, part)
+    (part / "back").symlink_to(router)
+    (part / "nowhere").symlink_to(tmp_path / "none")
+    assert load_encoder(router).encode_queries(["the cat"]).shape == (1, len(VOCABULARY))
+    change_json(part / "config.json", vocab_size=60_000_000)
+    with pytest.raises(InputError, match=r"do not fit its config\.json"):
+        load_encoder(router)
+    change_json(part / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    with pytest.raises(InputError, match=r"q_0/sentence_bert_config\.json' sets 'weights_only'"):
+        load_encoder(router)
+    (part / "sentence_bert_config.json").unlink()
+    os.mkfifo(part / "sentence_bert_config.json")
+    with pytest.raises(InputError, match=r"q_0/sentence_bert_config\.json': expected a regular file"):
+        load_encoder(router)
+
+
+def test_links_to_a_whole_system_are_refused(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with far more files than a model has is an error, not a long wait."""
+    shutil.copytree(bert, tmp_path / "model")
+    monkeypatch.setattr(files, "_MOST_FILES", 20)
+    files.check_files(tmp_path / "model")
+    (tmp_path / "model" / "all").symlink_to("/usr")
+    with pytest.raises(InputError, match="expected the folder of a model, got more than 20 files"):
+        load_encoder(tmp_path / "model")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("cache", ["HF_HOME", "SENTENCE_TRANSFORMERS_HOME"])
+def test_cached_models_are_checked(splade: Path, tmp_path: Path, kind: str, cache: str) -> None:
+    """What a name on the hub has in the cache is looked at like a folder."""
+    home = tmp_path / "hub" if cache == "HF_HOME" else tmp_path
+    snapshot = cached_model(home, splade)
+    change_json(snapshot / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    program = f"from segmax.encoders import load_encoder; load_encoder('{kind}org/model')"
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path / "empty"), cache: str(tmp_path)}
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
+    assert "sentence_bert_config.json' sets 'weights_only', which would run code" in result.stderr.splitlines()[-1]
+
+
+def test_options_are_fetched_and_checked_before_a_download(
+    splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the hub at hand, the small files come first; the libraries see none that would run code."""
+    snapshot = cached_model(tmp_path, splade)
+    change_json(snapshot / "sentence_bert_config.json", model_kwargs={"weights_only": False})
+    asked: list[tuple[str, list[str]]] = []
+
+    def download(name: str, *, cache_dir: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, allow_patterns))
+        return str(snapshot)
+
+    monkeypatch.setattr("segmax.encoders.hub._answers", lambda hub: True)
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    for kind in KINDS:
+        with pytest.raises(InputError, match=r"sentence_bert_config\.json' sets 'weights_only'"):
+            load_encoder(f"{kind}org/model")
+    assert asked == [("org/model", ["*config.json", "modules.json"])] * len(KINDS)
+
+
+def test_unicoil_allocates_nothing_for_claims(tmp_path: Path) -> None:
+    """Sizes that config.json only claims are compared with the weights before memory is taken."""
+    write_unicoil(tmp_path)
+    change_json(tmp_path / "config.json", vocab_size=2**30, intermediate_size=2**30)
+    with pytest.raises(InputError, match=r"do not fit its config\.json"):
+        UniCOIL(tmp_path)

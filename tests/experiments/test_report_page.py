@@ -1,0 +1,229 @@
+"""The page that gathers experiments."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from benchmarks.findings import verdict_table
+
+from segmax.base.errors import ConfigError, InputError
+from segmax.cli.report import report, report_parser
+from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task, paper
+from segmax.experiments.output import run_experiment
+
+pytest.importorskip("matplotlib")
+
+_EVIL = "<script>alert('&')</script>"
+
+
+def gathered(*arguments: object) -> None:
+    """Run `segmax report`."""
+    report(report_parser().parse_args([str(argument) for argument in arguments]))
+
+
+def named(name: str) -> Experiment:
+    """An experiment of that name, whose texts would break a careless page."""
+    series = tuple(Series(label=f"{_EVIL}{number}", x=(1.0, 2.0), y=(1.0, 2.0)) for number in range(7))
+    outcome = Outcome(
+        sheets=(Sheet(title=_EVIL, columns=(_EVIL, "n"), rows=((_EVIL, 0.12349),), note=_EVIL),),
+        plots=(Plot(title=_EVIL, x_label=_EVIL, y_label="y", series=series),) * 2,
+        findings=tuple(
+            Finding(claim=_EVIL, verdict=verdict, evidence=_EVIL, rule=_EVIL)
+            for verdict in ("holds", "fails", "tie", "unknown")
+        ),
+    )
+    return Experiment(
+        name=name, place="Table 9", title=f"about {name}", description="", run=lambda _: outcome, needs_data=False
+    )
+
+
+class _Page(HTMLParser):
+    """What a page consists of: ids, links, what it loads, and whether its tags are balanced."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.loads: list[str] = []
+        self.open: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.ids += [told["id"] or ""] if "id" in told else []
+        for name in ("href", "xlink:href", "src"):
+            value = told.get(name)
+            if value is not None:
+                (self.links if value.startswith("#") else self.loads).append(value.removeprefix("#"))
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("meta", "br"):
+            assert self.open.pop() == tag
+
+
+def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
+    """Balanced tags, ids that are unique, links that lead somewhere, nothing to load, and texts escaped."""
+    for name in ("one", "two"):
+        run_experiment(named(name), Task(), tmp_path, f"segmax experiment {name} {_EVIL}")
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    page = _Page(text)
+    assert page.open == []
+    assert len(page.ids) == len(set(page.ids))
+    assert {"one", "two"} <= set(page.ids)
+    assert set(page.links) <= set(page.ids)
+    assert page.loads == []
+    assert "<script" not in text
+    assert text.count("<figure") == 4
+    for sign in "✓✗≈?":
+        assert text.count(f"{sign}</span>&lt;script") == 2  # one per experiment, before its claim
+        assert text.count(f"1&nbsp;{sign}</span>") == 2  # and in the overview
+    assert text.count(">0.1235</td>") == 2
+
+
+def test_the_overview_says_what_was_measured_and_how(tmp_path: Path) -> None:
+    """The overview names the collections of every experiment, and whether it was a quick look or a full run."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    run_experiment(named("two"), Task(quick=True), tmp_path, "command")
+    for name, collections in (("one", ["NFCorpus", _EVIL]), ("two", [])):
+        told = json.loads((tmp_path / f"{name}.json").read_text())
+        known = {"num_docs": 3633, "num_queries": 323, "judged": True, "fingerprint": "f"}
+        told["about"]["collections"] = [{"name": each, **known} for each in collections]
+        (tmp_path / f"{name}.json").write_text(json.dumps(told))
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    overview = text[text.index("<nav") : text.index("</nav>")]
+    first, second = (row for row in overview.split("<tr>") if 'href="#' in row)
+    assert "<td>NFCorpus, 323 queries; &lt;script" in first
+    assert "<td>full</td>" in first
+    assert "<td>quick</td>" in second
+
+
+def test_wide_tables_use_the_width_of_the_page(tmp_path: Path) -> None:
+    """A table of many or wide columns leaves the column of text, a narrow one does not; points are aligned."""
+    many = Sheet(title="m", columns=("paper Recall@1000",) * 12, rows=(("1.5",) * 12, ("116",) * 12, ("29.25",) * 12))
+    long = Sheet(title="l", columns=("paper (MaxSBound−AvgSBound)/Actual",) * 4, rows=((0.5,) * 4,))
+    narrow = Sheet(title="n", columns=tuple("abcdefghij"), rows=((1.0,) * 10,))
+    outcome = Outcome(sheets=(many, long, narrow))
+    experiment = Experiment(name="one", place="T", title="t", description="", run=lambda _: outcome, needs_data=False)
+    run_experiment(experiment, Task(), tmp_path, "command")
+    gathered(tmp_path)
+    text = (tmp_path / "report.html").read_text()
+    assert text.count('<div class="wide page">') == 2
+    assert text.count('<div class="wide">') == 1
+    assert ".wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }" in text
+    for shown in ("1.5\N{FIGURE SPACE}<", "116\N{PUNCTUATION SPACE}\N{FIGURE SPACE}\N{FIGURE SPACE}<", "29.25<"):
+        assert f">{shown}/td>" in text
+
+
+def test_one_title_of_the_paper() -> None:
+    """The report, README, citation and the paper's own source name the same title."""
+    root = Path(__file__).resolve().parents[2]
+    for path in (root / "README.md", root / "CITATION.cff"):
+        assert paper.TITLE in " ".join(path.read_text().split()), path
+    source = root.parent / "shared" / "paper.tex"
+    if source.is_file():
+        assert rf"\title{{{paper.TITLE}}}" in " ".join(source.read_text().replace("\\\\", "").split())
+
+
+def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
+    """Known experiments as the paper has them, others behind; the command and the machine are told."""
+    for name in ("aaa", "space", "example", "properties"):
+        chosen = named(name) if name != "example" else EXPERIMENTS["example"]
+        run_experiment(chosen, Task(), tmp_path, f"segmax experiment {name}")
+    (tmp_path / "collection.json").write_text('{"documents": "not an outcome"}')
+    gathered(tmp_path, "--output", tmp_path / "page.html")
+    text = (tmp_path / "page.html").read_text()
+    places = [text.index(f'<section id="{name}"') for name in ("properties", "example", "space", "aaa")]
+    assert places == sorted(places)
+    assert "segmax experiment example" in text
+    assert "Machine and versions" in text
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_without_outcomes_is_told(tmp_path: Path) -> None:
+    """No folder, an empty one, and one with a damaged outcome."""
+    with pytest.raises(InputError, match="there is no folder"):
+        gathered(tmp_path / "absent")
+    with pytest.raises(InputError, match="holds no outcome of an experiment; run some first"):
+        gathered(tmp_path)
+    for content in (
+        "{",
+        '{"format": "segmax-experiment"}',
+        '{"format": "segmax-experiment", "about": {}, "sheets": 1}',
+        '{"format": "segmax-experiment", "about": 1, "sheets": 1}',
+    ):
+        (tmp_path / "bounds.json").write_text(content)
+        with pytest.raises(InputError, match=r"bounds.json': expected the outcome of an experiment"):
+            gathered(tmp_path)
+
+
+@pytest.mark.parametrize("missing", ["name", "command", "machine", "versions"])
+def test_an_outcome_without_what_a_page_shows_is_told(missing: str, tmp_path: Path) -> None:
+    """The message names the file and what it lacks."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    told = json.loads((tmp_path / "one.json").read_text())
+    del told["about"][missing]
+    (tmp_path / "one.json").write_text(json.dumps(told))
+    with pytest.raises(InputError, match=rf"one.json'.* lacks about.{missing}.*; run it again"):
+        gathered(tmp_path)
+
+
+def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told what to install, and nothing is written."""
+    run_experiment(named("one"), Task(), tmp_path, "command")
+    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    with pytest.raises(ConfigError, match="pip install"):
+        gathered(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+# --- the report that the documentation has ----------------------------------------------------------------------------
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def told_by_the_report() -> list[tuple[str, str, str]]:
+    """Place in the paper, claim and mark of every finding of docs/report.html."""
+    page = (DOCS / "report.html").read_text()
+    found = []
+    for section in page.split("<section")[1:]:
+        place = re.search(r"<h2>(.*?): ", section)[1]
+        items = re.findall(r'<li><span class="mark [^"]*" title="[^"]*">(.)</span>(.*?) <span class="dim">', section)
+        found += [(place, unescape(claim), sign) for sign, claim in items]
+    return found
+
+
+def test_findings_tell_the_verdicts_of_the_report() -> None:
+    """The table of docs/findings.md is that of docs/report.html."""
+    page = (DOCS / "findings.md").read_text()
+    assert verdict_table(told_by_the_report()) in page
+
+
+def test_every_finding_of_the_report_has_its_rule() -> None:
+    """Behind every finding stands what decides: a p-value, a tolerance, or what would refute it."""
+    page = (DOCS / "report.html").read_text()
+    items = re.findall(r"<li>(.*?)</li>", page, flags=re.DOTALL)
+    assert len(items) > 100
+    assert all(re.search(r"\[[^\]]+\]</span>$", item) for item in items)
+
+
+def test_the_commands_of_the_report_are_the_recipe() -> None:
+    """The report tells its commands, and they are those that docs/findings.md prints; no run was quick."""
+    page = (DOCS / "report.html").read_text()
+    told = set(re.findall(r"<code>(segmax experiment [^<]*)</code>", page))
+    recipe = (DOCS / "findings.md").read_text().replace("\\\n", " ")
+    printed = {" ".join(line.split()) for line in recipe.splitlines() if line.startswith("segmax experiment ")}
+    assert told == printed
+    assert "<td>quick</td>" not in page

@@ -1,0 +1,386 @@
+"""target_recall: what is measured, what is chosen, where it is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import segmax
+from conftest import topic_docs, wiki_reader
+from segmax.building.points import rarity
+from segmax.building.pseudo_queries import pseudo_queries
+from segmax.errors import ConfigError, FormatError, InputError, WriteError
+from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
+from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
+from segmax.storage.meta import meta_bytes
+from segmax.storage.tables import DocIds
+from segmax.vectors.csr import Csr, matrix_to_csr
+
+NUM_DOCS = LEAST_DOCS + 500
+
+
+def collection(num_docs: int = NUM_DOCS) -> sp.csr_matrix:
+    """Documents of many topics."""
+    return topic_docs(np.random.default_rng(5), num_docs, num_topics=60, mean_terms=14)[0]
+
+
+def questions(num_queries: int = 60) -> sp.csr_matrix:
+    """Queries about the topics, a few terms each."""
+    docs = topic_docs(np.random.default_rng(6), num_queries, num_topics=60, mean_terms=4)[0]
+    return docs.astype(np.float64)
+
+
+@pytest.fixture(scope="module")
+def index() -> segmax.Index:
+    """An index in memory, large enough to be calibrated."""
+    return segmax.build(collection())
+
+
+def recall(found: BatchHits, exact: BatchHits) -> float:
+    """The slow twin of what is measured: the mean share of exact results that were found."""
+    shares = [len(set(f.rows.tolist()) & set(e.rows.tolist())) / len(e) for f, e in zip(found, exact, strict=True)]
+    return float(np.mean(shares))
+
+
+# --- choosing --------------------------------------------------------------------------------------------------------
+
+
+def measured(k: int, source: str = "given queries", num_queries: int = 500) -> Measured:
+    """Three settings; at larger k less is lost."""
+    loss = 0.1 / k
+    rows = ((BestFirst(), 1.0, 1.0), (BestFirst(eta=0.9), 1 - loss, 0.8), (BestFirst(eta=0.5), 1 - 4 * loss, 0.6))
+    settings = tuple(Setting(params=params, recall=recall, error=0.0, cost=cost) for params, recall, cost in rows)
+    return Measured(k=k, source=source, num_queries=num_queries, settings=settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("k", "target", "eta", "note"),
+    [
+        (10, 0.99, 0.9, ""),
+        (10, 0.96, 0.5, ""),
+        (10, 0.991, 1.0, ""),
+        (100, 0.99, 0.5, ""),
+        (50, 0.97, 0.9, "k = 10 and 100"),  # 10 decides, where eta = 0.5 loses too much
+        (3, 0.99, 0.9, "measured at k = 10"),
+        (101, 0.5, 1.0, "above k = 100, so search is exact"),
+        (10, 1.0, 1.0, ""),
+        (101, 1.0, 1.0, ""),
+    ],
+)
+def test_the_cheapest_setting_that_reaches_it(k: int, target: float, eta: float, note: str) -> None:
+    """Between values of k the worse one counts; above the largest nothing is guessed."""
+    told = Calibration((measured(10), measured(100))).expectation(k, target)
+    assert told.params == BestFirst(eta=eta)
+    assert told.expected_recall >= target
+    assert note in told.note
+    assert (note == "") == (told.note == "")
+    assert (told.num_queries == 500) == (eta < 1.0 or (told.source == "given queries"))
+    assert f"recall@{k} >= {target:g}" in str(told)
+
+
+def test_doubts() -> None:
+    """Pseudo-queries and few queries have to show more than given and many ones."""
+    pseudo = Calibration((measured(10, "pseudo-queries"),))
+    assert pseudo.expectation(10, 0.99).params == BestFirst()
+    assert pseudo.expectation(10, 0.98).params == BestFirst(eta=0.9)
+    assert "500 pseudo-queries" in str(pseudo.expectation(10, 0.98))
+    doubtful = measured(10)
+    settings = tuple(Setting(params=s.params, recall=s.recall, error=0.002, cost=s.cost) for s in doubtful.settings)
+    unsure = Measured(k=10, source="given queries", num_queries=9, settings=settings)
+    assert Calibration((unsure,)).expectation(10, 0.99).params == BestFirst()
+
+
+def test_without_a_calibration_search_is_exact() -> None:
+    """It says so, and what to do."""
+    told = Calibration().expectation(10, 0.9)
+    assert (told.params, told.num_queries, told.source) == (BestFirst(), 0, "none")
+    assert "not calibrated" in str(told)
+    assert "index.tune(queries, k)" in str(told)
+    assert str(Calibration()) == "not calibrated"
+
+
+@pytest.mark.parametrize("target", [0.0, -1.0, 1.01, float("nan"), "0.9", True, None])
+def test_targets_that_cannot_be(index: segmax.Index, target: object) -> None:
+    """Every way to give a target checks it."""
+    for call in (index.expectation, index.params_for):
+        with pytest.raises(ConfigError, match="target_recall"):
+            call(10, target)  # type: ignore[operator]
+    with pytest.raises(ConfigError, match="target_recall"):
+        index.tune(questions(3), 10, target)  # type: ignore[arg-type]
+    if target is not None:
+        with pytest.raises(ConfigError, match="target_recall"):
+            index.search({1: 1.0}, target_recall=target)  # type: ignore[arg-type]
+
+
+def test_a_target_instead_of_params(index: segmax.Index) -> None:
+    """A search with a target is one with what it chooses; both at once cannot be."""
+    queries = questions()
+    for target in (0.8, 0.95, 1.0):
+        chosen = index.params_for(10, target)
+        expected = index.search_batch(queries, params=chosen)
+        assert (index.search_batch(queries, target_recall=target).rows == expected.rows).all()
+        for row in range(5):
+            assert index.search(queries[row], target_recall=target).rows.tolist() == expected[row].rows.tolist()
+    assert index.params_for(10, 1.0) == BestFirst()
+    for search in (index.search, index.search_batch):
+        with pytest.raises(ConfigError, match="params or target_recall, got both"):
+            search(queries[0], params=BestFirst(), target_recall=0.9)  # type: ignore[operator]
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+
+def test_measured_recall_is_that_of_the_slow_twin(index: segmax.Index) -> None:
+    """Recall of every setting as found by sets; exact search is measured as 1 and as the whole work."""
+    queries = questions()
+    told = index.tune(queries, 7, 0.9)
+    kept = next(m for m in index.calibration.measured if m.k == 7)
+    assert (kept.source, kept.num_queries) == ("given queries", 60)
+    assert told.num_queries == 60
+    exact = index.search_batch(queries, k=7, params=segmax.Exhaustive())
+    for setting in kept.settings:
+        found = index.search_batch(queries, k=7, params=setting.params)
+        assert setting.recall == pytest.approx(recall(found, exact), abs=1e-6)
+    assert kept.settings[0] == Setting(params=BestFirst(), recall=1.0, error=0.0, cost=1.0)
+    assert all(setting.cost > 0 for setting in kept.settings)
+    assert any(setting.recall < 1.0 for setting in kept.settings)
+
+
+def test_the_document_of_a_query_does_not_count() -> None:
+    """A setting that finds nothing but the query's own document has found nothing."""
+
+    def search(queries: Csr, k: int, params: SearchParams) -> BatchHits:
+        exact = np.array([[4, 1, 2], [5, 1, 2]])
+        rows = exact if params == BestFirst() else np.where(exact >= 4, exact, -1)
+        stats = np.zeros((2, len(STATS_FIELDS)), dtype=np.uint64)
+        return BatchHits(rows, rows * 1.0, (rows >= 0).sum(axis=1), BatchStats(stats), DocIds(rows.size))
+
+    queries = matrix_to_csr(sp.csr_matrix(np.ones((2, 3))))
+    settings = (BestFirst(), BestFirst(eta=0.9))
+    own = measure(search, queries, 3, 6, "pseudo-queries", np.array([4, 5]), settings)
+    assert own is not None
+    assert [setting.recall for setting in own.settings] == [1.0, 0.0]
+    given = measure(search, queries, 3, 6, "given queries", None, settings)
+    assert given is not None
+    assert [setting.recall for setting in given.settings] == [1.0, pytest.approx(1 / 3, abs=1e-6)]
+
+
+def test_the_grid_names_careful_settings_first() -> None:
+    """Skipping relies on it: no setting comes before one that is more careful in every way."""
+    values = [(p.query_mass, p.eta) for p in GRID]
+    assert len(set(values)) == len(values)
+    for i, later in enumerate(values):
+        assert not any(all(a >= b for a, b in zip(later, earlier, strict=True)) for earlier in values[:i])
+
+
+# --- at build time ---------------------------------------------------------------------------------------------------
+
+
+def test_a_build_calibrates() -> None:
+    """At k = 10 and 1000, on pseudo-queries, unless it is told not to or the collection is small."""
+    built = segmax.build(collection(), config=segmax.BuildConfig(seed=3))
+    assert [(m.k, m.source) for m in built.calibration.measured] == [(10, "pseudo-queries"), (1000, "pseudo-queries")]
+    assert "pseudo-queries" in str(built.calibration)
+    assert segmax.build(collection(), config=segmax.BuildConfig(calibrate=False)).calibration == Calibration()
+    assert segmax.build(collection(300)).calibration == Calibration()
+    with pytest.raises(ConfigError, match="calibrate to be True or False"):
+        segmax.BuildConfig(calibrate="yes")  # type: ignore[arg-type]
+
+
+def test_the_same_calibration_on_any_number_of_threads(tmp_path: Path) -> None:
+    """Every byte of the index is the same, meta.json included."""
+    docs = collection()
+    for threads in (1, 3):
+        segmax.build(docs, path=tmp_path / str(threads), threads=threads).close()
+    names = sorted(file.name for file in (tmp_path / "1").iterdir())
+    assert names == sorted(file.name for file in (tmp_path / "3").iterdir())
+    for name in names:
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes(), name
+
+
+def test_promises_are_kept_on_queries_that_were_never_seen() -> None:
+    """On topics, too, the recall that a target asks for is reached."""
+    built = segmax.build(collection(), config=segmax.BuildConfig(num_clusters=100))
+    queries = questions(300)
+    for k in (10, 1000):
+        exact = built.search_batch(queries, k=k, params=segmax.Exhaustive())
+        for target in (0.9, 0.95, 0.99):
+            assert recall(built.search_batch(queries, k=k, target_recall=target), exact) >= target - 0.005, (k, target)
+
+
+# --- pseudo-queries --------------------------------------------------------------------------------------------------
+
+
+def test_pseudo_queries_are_parts_of_documents() -> None:
+    """Far fewer terms than the document, all of them its own, with weights no larger than the collection's."""
+    docs = collection(2000).astype(np.float64)
+    csr = matrix_to_csr(docs)
+    rare = rarity(np.bincount(docs.indices, minlength=docs.shape[1]), docs.shape[0])
+    made = pseudo_queries(csr, rare, 100, seed=1)
+    assert made.queries.num_rows == 100
+    assert len(set(made.source.tolist())) == 100
+    for row, source in enumerate(made.source):
+        here = slice(int(made.queries.indptr[row]), int(made.queries.indptr[row + 1]))
+        assert set(made.queries.indices[here]) <= set(docs[source].indices)
+        assert (made.queries.values[here] > 0).all()
+    assert 1 <= np.diff(made.queries.indptr).mean() < 0.7 * np.diff(docs.indptr).mean()
+    again = pseudo_queries(csr, rare, 100, seed=1)
+    assert (again.queries.indices == made.queries.indices).all()
+    assert (again.queries.values == made.queries.values).all()
+    assert (pseudo_queries(csr, rare, 100, seed=2).source != made.source).any()
+
+
+def test_pseudo_queries_of_odd_collections() -> None:
+    """Empty documents are passed over; terms in every document, and documents alone with their terms, do no harm."""
+    docs = sp.csr_matrix([[0, 0, 0], [1, 0, 0], [1, 2, 0], [1, 0, 3]]).astype(np.float64)
+    made = pseudo_queries(matrix_to_csr(docs), np.array([0.0, 1.0, 1.0]), 10, seed=0)
+    assert sorted(made.source.tolist()) == [1, 2, 3]
+    assert (np.diff(made.queries.indptr) >= 1).all()
+    nothing = sp.csr_matrix((3, 3), dtype=np.float64)
+    assert pseudo_queries(matrix_to_csr(nothing), np.zeros(3), 10, seed=0).queries.num_rows == 0
+
+
+@pytest.mark.slow
+def test_pseudo_queries_look_like_real_ones() -> None:
+    """Lengths and rarities of those made of wiki documents are close to those of the questions people asked."""
+    read = wiki_reader()
+    docs, queries = read.documents(parts=1), read.queries()[0]
+    rare = rarity(np.bincount(docs.indices, minlength=docs.shape[1]), docs.shape[0])
+    sample = matrix_to_csr(docs[::4].astype(np.float64))
+    made = pseudo_queries(sample, rare, 300, seed=0).queries
+    assert np.diff(made.indptr).mean() == pytest.approx(np.diff(queries.indptr).mean(), rel=0.15)
+    assert rare[made.indices].mean() == pytest.approx(rare[queries.indices].mean(), rel=0.15)
+    assert rare[made.indices].mean() == pytest.approx(rare[docs.indices].mean(), rel=0.3)
+
+
+# --- keeping ---------------------------------------------------------------------------------------------------------
+
+
+def test_tuning_is_stored_with_an_index_on_disk(tmp_path: Path) -> None:
+    """Whoever opens the index next has it; nothing else in it changes, and every byte still checks."""
+    path = tmp_path / "index"
+    with segmax.build(collection(800), path=path, clusters=np.arange(800) % 20) as built:
+        before = {file.name: file.read_bytes() for file in path.iterdir() if file.name != "meta.json"}
+        told = built.tune(questions(), 5, 0.9)
+        assert told.source == "given queries"
+    segmax.verify(path)
+    assert {file.name: file.read_bytes() for file in path.iterdir() if file.name != "meta.json"} == before
+    with segmax.open(path) as opened:
+        assert opened.expectation(5, 0.9) == told
+        again = opened.tune(questions(30), 5, 0.9)
+        opened.tune(questions(30), 20)
+        assert again.num_queries == 30
+        assert [m.k for m in opened.calibration.measured] == [5, 20]
+        opened.save(tmp_path / "copy")
+        assert segmax.open(tmp_path / "copy").calibration == opened.calibration == segmax.open(path).calibration
+
+
+def test_tuning_in_memory_is_kept_by_save(tmp_path: Path, index: segmax.Index) -> None:
+    """The calibration of a build and that of `tune` are both written."""
+    index.tune(questions(), 10)
+    index.save(tmp_path / "index")
+    opened = segmax.open(tmp_path / "index")
+    assert opened.calibration == index.calibration
+    assert {m.source for m in opened.calibration.measured} == {"pseudo-queries", "given queries"}
+
+
+def test_tuning_does_not_depend_on_threads() -> None:
+    """The same queries give the same measurements."""
+    index = segmax.build(collection(800), clusters=np.arange(800) % 20)
+    index.tune(questions(), 5, threads=1)
+    alone = index.calibration
+    index.tune(questions(), 5, threads=3)
+    assert index.calibration == alone
+
+
+def test_tuning_of_an_index_that_was_replaced(tmp_path: Path) -> None:
+    """What was measured on one index is not written to another."""
+    path = tmp_path / "index"
+    opened = segmax.build(collection(300), path=path)
+    segmax.build(collection(200), path=path, overwrite=True).close()
+    before = (path / "meta.json").read_bytes()
+    with pytest.raises(FormatError, match=r"replaced after it was opened; open it again"):
+        opened.tune(questions(), 5)
+    assert (path / "meta.json").read_bytes() == before
+
+
+def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk while tuning leaves the index as it was."""
+    path = tmp_path / "index"
+    with segmax.build(collection(300), path=path) as index:
+        before = (path / "meta.json").read_bytes()
+
+        def full(*_: object) -> int:
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr("segmax.base.files.os.fsync", full)
+            with pytest.raises(WriteError, match="No space left on device"):
+                index.tune(questions(), 5)
+        assert (path / "meta.json").read_bytes() == before
+        segmax.verify(path)
+        assert index.expectation(5, 0.9).num_queries == 60  # this process goes on with what it knows
+
+
+def test_queries_that_find_nothing() -> None:
+    """They cannot tell anything."""
+    index = segmax.build(sp.csr_matrix([[1, 0, 0], [0, 2, 0]]))
+    with pytest.raises(InputError, match=r"expected queries that find something, got 2"):
+        index.tune([{2: 1.0}, {}], 5)
+    with pytest.raises(InputError, match="got 0"):
+        index.tune(sp.csr_matrix((0, 3)), 5)
+
+
+def stored_setting(**changes: object) -> dict[str, object]:
+    """A setting as meta.json has it."""
+    return {"eta": 0.9, "query_mass": 1.0, "recall": 0.99, "error": 0.01, "cost": 0.5, **changes}
+
+
+def stored_calibration(**changes: object) -> dict[str, object]:
+    """A measurement as meta.json has it."""
+    return {"k": 10, "source": "given queries", "num_queries": 1, "settings": [stored_setting()], **changes}
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        ("nonsense", "expected calibration to be a list, got 'nonsense'"),
+        ([{}], "a calibration has no source"),
+        ([[]], "a calibration has no source"),
+        ([stored_calibration(source="nobody")], "a calibration has an impossible source: 'nobody'"),
+        ([stored_calibration(source=[])], r"a calibration has an impossible source: \[\]"),
+        ([stored_calibration(settings=[{"mu": 3.0}])], "a calibration has no recall"),
+        ([stored_calibration(settings=None)], "expected settings of a calibration to be a list, got NoneType"),
+        ([stored_calibration(k=1.5)], "expected k of a calibration >= 1, got 1.5"),
+        ([stored_calibration(num_queries="9")], "expected num_queries of a calibration >= 0, got '9'"),
+        ([stored_calibration(), stored_calibration()], "a calibration has values of k that do not ascend"),
+        ([stored_calibration(settings=[stored_setting(recall=1.5)])], "a calibration has an impossible recall: 1.5"),
+        ([stored_calibration(settings=[stored_setting(cost=-1)])], r"a calibration has an impossible cost: -1\.0"),
+        ([stored_calibration(settings=[stored_setting(eta="x")])], "expected eta to be a number, got 'x'"),
+        (
+            [stored_calibration(settings=[stored_setting(error=10**400)])],
+            r"expected error to be a number, got 10+\.\.\.",
+        ),
+    ],
+)
+def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> None:
+    """It is a FormatError that says what is wrong and where, not a strange search."""
+    path = tmp_path / "index"
+    segmax.build(collection(300), path=path).close()
+    meta = json.loads((path / "meta.json").read_text())
+    (path / "meta.json").write_bytes(meta_bytes({**meta, "calibration": damage}))
+    with pytest.raises(FormatError, match=rf"the index '{path}' is damaged: meta.json: {message}; rebuild it"):
+        segmax.open(path)
+
+
+def test_the_largest_weights_are_calibrated_as_others() -> None:
+    """Queries made of documents with weights near the end of doubles have scores that fit one."""
+    docs = sp.random(NUM_DOCS, 200, 0.05, format="csr", random_state=0)
+    huge = docs.copy()
+    huge.data *= 2.0**1000
+    assert segmax.build(huge).calibration == segmax.build(docs).calibration

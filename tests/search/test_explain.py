@@ -1,0 +1,155 @@
+"""What `explain` says, held against what searches do."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import segmax
+from conftest import random_docs
+from reference import as_query
+from segmax.errors import InputError
+from segmax.paper import Anytime, MaxScore
+from segmax.search.methods import SearchParams
+
+FACTORS = (0.3, 0.5, 0.7, 0.9, 1.0)
+WAYS: list[SearchParams] = [
+    *(Anytime(mu=mu, documents=documents) for mu in FACTORS for documents in ("blocks", "maxscore")),
+    *(
+        segmax.ASC(mu=mu, eta=eta, documents=documents, order=order, seed=seed)
+        for mu, eta in itertools.combinations_with_replacement(FACTORS, 2)
+        for documents, order, seed in (
+            ("blocks", "max_bound", True),
+            ("maxscore", "max_bound", True),
+            ("maxscore", "bound_sum", False),
+        )
+    ),
+    *(segmax.ASC(mu=0.5, eta=0.5, documents=documents, max_clusters=3) for documents in ("blocks", "maxscore")),
+    *(segmax.ASC(query_mass=0.7, documents=documents) for documents in ("blocks", "maxscore")),
+    *(segmax.ASC(max_terms=2, dropped="bounded", documents=documents) for documents in ("blocks", "maxscore")),
+    *(segmax.BestFirst(eta=eta, sweep=False) for eta in FACTORS),
+    segmax.BestFirst(max_blocks=4),
+    MaxScore(),
+    MaxScore(seed=False),
+    segmax.Exhaustive(),
+]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
+    """Watching a document does not change what becomes of it: for every method, factor and document."""
+    rng = np.random.default_rng(seed)
+    docs = random_docs(rng, 60, 12, 5.0, largest=20)
+    index = segmax.build(docs, clusters=rng.integers(0, 8, 60), config=segmax.BuildConfig(num_segments=2))
+    query, k = as_query(rng, 12, 5, largest=9), int(rng.integers(1, 8))
+    for params in WAYS:
+        rows = index.search(query, k=k, params=params).rows.tolist()
+        for row in range(60):
+            told = index.explain(query, row, k=k, params=params)
+            expected = rows.index(row) + 1 if row in rows else None
+            assert told.rank == expected, f"{params}: row {row}, {told}"
+            assert ("is returned at rank" in told.reason) == (row in rows)
+            if "it was scored" in told.reason and not params.drops_terms:
+                assert told.score <= told.final_threshold, f"{params}: row {row}, {told}"
+
+
+@pytest.mark.parametrize("params", [Anytime(mu=0.5), segmax.ASC(mu=0.5, eta=0.5)])
+def test_factors_judge_bounds_and_never_a_score(params: segmax.ASC | Anytime) -> None:
+    """A document that MaxScore has scored in full enters if it is above θ, even where it is below θ/μ."""
+    docs = sp.csr_matrix(np.array([[20], [5], [6]]))
+    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, order="row"))
+    params = dataclasses.replace(params, documents="maxscore", seed=False)
+    # After two documents θ is 5. The list may still hold a 20, above θ/μ = 10, so the third document is scored: 6.
+    assert index.search({0: 1}, k=2, params=params).scores.tolist() == [20, 6]
+
+
+# --- what a score is made of -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("bits", [8, 16])
+@pytest.mark.parametrize("kind", ["whole numbers", "floats", "tiny", "huge"])
+def test_contributions_add_up_to_the_score(kind: str, bits: int) -> None:
+    """Exactly, in any order and however they are summed: to the score that every search computes."""
+    rng = np.random.default_rng(5)
+    factor = {"whole numbers": 1.0, "floats": 0.037, "tiny": 1e-300, "huge": 1e150}[kind]
+    docs = random_docs(rng, 80, 30, 12.0) * factor
+    index = segmax.build(docs, config=segmax.BuildConfig(bits=bits))
+    for _ in range(20):
+        query = {term: weight * (factor or 1) for term, weight in as_query(rng, 34, 12).items()}
+        for hit in index.search(query, k=80):
+            told = index.explain(query, hit.id)
+            parts = [match.contribution for match in told.matched]
+            assert told.score == hit.score == index.score(query, [hit.id])[0]
+            for sum_of in (sum, math.fsum, np.sum):
+                assert sum_of(parts) == sum_of(parts[::-1]) == sum_of(rng.permutation(parts)) == hit.score
+            assert parts == sorted(parts, reverse=True)
+            assert {match.term for match in told.matched} == set(query) & set(docs[hit.id].indices.tolist())
+
+
+def test_contributions_are_products_of_the_weights() -> None:
+    """Of the query as it is rounded and of the document as it is stored; whole numbers to the last digit."""
+    rng = np.random.default_rng(6)
+    docs = random_docs(rng, 50, 20, 8.0)
+    whole, floats = segmax.build(docs), segmax.build(docs * 0.123)
+    query = as_query(rng, 20, 6)
+    for row in range(50):
+        for match in whole.explain(query, row).matched:
+            assert (match.query_weight, match.document_weight) == (query[match.term], docs[row, match.term])
+            assert match.contribution == match.query_weight * match.document_weight
+        for match in floats.explain(query, row).matched:
+            assert match.query_weight == pytest.approx(query[match.term], rel=1e-2)
+            assert match.document_weight == pytest.approx(floats.vector(row)[0, match.term])
+            assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-12)
+
+
+def test_products_are_true_where_scales_differ() -> None:
+    """Beside a term with large weights, one with small weights is rounded up: the explanation shows to what."""
+    index = segmax.build(sp.csr_matrix([[1000.5, 0], [0, 0.001], [0, 0.0005], [0.5, 0.0007]]))
+    (match,) = index.explain({0: 1, 1: 1}, 1).matched
+    assert match.contribution == index.score({0: 1, 1: 1}, [1])[0]
+    assert match.contribution == pytest.approx(match.query_weight * match.document_weight, rel=1e-12)
+    assert match.query_weight > 1
+
+
+def test_terms_that_were_left_out_are_marked() -> None:
+    """A search with the heaviest term alone: the explanation says which terms took no part."""
+    index = segmax.build(sp.csr_matrix([[3, 2], [1, 4]]), terms=["red", "blue"])
+    told = index.explain({"red": 1, "blue": 5}, 0, params=segmax.ASC(max_terms=1))
+    assert {match.word: match.searched for match in told.matched} == {"red": False, "blue": True}
+    assert "  red   1 × 3 = 3 (left out of the search)" in str(told).splitlines()
+    assert all(match.searched for match in index.explain({"red": 1, "blue": 5}, 0).matched)
+
+
+def test_scores_beyond_all_floats_are_refused() -> None:
+    """Neither a search nor an explanation has numbers for them."""
+    index = segmax.build(sp.csr_matrix(np.array([[1e305, 1e308], [1e300, 0.0]])))
+    query = {0: 1e300, 1: 1e300}
+    for ask in (index.search, lambda query: index.explain(query, 0), lambda query: index.score(query, [0])):
+        with pytest.raises(InputError, match="scores fit a double"):
+            ask(query)
+
+
+def test_explanations_print_the_terms() -> None:
+    """Words where there is a vocabulary, numbers elsewhere; the largest first, the rest in one line."""
+    docs = sp.csr_matrix([[3, 0, 2], [1, 4, 0]])
+    index = segmax.build(docs, terms=["red", "green", "\x1b[2J"])
+    told = index.explain(([0, 0, 2, 1], [1, 1, 1, 0]), 0)
+    assert str(told).splitlines() == [
+        "document 0 (score 8, cluster 0) is returned at rank 1",
+        "  red        2 × 3 = 6",
+        "  '\\x1b[2J'  1 × 2 = 2",
+    ]
+    assert [match.word for match in told.matched] == ["red", "\x1b[2J"]
+    numbers = segmax.build(docs).explain({0: 2, 1: 1}, 1)
+    assert str(numbers).splitlines()[1:] == ["  1  1 × 4 = 4", "  0  2 × 1 = 2"]
+    assert [match.word for match in numbers.matched] == [None, None]
+    nothing = index.explain({"green": 1}, 0)
+    assert nothing.matched == ()
+    assert str(nothing) == nothing.reason
+    many = segmax.build(sp.csr_matrix(np.arange(1, 15)[None]))
+    assert str(many.explain((np.arange(14), np.ones(14)), 0)).splitlines()[-1] == "  4 more add 10"
