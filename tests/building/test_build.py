@@ -984,8 +984,8 @@ def test_sizes(text: int | str, size: int) -> None:
     [
         ({"scratch": "/no such folder"}, "expected scratch to be an existing directory, got '/no such folder'"),
         ({"scratch": __file__}, "expected scratch to be an existing directory"),
-        ({"threads": 0}, "expected threads >= 1, got 0"),
-        ({"threads": 2.0}, r"expected threads >= 1, got 2\.0"),
+        ({"threads": 0}, "expected threads to be at least 1, got 0"),
+        ({"threads": 2.0}, r"expected threads to be at least 1, got 2\.0"),
         ({"config": {"bits": 8}}, "expected config to be a BuildConfig, got dict"),
         ({"progress": "yes"}, "expected progress to be None, True, False or a function, got 'yes'"),
         ({"progress": 2}, "expected progress to be None, True, False or a function, got 2"),
@@ -1305,7 +1305,7 @@ def test_an_option_that_nobody_knows() -> None:
         segmax.build(iter([]), colour=1)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="expected config to be a BuildConfig, got dict"):
         segmax.build(iter([]), config={"seed": 1})  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="expected num_clusters >= 1, got 0"):
+    with pytest.raises(ConfigError, match="expected num_clusters to be at least 1, got 0"):
         segmax.build(iter([]), num_clusters=0)
 
 

@@ -389,14 +389,14 @@ def test_dense_vectors_of_zeros(collection: tuple[sp.csr_matrix, np.ndarray]) ->
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"dimensions": 0}, "expected dimensions between 1 and 65535, got 0"),
-        ({"dimensions": 2.5}, r"expected dimensions between 1 and 65535, got 2\.5"),
+        ({"dimensions": 0}, "expected dimensions to be from 1 to 65535, got 0"),
+        ({"dimensions": 2.5}, r"expected dimensions to be from 1 to 65535, got 2\.5"),
         ({"bits": 4}, "expected bits to be None or 8, got 4"),
         ({"bits": "8"}, "expected bits to be None or 8, got '8'"),
         ({"bits": 8.0}, r"expected bits to be None or 8, got 8\.0"),
-        ({"restarts": 0}, "expected restarts between 1 and 65535, got 0"),
-        ({"iterations": -1}, "expected iterations between 1 and 65535, got -1"),
-        ({"iterations": True}, "expected iterations between 1 and 65535, got True"),
+        ({"restarts": 0}, "expected restarts to be from 1 to 65535, got 0"),
+        ({"iterations": -1}, "expected iterations to be from 1 to 65535, got -1"),
+        ({"iterations": True}, "expected iterations to be from 1 to 65535, got True"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:

@@ -181,7 +181,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
     [
         ("--bits nine", "--bits: expected a whole number, got 'nine'"),
         ("--bits 9", "expected bits to be 8 or 16, got 9"),
-        ("--num-clusters 0", "expected num_clusters >= 1, got 0"),
+        ("--num-clusters 0", "expected num_clusters to be at least 1, got 0"),
         ("--segmentation odd", "expected segmentation to be 'random' or 'independent' or 'kmeans', got 'odd'"),
         ("--order odd", "expected order to be 'similarity' or 'row', got 'odd'"),
         ("--pruning top-terms=few", "--pruning: expected a whole number as in top-terms=64, got 'top-terms=few'"),
@@ -195,7 +195,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--labels labels.npy --restarts 2", "--restarts does not apply to labels clusters, only to sparse or dense"),
         ("--labels labels.npy --num-clusters 2", "--num-clusters does not apply to labels clusters"),
         ("--dense dense.npy --dense-bits 4", "expected dense_bits to be 8, got 4"),
-        ("--dimensions 0", "expected dimensions between 1 and 65535, got 0"),
+        ("--dimensions 0", "expected dimensions to be from 1 to 65535, got 0"),
         ("--segments segments.npy --segmentation random", "expected one of --segments and --segmentation, got both"),
         ("--labels none.npy", "expected an .npy file of cluster labels at 'none.npy' (No such file or directory)"),
         ("--labels docs.npz", "expected an .npy file of cluster labels at 'docs.npz'"),
@@ -204,7 +204,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--ids none.txt", "there is no file 'none.txt'"),
         ("--ids terms.txt", "expected 300 ids, one per document, got 40"),
         ("--terms docs.npz", "'docs.npz', line 1: expected UTF-8"),
-        ("--threads 0", "expected threads >= 1, got 0"),
+        ("--threads 0", "expected threads to be at least 1, got 0"),
         ("--memory-limit much", "expected a size in bytes, as a number or like '8GiB', got 'much'"),
         ("--memory-limit 1MiB", "expected memory_limit of at least 256 MiB"),
         ("--scratch none", "expected scratch to be an existing directory, got 'none'"),
@@ -600,9 +600,9 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
     ("flags", "message"),
     [
         ("-k few", "-k: expected a whole number, got 'few'"),
-        ("-k 0", "expected k >= 1, got 0"),
+        ("-k 0", "expected k to be at least 1, got 0"),
         ("--mu much", "--mu: expected a number, got 'much'"),
-        ("--mu 2", "expected 0 < mu <= 1, got 2.0"),
+        ("--mu 2", "expected mu to be greater than 0 and at most 1, got 2.0"),
         (
             "--method odd",
             "--method: expected 'asc' or 'best_first' or 'anytime' or 'maxscore' or 'exhaustive', got 'odd'",
@@ -616,7 +616,7 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         ("--eta 0.9 --target-recall 0.9", "got both: --eta beside --target-recall"),
         ("--method maxscore --target-recall 0.9", "got both: --method beside --target-recall"),
         ("--eta 0.9", "--eta without --mu: asc expects mu <= eta; add --mu, or --method best_first"),
-        ("--target-recall 3", "expected 0 < target_recall <= 1, got 3.0"),
+        ("--target-recall 3", "expected target_recall to be greater than 0 and at most 1, got 3.0"),
     ],
 )
 def test_search_refuses(built: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str) -> None:

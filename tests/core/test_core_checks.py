@@ -60,9 +60,9 @@ def test_no_results_and_no_threads_are_refused(engine: _core.Index) -> None:
         lambda: engine.trace(*query, 0, params, -1),
         lambda: engine.search_batch(np.arange(2), *query, 0, params, 1),
     ):
-        with pytest.raises(ValueError, match="expected k >= 1, got 0"):
+        with pytest.raises(ValueError, match="expected k to be at least 1, got 0"):
             call()
-    with pytest.raises(ValueError, match="expected threads >= 1, got 0"):
+    with pytest.raises(ValueError, match="expected threads to be at least 1, got 0"):
         engine.search_batch(np.arange(2), *query, 1, params, 0)
 
 

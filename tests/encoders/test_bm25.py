@@ -506,15 +506,15 @@ def test_options_on_the_command_line(tmp_path: Path) -> None:
 def test_wrong_options() -> None:
     """Options that cannot be are refused with what was expected."""
     for options, message in (
-        ({"k1": -1}, "expected k1 >= 0"),
+        ({"k1": -1}, "expected k1 to be at least 0"),
         ({"b": 1.5}, "between 0 and 1"),
         ({"b": "much"}, "expected b to be a number"),
         ({"method": "bm26"}, "'lucene' or 'robertson'"),
         ({"language": "klingon"}, "'english'"),
         ({"stopwords": "klingon"}, "a language of bm25s"),
         ({"stopwords": [1]}, "to be words"),
-        ({"workers": 0}, "expected workers between 1 and"),
-        ({"workers": 10**9}, "expected workers between 1 and"),
+        ({"workers": 0}, "expected workers to be from 1 to"),
+        ({"workers": 10**9}, "expected workers to be from 1 to"),
     ):
         with pytest.raises(ConfigError, match=message):
             BM25(**options)  # type: ignore[arg-type]

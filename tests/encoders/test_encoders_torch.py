@@ -337,10 +337,10 @@ def test_names_become_encoders(bert: Path, splade: Path, tmp_path: Path) -> None
         load_encoder(splade, k1=1.0)
     for options, message in (
         ({"dtype": "int8"}, "'float32' or 'float16'"),
-        ({"batch_size": 0}, "batch_size >= 1"),
+        ({"batch_size": 0}, "batch_size to be at least 1"),
         ({"pooling": "median"}, "'cls' or 'mean' or 'max'"),
-        ({"top_n": 0}, "top_n between 1"),
-        ({"max_length": 0}, "max_length between 1"),
+        ({"top_n": 0}, "top_n to be from 1"),
+        ({"max_length": 0}, "max_length to be from 1"),
     ):
         with pytest.raises(ConfigError, match=message):
             SparseModel(splade, **options)  # type: ignore[arg-type]

@@ -154,9 +154,9 @@ def test_no_tightness_without_queries(index: segmax.Index) -> None:
 
 def test_wrong_arguments(index: segmax.Index) -> None:
     """Sample, seed and queries are checked."""
-    with pytest.raises(ConfigError, match="sample >= 0"):
+    with pytest.raises(ConfigError, match="sample to be at least 0"):
         inspect(index, sample=-1)
-    with pytest.raises(ConfigError, match="seed >= 0"):
+    with pytest.raises(ConfigError, match="seed to be at least 0"):
         inspect(index, seed=-1)
     for queries in (3, "query", {1: 2.0}):
         with pytest.raises(InputError, match="expected queries as a sparse matrix"):

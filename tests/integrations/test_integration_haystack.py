@@ -229,13 +229,13 @@ def test_what_cannot_be_written_down_is_told(path: Path) -> None:
 
 def test_what_cannot_be_is_told(path: Path) -> None:
     """Options that cannot be raise at once, wrong queries when they come."""
-    with pytest.raises(ConfigError, match="expected top_k >= 1, got 0"):
+    with pytest.raises(ConfigError, match="expected top_k to be at least 1, got 0"):
         SegmaxRetriever(path, top_k=0)
     retriever = SegmaxRetriever(path, texts=TEXTS)
     embedding = SparseEmbedding(indices=[1], values=[1.0])
     with pytest.raises(FilterError):
         retriever.run(query_sparse_embedding=embedding, filters={"length": 5})
-    with pytest.raises(ConfigError, match="expected top_k >= 0, got -1"):
+    with pytest.raises(ConfigError, match="expected top_k to be at least 0, got -1"):
         retriever.run(query_sparse_embedding=embedding, top_k=-1)
     with pytest.raises(InputError, match="expected query or query_sparse_embedding, got neither"):
         retriever.run()

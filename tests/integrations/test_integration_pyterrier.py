@@ -140,7 +140,7 @@ def test_wrong_frames_are_refused(topics: Any, index: Any) -> None:
         index.retriever()(topics.assign(docno="doc1"))
     with pytest.raises(InputError, match=r"expected query_toks to be mappings .* got 'cats' for query 'q0'"):
         index.retriever()(topics.assign(query_toks="cats"))
-    with pytest.raises(ConfigError, match="expected num_results >= 1, got 0"):
+    with pytest.raises(ConfigError, match="expected num_results to be at least 1, got 0"):
         index.retriever(num_results=0)
 
 

@@ -93,7 +93,7 @@ def test_what_cannot_be_is_told() -> None:
     search = TextSearch(index, encoder, TEXTS)
     with pytest.raises(InputError, match="expected a query as a string, got int"):
         search.by_text(5, 1)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="expected k >= 1, got 0"):
+    with pytest.raises(ConfigError, match="expected k to be at least 1, got 0"):
         search.by_text("cat", 0)
     index.encoder = None  # type: ignore[assignment]
     with pytest.raises(FormatError, match=r"segmax cannot load the encoder that made the index \('WordCounts'\)"):

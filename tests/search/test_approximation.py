@@ -152,9 +152,9 @@ def test_explain_tells_that_a_query_was_shortened(index: segmax.Index) -> None:
 
 def test_options_that_cannot_be() -> None:
     """Every message names the option, what came, and what to do."""
-    with pytest.raises(ConfigError, match=r"max_terms >= 1, got 0"):
+    with pytest.raises(ConfigError, match=r"max_terms to be at least 1, got 0"):
         segmax.ASC(max_terms=0)
-    with pytest.raises(ConfigError, match=r"0 < query_mass <= 1, got 1.5"):
+    with pytest.raises(ConfigError, match=r"query_mass to be greater than 0 and at most 1, got 1.5"):
         segmax.ASC(query_mass=1.5)
     with pytest.raises(ConfigError, match=r"dropped to be 'ignored' or 'bounded', got 'lost'"):
         Anytime(dropped="lost")  # type: ignore[arg-type]

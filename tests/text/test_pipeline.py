@@ -205,7 +205,7 @@ def test_what_cannot_be_clustered_by() -> None:
         ("cls", {"encoder": Colours()}, "make it with pooling='cls'"),
         ("odd", {}, "expected cluster_by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
         ("max", {"encoder": Colours(), "clusters": [0, 0, 1, 1]}, "expected one of clusters and cluster_by"),
-        ("max", {"encoder": Colours(), "cluster_options": {"restarts": 0}}, "expected restarts between 1"),
+        ("max", {"encoder": Colours(), "cluster_options": {"restarts": 0}}, "expected restarts to be from 1"),
         ("sparse", {"cluster_options": {"restarts": 2}}, "cluster_options are for cluster_by="),
     ):
         with pytest.raises(ConfigError, match=told):

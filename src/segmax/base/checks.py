@@ -69,37 +69,32 @@ def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> 
     except TypeError:
         number = None
     if number is None or isinstance(value, bool) or not least <= number <= most:
-        limits = f">= {least}" if most == 2**63 - 1 else f"between {least} and {most}"
-        msg = f"expected {name} {limits}, got {shown(value)}"
-        raise ConfigError(msg)
+        limits = f"at least {least}" if most == 2**63 - 1 else f"from {least} to {most}"
+        raise ConfigError(option=name, expected=limits, got=shown(value))
     return number
 
 
 def checked_number(name: str, value: object) -> float:
     """Return a real number as float, or raise ConfigError."""
     if isinstance(value, bool) or not isinstance(value, numbers.Real):
-        msg = f"expected {name} to be a number, got {shown(value)}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected="a number", got=shown(value))
     try:
         return float(value)
     except OverflowError as error:  # a whole number beyond the range of floats
-        msg = f"expected {name} to be a number, got {shown(value)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(option=name, expected="a number", got=shown(value)) from error
 
 
 def checked_choice(name: str, value: object, choices: Collection[str]) -> str:
     """Return one of a few words, or raise ConfigError."""
     if not isinstance(value, str) or value not in choices:
-        msg = f"expected {name} to be {' or '.join(map(repr, choices))}, got {shown(value)}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected=f"{' or '.join(map(repr, choices))}", got=shown(value))
     return value
 
 
 def checked_bool(name: str, value: object) -> bool:
     """Return a truth value, or raise ConfigError."""
     if not isinstance(value, bool):
-        msg = f"expected {name} to be True or False, got {shown(value)}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected="True or False", got=shown(value))
     return value
 
 
@@ -110,8 +105,7 @@ def checked_path(name: str, value: object) -> Path:
     except TypeError:
         path = None
     if path is None or "\0" in str(path):
-        msg = f"expected {name} to be a path, as a string or pathlib.Path, got {shown(value)}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected="a path, as a string or pathlib.Path", got=shown(value))
     return path
 
 
@@ -122,8 +116,7 @@ def check_listed(expected: str, values: object) -> None:
     """
     problem = _not_listed(values)
     if problem is not None:
-        msg = f"expected {expected}, got {problem}"
-        raise InputError(msg)
+        raise InputError(expected=f"{expected}", got=problem)
 
 
 def _not_listed(values: object) -> str | None:
@@ -144,8 +137,11 @@ def check_unmasked(values: object, what: str) -> None:
     """Raise InputError for an array of numpy.ma: numpy ignores its mask nearly everywhere."""
     masked = sys.modules.get("numpy.ma")  # not loaded, there are no such arrays
     if masked is not None and isinstance(values, masked.MaskedArray):
-        msg = f"expected {what} without a mask, got a masked array; pass values.filled(0), or leave masked entries out"
-        raise InputError(msg)
+        raise InputError(
+            expected=f"{what} without a mask",
+            got="a masked array",
+            hint="pass values.filled(0), or leave masked entries out",
+        )
 
 
 def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.int64]:
@@ -155,15 +151,11 @@ def checked_labels(labels: ArrayLike, num_docs: int, what: str) -> NDArray[np.in
     check_unmasked(labels, f"{what} labels")
     array = np.asarray(labels)
     if array.ndim != 1 or len(array) != num_docs:
-        msg = f"expected {num_docs} {what} labels, one per document, got shape {array.shape}"
-        raise InputError(msg)
+        raise InputError(expected=f"{num_docs} {what} labels, one per document", got=f"shape {array.shape}")
     if array.dtype.kind not in "iu":
-        msg = f"expected integer {what} labels, got {array.dtype}"
-        raise InputError(msg)
+        raise InputError(expected=f"integer {what} labels", got=array.dtype)
     if len(array) and array.max() > np.iinfo(np.int64).max:
-        msg = f"expected {what} labels that fit 63 bits, got {array.max()}"
-        raise InputError(msg)
+        raise InputError(expected=f"{what} labels that fit 63 bits", got=array.max())
     if (array < 0).any():
-        msg = f"expected {what} labels >= 0, got {array.min()} for document {int(np.argmin(array))}"
-        raise InputError(msg)
+        raise InputError(expected=f"{what} labels >= 0", got=f"{array.min()} for document {int(np.argmin(array))}")
     return array.astype(np.int64)

@@ -1,8 +1,8 @@
 """Exceptions. Every one is a SegmaxError and also the builtin that callers expect.
 
 SegmaxError
-├── ConfigError (ValueError)              an option that cannot be
-├── InputError (ValueError)               vectors, queries, ids or labels that cannot be used
+├── ConfigError (ValueError)              an option has an invalid value
+├── InputError (ValueError)               invalid vectors, queries, ids, labels or files
 ├── FormatError (ValueError)              not an index, a damaged one, or one of a newer version
 ├── IndexNotFoundError (FileNotFoundError)
 ├── IndexExistsError (FileExistsError)    the path is taken
@@ -10,24 +10,91 @@ SegmaxError
 ├── UnknownIdError (KeyError)             no document has this id
 └── WriteError (OSError)                  the index could not be written; nothing was changed
 
-SegmaxWarning (UserWarning)               what is allowed and probably not meant
+SegmaxWarning (UserWarning)               allowed, but probably not intended
 """
+
+import re
+from collections.abc import Callable
+
+#: An option in a hint: `{overwrite=True}`, `{scratch=...}` or `{num_segments}`.
+_OPTION = re.compile(r"\{([a-z_]+)(=[^}]*)?\}")
+
+
+def _python_name(name: str, value: str) -> str:
+    return f"{name}={value}" if value else name
 
 
 class SegmaxError(Exception):
-    """Root of all exceptions that segmax raises on purpose."""
+    """Root of all exceptions that segmax raises on purpose.
+
+    An error is either one message, or made of parts, which programs can read one by one. `str(error)` joins the parts:
+    "{where}: expected {option} to be {expected}, got {got}; {hint}".
+
+    Parameters
+    ----------
+    message
+        The whole message, where the parts below do not fit.
+    where
+        The place of the problem, such as a file and a line.
+    option
+        The name of the option, as Python spells it.
+    expected
+        What would have been valid.
+    got
+        What was given instead.
+    hint
+        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags.
+
+    Examples
+    --------
+    >>> error = ConfigError(option="mu", expected="at most 1", got="2")
+    >>> error.option, error.got
+    ('mu', '2')
+    >>> print(error)
+    expected mu to be at most 1, got 2
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        where: object = "",
+        option: str = "",
+        expected: str = "",
+        got: object = "",
+        hint: str = "",
+    ) -> None:
+        self.where = str(where)
+        self.option = option
+        self.expected = expected
+        self.got = str(got)
+        self.hint = hint
+        self._message = message
+        super().__init__(self.text(_python_name))
+
+    def text(self, name: Callable[[str, str], str]) -> str:
+        """Return the message; `name` spells an option, given its name and its value ("" for none)."""
+        parts = [f"{self.where}: "] if self.where else []
+        parts.append(self._message or self._problem(name))
+        if self.hint:
+            parts.append("; " + _OPTION.sub(lambda found: name(found[1], (found[2] or "=")[1:]), self.hint))
+        return "".join(parts)
+
+    def _problem(self, name: Callable[[str, str], str]) -> str:
+        expected = f"{name(self.option, '')} to be {self.expected}" if self.option else self.expected
+        return f"expected {expected}, got {self.got}"
 
 
 class SegmaxWarning(UserWarning):
-    """Something that is allowed and probably not meant, such as an index of empty documents."""
+    """Something that is allowed but probably not intended, such as an index of empty documents."""
 
 
 class ConfigError(SegmaxError, ValueError):
-    """An option has a value that cannot be, or does not apply."""
+    """An option has an invalid value, or does not apply."""
 
 
 class InputError(SegmaxError, ValueError):
-    """Vectors, queries, ids or labels that cannot be used."""
+    """Invalid vectors, queries, ids, labels or files."""
 
 
 class FormatError(SegmaxError, ValueError):
@@ -39,7 +106,7 @@ class IndexNotFoundError(SegmaxError, FileNotFoundError):
 
 
 class IndexExistsError(SegmaxError, FileExistsError):
-    """The path is taken and overwriting was not asked for."""
+    """The path is taken, and overwriting was not requested."""
 
 
 class IndexClosedError(SegmaxError, ValueError):
@@ -61,4 +128,4 @@ class WriteError(SegmaxError, OSError):
 def damaged(what: str, path: object = None) -> FormatError:
     """Return the error about an index with impossible content; `path` is where it is, None for one in memory."""
     index = "the index" if path is None else f"the index '{path}'"
-    return FormatError(f"{index} is damaged: {what}; rebuild it or restore a copy")
+    return FormatError(f"{index} is damaged: {what}", hint="rebuild it or restore a copy")

@@ -32,11 +32,11 @@ def check_plot(path: str | os.PathLike[str]) -> None:
     check_matplotlib()
     where = Path(path)
     if where.suffix.lower() not in (".png", ".svg", ".pdf"):
-        msg = f"expected a plot to end in .png, .svg or .pdf, got '{where}'"
-        raise ConfigError(msg)
+        raise ConfigError(expected="a plot to end in .png, .svg or .pdf", got=f"'{where}'")
     if not where.absolute().parent.is_dir():
-        msg = f"expected an existing directory to put the plot in, got '{where.parent}'; create it first"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected="an existing directory to put the plot in", got=f"'{where.parent}'", hint="create it first"
+        )
 
 
 def picture_format(path: str | os.PathLike[str]) -> str:

@@ -139,8 +139,7 @@ def reporter(progress: ProgressOption) -> Iterator[Reporter]:
     if callable(progress):
         yield _Callback(progress)
     elif progress is not None and not isinstance(progress, bool):
-        msg = f"expected progress to be None, True, False or a function, got {progress!r}"
-        raise ConfigError(msg)
+        raise ConfigError(option="progress", expected="None, True, False or a function", got=f"{progress!r}")
     elif progress or (progress is None and sys.stderr.isatty()):
         with _Bars().shown() as bars:
             yield bars

@@ -234,8 +234,7 @@ def _check_given(ids: object, terms: object, texts: object) -> None:
 def _config(config: object, options: BuildOptions) -> BuildConfig:
     """Return the configuration of a build: the given or default one, updated by the options given directly."""
     if config is not None and not isinstance(config, BuildConfig):
-        msg = f"expected config to be a BuildConfig, got {type(config).__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(option="config", expected="a BuildConfig", got=type(config).__name__)
     return (config or BuildConfig()).updated(options)
 
 
@@ -261,11 +260,11 @@ def _check_segments(num_clusters: int, config: BuildConfig, num_docs: int) -> No
     """Raise ConfigError for more segments than an index may have."""
     most = max_segments(num_docs)
     if num_clusters * config.num_segments > most:
-        msg = (
-            f"expected at most {most:,} segments for {num_docs:,} documents, got {num_clusters:,} clusters of "
-            f"{config.num_segments:,}; choose fewer clusters or a smaller num_segments"
+        raise ConfigError(
+            expected=f"at most {most:,} segments for {num_docs:,} documents",
+            got=f"{num_clusters:,} clusters of {config.num_segments:,}",
+            hint="choose fewer clusters or a smaller num_segments",
         )
-        raise ConfigError(msg)
 
 
 def _writer(target: Path | None, *, overwrite: bool) -> MemoryWriter | IndexWriter:
@@ -278,8 +277,7 @@ def scratch_folder(scratch: str | os.PathLike[str] | None, path: str | os.PathLi
         return Path(tempfile.gettempdir()) if path is None else checked_path("path", path).absolute().parent
     folder = checked_path("scratch", scratch)
     if not folder.is_dir():
-        msg = f"expected scratch to be an existing directory, got '{folder}'"
-        raise ConfigError(msg)
+        raise ConfigError(option="scratch", expected="an existing directory", got=f"'{folder}'")
     return folder
 
 
@@ -289,8 +287,9 @@ def _representation(clusters: Representation | ArrayLike | None) -> Representati
     if isinstance(clusters, Representation):
         return clusters
     if isinstance(clusters, (str, os.PathLike, type)):
-        msg = f"expected clusters to be Sparse(), Dense(...), Labels(...) or an array of labels, got {clusters!r}"
-        raise ConfigError(msg)
+        raise ConfigError(
+            option="clusters", expected="Sparse(), Dense(...), Labels(...) or an array of labels", got=f"{clusters!r}"
+        )
     return Labels(clusters)
 
 
@@ -322,8 +321,9 @@ class _Builder:
                 spool.append(prune_rows(steps, docs))
                 stage.advance(docs.num_rows)
                 if spool.num_rows > _MAX_DOCS:
-                    msg = f"expected at most {_MAX_DOCS:,} documents, got more; split the collection"
-                    raise InputError(msg)
+                    raise InputError(
+                        expected=f"at most {_MAX_DOCS:,} documents", got="more", hint="split the collection"
+                    )
         assert spool is not None  # an empty source raises
         spool.finish()
         self._require_tables(spool.num_columns, read, name)

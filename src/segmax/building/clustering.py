@@ -146,8 +146,7 @@ class Dense(Representation):
         self.vectors = _dense_array(vectors)
         self.dimensions = None if dimensions is None else checked_int("dimensions", dimensions, 1, _MOST)
         if bits is not None and (isinstance(bits, bool) or not isinstance(bits, (int, np.integer)) or bits != 8):
-            msg = f"expected bits to be None or 8, got {bits!r}"
-            raise ConfigError(msg)
+            raise ConfigError(option="bits", expected="None or 8", got=f"{bits!r}")
         self.bits = None if bits is None else 8
         self.restarts = checked_int("restarts", restarts, 1, _MOST)
         self.iterations = checked_int("iterations", iterations, 1, _MOST)
@@ -155,8 +154,7 @@ class Dense(Representation):
     def check(self, num_docs: int) -> None:
         """Raise InputError if there is not one vector per document."""
         if len(self.vectors) != num_docs:
-            msg = f"expected {num_docs} dense vectors, one per document, got {len(self.vectors)}"
-            raise InputError(msg)
+            raise InputError(expected=f"{num_docs} dense vectors, one per document", got=len(self.vectors))
 
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
@@ -188,11 +186,11 @@ def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
             msg = f"expected dense vectors of one length ({error})"
             raise InputError(msg) from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
-        msg = f"expected dense vectors of shape (documents, dimensions), got {getattr(array, 'shape', type(array))}"
-        raise InputError(msg)
+        raise InputError(
+            expected="dense vectors of shape (documents, dimensions)", got=f"{getattr(array, 'shape', type(array))}"
+        )
     if array.dtype.kind not in "fiu":
-        msg = f"expected dense vectors of a float or integer dtype, got {array.dtype}"
-        raise InputError(msg)
+        raise InputError(expected="dense vectors of a float or integer dtype", got=array.dtype)
     return array
 
 
@@ -210,8 +208,9 @@ class Labels(Representation):
         try:
             self._labels = np.asarray(labels)
         except ValueError as error:
-            msg = f"expected cluster labels, one per document, got rows of different lengths ({error})"
-            raise InputError(msg) from error
+            raise InputError(
+                expected="cluster labels, one per document", got=f"rows of different lengths ({error})"
+            ) from error
 
     def check(self, num_docs: int) -> None:
         """Raise InputError if there is not one label per document."""

@@ -50,13 +50,15 @@ def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_doc
     missing = next((name for name in names if name not in texts), None)
     if missing is not None:
         hint = "; pass ids=..., without which documents are called by their row numbers" if ids is None else ""
-        msg = f"expected a text for every document, got none for the id {shown(missing)}{hint}"
-        raise InputError(msg)
+        raise InputError(expected="a text for every document", got=f"none for the id {shown(missing)}{hint}")
     if len(texts) > num_docs:
         known = set(names)
         extra = next(name for name in texts if name not in known)
-        msg = f"expected {num_docs} texts, one per document, got {len(texts)}; no document has the id {shown(extra)}"
-        raise InputError(msg)
+        raise InputError(
+            expected=f"{num_docs} texts, one per document",
+            got=len(texts),
+            hint=f"no document has the id {shown(extra)}",
+        )
     return [texts[name] for name in names]
 
 
@@ -69,8 +71,9 @@ def _of_frame(frame: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterable[
     found: dict[Any, Document] = {}
     for name, document in _documents(frame, column):
         if name in found:
-            msg = f"expected every id once in column {column!r} of the DataFrame, got {shown(name)} again"
-            raise InputError(msg)
+            raise InputError(
+                expected=f"every id once in column {column!r} of the DataFrame", got=f"{shown(name)} again"
+            )
         found[name] = document
     return _found_by_id(found, ids, num_docs)
 

@@ -53,11 +53,13 @@ def open_source(vectors: object, limit: MemoryLimit, scratch: Path | None = None
     is_table = isinstance(vectors, Mapping) or hasattr(vectors, "columns")  # iterating over one yields names
     if isinstance(vectors, Iterable) and not is_table and not isinstance(vectors, (bytes, np.ndarray)):
         return Source(_checked(matrix_to_csr(batch) for batch in vectors), None, Names())
-    msg = (
-        "expected documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such batches, or paths of "
-        f"files of vectors, got {type(vectors).__name__}"
+    raise InputError(
+        expected=(
+            "documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such "
+            "batches, or paths of files of vectors"
+        ),
+        got=type(vectors).__name__,
     )
-    raise InputError(msg)
 
 
 def source_name(vectors: object) -> str:
@@ -96,12 +98,14 @@ def _checked(batches: Iterable[Csr], *, widening: bool = False, paths: Iterable[
     for number, batch in enumerate(batches):
         wider = widening and num_columns is not None and batch.num_columns > num_columns
         if num_columns is not None and batch.num_columns != num_columns and not wider:
-            msg = f"expected {num_columns} columns in every batch, got {batch.num_columns} in batch {number}"
-            raise InputError(msg)
+            raise InputError(
+                expected=f"{num_columns} columns in every batch", got=f"{batch.num_columns} in batch {number}"
+            )
         num_columns = batch.num_columns
         if num_columns > _MAX_COLUMNS:
-            msg = f"expected at most {_MAX_COLUMNS:,} columns, got {num_columns:,}; number the terms that occur"
-            raise InputError(msg)
+            raise InputError(
+                expected=f"at most {_MAX_COLUMNS:,} columns", got=f"{num_columns:,}", hint="number the terms that occur"
+            )
         first = 0
         while first < batch.num_rows:
             fitting = int(np.searchsorted(batch.indptr, batch.indptr[first] + PART_POSTINGS, side="right")) - 1

@@ -279,8 +279,7 @@ class DensePoints:
         if not np.isfinite(points).all():
             at = int(np.argmin(np.isfinite(points).all(axis=1)))
             row = rows.start + at if isinstance(rows, slice) else int(rows[at])
-            msg = f"expected finite dense vectors, got NaN or infinity in row {row}"
-            raise InputError(msg)
+            raise InputError(expected="finite dense vectors", got=f"NaN or infinity in row {row}")
         lengths = np.sqrt(np.einsum("ij,ij->i", points, points, dtype=np.float64))[:, None]
         np.divide(points, lengths, out=points, where=lengths > 0, casting="same_kind")
         return points

@@ -23,8 +23,7 @@ def checked_segments(segments: ArrayLike, num_docs: int, num_segments: int) -> N
     """Return segment labels given by the caller, one per document."""
     labels = checked_labels(segments, num_docs, "segment")
     if labels.max() >= num_segments:
-        msg = f"expected segment labels below num_segments={num_segments}, got {labels.max()}"
-        raise InputError(msg)
+        raise InputError(expected=f"segment labels below num_segments={num_segments}", got=labels.max())
     return labels.astype(np.uint32)
 
 

@@ -162,8 +162,7 @@ def _read_flag(option: _Option, value: Any) -> Any:
         return [_step(text, option.flag) for text in value]
     found = option.kind.from_text(value)
     if found is None:
-        msg = f"{option.flag}: expected {option.kind.expected}, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where=option.flag, expected=f"{option.kind.expected}", got=f"{value!r}")
     return found
 
 
@@ -189,8 +188,7 @@ def _from_file(path: str) -> Options:
     for key, value in values.items():
         option = _option_of(key, path)
         if option.name in options:
-            msg = f"'{path}': expected {option.name} once, got '{key}' again"
-            raise ConfigError(msg)
+            raise ConfigError(where=f"'{path}'", expected=f"{option.name} once", got=f"'{key}' again")
         options[option.name] = _read_entry(option, value, f"'{path}': {key}")
     return options
 
@@ -207,8 +205,7 @@ def _option_of(key: str, path: str) -> _Option:
 
 def _read_entry(option: _Option, value: Any, where: str) -> Any:
     if type(value) not in option.kind.types:
-        msg = f"{where}: expected {option.kind.expected}, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where=where, expected=f"{option.kind.expected}", got=f"{value!r}")
     if option.kind is not _STEPS:
         return value
     return [_step(step, where) for step in value]
@@ -236,12 +233,11 @@ def _kind_of(options: Options) -> str:
 def _check_applicable(options: Options) -> None:
     """Raise ConfigError where options contradict each other, or one is missing."""
     if "dense" in options and "labels" in options:
-        raise ConfigError("expected one of --dense and --labels, got both")
+        raise ConfigError(expected="one of --dense and --labels", got="both")
     if pooling_of(options):
         other = next((name for name in ("dense", "labels", "clusters") if name in options), None)
         if other is not None:
-            msg = f"expected one of --cluster-by and --{other}, got both"
-            raise ConfigError(msg)
+            raise ConfigError(expected=f"one of --cluster-by and --{other}", got="both")
     kind = _kind_of(options)
     for name in options:
         if name in _SPECIAL and name not in _APPLY[kind]:
@@ -252,7 +248,7 @@ def _check_applicable(options: Options) -> None:
         msg = f"--clusters {kind} needs --{kind} FILE.npy"
         raise ConfigError(msg)
     if "segments" in options and "segmentation" in options:
-        raise ConfigError("expected one of --segments and --segmentation, got both")
+        raise ConfigError(expected="one of --segments and --segmentation", got="both")
 
 
 # --- build -----------------------------------------------------------------------------------------------------------
@@ -279,8 +275,11 @@ def _built(inputs: list[str], output: str, options: Options, of_encoder: Mapping
     if "encoder" not in options and "texts" not in options:
         return segmax.build(inputs, path=output, **arguments)
     if options.get("encoder") == "bm25":
-        msg = "--encoder: expected the BM25 that made the vectors, a folder like docs.bm25 of segmax encode, got 'bm25'"
-        raise ConfigError(msg)
+        raise ConfigError(
+            where="--encoder",
+            expected="the BM25 that made the vectors, a folder like docs.bm25 of segmax encode",
+            got="'bm25'",
+        )
     encoder = load_encoder(options["encoder"], **of_encoder) if "encoder" in options else None
     return from_vectors(inputs, encoder=encoder, texts=options.get("texts"), path=output, **arguments)
 
@@ -326,8 +325,9 @@ def build_arguments(options: Options) -> dict[str, Any]:
 
 def _paths(paths: list[str]) -> tuple[list[str], str]:
     if len(paths) < 2:
-        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax build --help"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected="IN [IN ...] OUT", got=f"{' '.join(paths) or 'nothing'}", hint="see segmax build --help"
+        )
     return paths[:-1], paths[-1]
 
 
@@ -346,8 +346,7 @@ def _cluster_options(options: Options) -> Options:
         if "dense_bits" in given:
             given["bits"] = bits = given.pop("dense_bits")
             if bits != 8:
-                msg = f"expected dense_bits to be 8, got {bits}"
-                raise ConfigError(msg)
+                raise ConfigError(option="dense_bits", expected="8", got=bits)
         Dense(np.zeros((1, 1)), **given)
     return given
 

@@ -34,8 +34,7 @@ def completion_parser() -> argparse.ArgumentParser:
 def completion(args: argparse.Namespace) -> None:
     """Run `segmax completion`."""
     if args.shell not in _SHELLS:
-        msg = f"expected {' or '.join(map(repr, _SHELLS))}, got {args.shell!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"{' or '.join(map(repr, _SHELLS))}", got=f"{args.shell!r}")
     sys.stdout.write(_SHELLS[args.shell]({name: command.parser for name, command in COMMANDS.items()}))
 
 

@@ -86,15 +86,15 @@ def convert_parser() -> argparse.ArgumentParser:
 def convert(args: argparse.Namespace) -> None:
     """Run `segmax convert`."""
     if len(args.paths) < 2:
-        msg = f"expected IN [IN ...] OUT, got {' '.join(args.paths) or 'nothing'}; see segmax convert --help"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected="IN [IN ...] OUT", got=f"{' '.join(args.paths) or 'nothing'}", hint="see segmax convert --help"
+        )
     *inputs, output = args.paths
     _check_format("--from", args.source, tuple(VECTOR_FORMATS))
     _check_format("--to", args.target, WRITTEN_FORMATS)
     target = Path(output)
     if any(target.exists() and Path(one).exists() and target.samefile(one) for one in inputs):
-        msg = f"expected OUT to be another file than IN, got '{output}' as both"
-        raise InputError(msg)
+        raise InputError(expected="OUT to be another file than IN", got=f"'{output}' as both")
     start = time.perf_counter()
     with in_words_of_the_shell(_FLAGS):
         reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
@@ -106,5 +106,4 @@ def convert(args: argparse.Namespace) -> None:
 
 def _check_format(flag: str, value: str | None, known: tuple[str, ...]) -> None:
     if value is not None and value not in known:
-        msg = f"{flag}: expected {', '.join(known)}, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where=flag, expected=f"{', '.join(known)}", got=f"{value!r}")

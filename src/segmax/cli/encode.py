@@ -119,8 +119,7 @@ def add_from_option(parser: argparse.ArgumentParser, formats: Iterable[str]) -> 
 def checked_format(name: str | None, formats: Iterable[str] = TEXT_FORMATS) -> str | None:
     """Return the value of --from."""
     if name is not None and name not in formats:
-        msg = f"--from: expected {', '.join(formats)}, got {name!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where="--from", expected=f"{', '.join(formats)}", got=f"{name!r}")
     return name
 
 
@@ -216,8 +215,12 @@ def _queries(path: str) -> Iterable[Document]:
     say_numbered(queries)
     ids, texts, _ = queries
     if texts is None:
-        msg = f"'{path}': expected queries with texts to encode, got vectors; segmax search takes those as they are"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{path}'",
+            expected="queries with texts to encode",
+            got="vectors",
+            hint="segmax search takes those as they are",
+        )
     return [Document(name, "", text) for name, text in zip(ids, texts, strict=True)]
 
 

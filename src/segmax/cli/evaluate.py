@@ -102,14 +102,14 @@ def run_evaluate(args: argparse.Namespace) -> None:
     """Run `segmax evaluate`."""
     if (args.data is None) == (args.queries is None):
         given = "neither" if args.data is None else "both"
-        msg = f"expected --data FOLDER, or --queries FILE and perhaps --qrels FILE, got {given}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="--data FOLDER, or --queries FILE and perhaps --qrels FILE", got=given)
     if args.plot is not None:
         check_plot(args.plot)
     checked_choice("--correction", args.correction, CORRECTIONS)
     if args.csv is not None and not Path(args.csv).absolute().parent.is_dir():
-        msg = f"--csv: expected an existing directory, got '{Path(args.csv).parent}'; create it first"
-        raise WriteError(msg)
+        raise WriteError(
+            where="--csv", expected="an existing directory", got=f"'{Path(args.csv).parent}'", hint="create it first"
+        )
     found = evaluate(
         args.index,
         args.queries,

@@ -140,8 +140,7 @@ def experiment(args: argparse.Namespace) -> None:
         sys.stdout.write(f"{_list()}\n")
         return
     if args.name not in EXPERIMENTS:
-        msg = f"expected an experiment ({', '.join(EXPERIMENTS)}), got {args.name!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"an experiment ({', '.join(EXPERIMENTS)})", got=f"{args.name!r}")
     chosen = EXPERIMENTS[args.name]
     if args.help:
         _help(chosen)
@@ -176,8 +175,9 @@ def _check_data(chosen: Experiment, args: argparse.Namespace, count: int) -> Non
     """Raise before anything is encoded."""
     for what, given in (("collection", args.data), ("--encoder", args.encoder)):
         if len(set(given)) < len(given):
-            msg = f"expected every {what} once, got {' '.join(given)}; leave out what comes again"
-            raise ConfigError(msg)
+            raise ConfigError(
+                expected=f"every {what} once", got=f"{' '.join(given)}", hint="leave out what comes again"
+            )
     check_number(chosen, count)
 
 

@@ -134,8 +134,9 @@ def index(args: argparse.Namespace) -> None:
 
 def _paths(paths: list[str]) -> tuple[list[str], str]:
     if len(paths) < 2:
-        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax index --help"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected="IN [IN ...] OUT", got=f"{' '.join(paths) or 'nothing'}", hint="see segmax index --help"
+        )
     return paths[:-1], paths[-1]
 
 
@@ -146,8 +147,9 @@ def _are_vectors(inputs: list[str], source: str | None) -> bool:
     kinds = [Path(one).exists() and format_of(one) in VECTOR_FORMATS for one in inputs]
     if any(kinds) and not all(kinds):
         of_vectors, of_texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
-        msg = f"expected texts or vectors, got both: '{of_vectors}' holds vectors, and '{of_texts}' does not"
-        raise InputError(msg)
+        raise InputError(
+            expected="texts or vectors", got=f"both: '{of_vectors}' holds vectors, and '{of_texts}' does not"
+        )
     return all(kinds)
 
 

@@ -40,8 +40,7 @@ def read_number(kind: type, flag: str, text: str) -> Any:
     number = parsed_int(text) if kind is int else parsed_float(text)
     if number is None:
         expected = "a whole number" if kind is int else "a number"
-        msg = f"{flag}: expected {expected}, got {text!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where=flag, expected=f"{expected}", got=f"{text!r}")
     return number
 
 

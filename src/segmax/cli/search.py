@@ -170,8 +170,7 @@ def _asked(words: list[str], text: str | None) -> tuple[str | None, str | None]:
     """Return what to search for: a file, or a text, or neither where queries are typed."""
     if text is not None:
         if words:
-            msg = f"expected a file of queries or -q, got both: '{' '.join(words)}' and {text!r}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a file of queries or -q", got=f"both: '{' '.join(words)}' and {text!r}")
         return None, text
     if not words or words == ["-"]:
         return None, None
@@ -254,12 +253,10 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
         return None
     if args.target_recall is not None:
         flags = [_flag(name) for name in given] or ["--method"]
-        msg = f"expected params or target_recall, got both: {' and '.join(flags)} beside --target-recall"
-        raise ConfigError(msg)
+        raise ConfigError(expected="params or target_recall", got=f"both: {' and '.join(flags)} beside --target-recall")
     method = args.method or "asc"
     if method not in METHODS:
-        msg = f"--method: expected {' or '.join(map(repr, METHODS))}, got {method!r}"
-        raise ConfigError(msg)
+        raise ConfigError(where="--method", expected=f"{' or '.join(map(repr, METHODS))}", got=f"{method!r}")
     for name in given:
         takers = [known for known, kind in METHODS.items() if name in kind.options()]
         if method not in takers:

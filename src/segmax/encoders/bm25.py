@@ -140,8 +140,7 @@ class BM25:
         self.k1 = _checked_at_least_zero("k1", k1)
         self.b = _checked_at_least_zero("b", b)
         if self.b > 1:
-            msg = f"expected b between 0 and 1, got {b!r}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="b between 0 and 1", got=f"{b!r}")
         self.delta = _checked_at_least_zero("delta", delta)
         self.method = checked_choice("method", method, METHODS)
         self.stopwords = _stop_words(stopwords)
@@ -424,8 +423,9 @@ def _read_json(path: Path) -> Any:
         msg = f"'{path}': expected a regular file"
         raise InputError(msg)
     if path.is_file() and path.stat().st_size > _MOST_BYTES:
-        msg = f"'{path}': expected at most {_MOST_BYTES >> 30} GiB, got {path.stat().st_size:,} bytes"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{path}'", expected=f"at most {_MOST_BYTES >> 30} GiB", got=f"{path.stat().st_size:,} bytes"
+        )
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -503,8 +503,7 @@ def _checked_workers(workers: int | None) -> int:
 def _checked_at_least_zero(name: str, value: object) -> float:
     number = checked_number(name, value)
     if not 0 <= number < float("inf"):
-        msg = f"expected {name} >= 0, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected="at least 0", got=f"{value!r}")
     return number
 
 
@@ -522,8 +521,9 @@ def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
     try:
         return tuple(tokenization.Tokenizer(stopwords=stopwords).stopwords)
     except ValueError as error:
-        msg = f"expected stopwords as a language of bm25s ('en', 'german', ...), words, or None, got {stopwords!r}"
-        raise ConfigError(msg) from error
+        raise ConfigError(
+            expected="stopwords as a language of bm25s ('en', 'german', ...), words, or None", got=f"{stopwords!r}"
+        ) from error
 
 
 def _checked_language(language: str | None) -> str | None:

@@ -75,11 +75,13 @@ def as_encoder(encoder: object, **options: Any) -> Encoder:
         return SparseModel(encoder, **options)
     if isinstance(encoder, Encoder):
         return encoder
-    msg = (
-        "expected an encoder: a name, a folder, an object with encode_documents, encode_queries and vocabulary, or a "
-        f"SparseEncoder of sentence-transformers, got {type(encoder).__name__}"
+    raise ConfigError(
+        expected=(
+            "an encoder: a name, a folder, an object with encode_documents, encode_queries "
+            "and vocabulary, or a SparseEncoder of sentence-transformers"
+        ),
+        got=type(encoder).__name__,
     )
-    raise ConfigError(msg)
 
 
 def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) -> T:
@@ -100,8 +102,7 @@ def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) 
 def _kind_and_name(name: object) -> tuple[type[BM25 | TransformerEncoder], str]:
     text = os.fspath(name) if isinstance(name, (str, os.PathLike)) else None
     if not isinstance(text, str):
-        msg = f"expected the name or the folder of an encoder, got {type(name).__name__}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="the name or the folder of an encoder", got=type(name).__name__)
     kind, colon, rest = text.partition(":")
     if colon and kind in _KINDS:
         return _KINDS[kind], rest

@@ -124,8 +124,9 @@ def files_below(folder: Path) -> list[Path]:
         seen.add((stat.st_dev, stat.st_ino))
         found += [path for name in (*folders, *names) if (path := Path(parent, name)).exists()]
         if len(found) > _MOST_FILES:
-            msg = f"'{folder}': expected the folder of a model, got more than {_MOST_FILES:,} files in it"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{folder}'", expected="the folder of a model", got=f"more than {_MOST_FILES:,} files in it"
+            )
     return sorted(found)
 
 

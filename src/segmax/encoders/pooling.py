@@ -77,8 +77,7 @@ def write_dense(
         with replacing(target) as file:
             rows = _write_rows(file, parts, num_docs)
             if rows != num_docs or rows == 0:
-                msg = f"expected {num_docs} dense vectors for '{target}', got {rows}"
-                raise InputError(msg)
+                raise InputError(expected=f"{num_docs} dense vectors for '{target}'", got=rows)
     except OSError as error:
         msg = f"could not write '{target}' ({error.strerror or error}); what was there before is untouched"
         raise WriteError(msg) from error

@@ -92,11 +92,13 @@ def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None,
             SparseModel(choice, **_same_options(SparseModel, told, where, leave_out={"dtype", "max_length"})), terms
         )
     if not callable(getattr(choice, "encode_queries", None)):
-        msg = (
-            "expected an encoder: an object with encode_queries, a SparseEncoder of sentence-transformers, a name, a "
-            f"folder, or {STORED!r}, got {type(choice).__name__}"
+        raise ConfigError(
+            expected=(
+                "an encoder: an object with encode_queries, a SparseEncoder of "
+                f"sentence-transformers, a name, a folder, or {STORED!r}"
+            ),
+            got=type(choice).__name__,
         )
-        raise ConfigError(msg)
     return _fitted(cast("Encoder", choice), terms)
 
 
@@ -163,8 +165,12 @@ def _loaded_by_caller(where: str) -> str:
 def _kind(told: object, where: str) -> str:
     kind = told.get("encoder") if isinstance(told, Mapping) else None
     if not isinstance(kind, str):
-        msg = f"{where}: expected the description of an encoder, got {str(told)[:80]!r}; assign index.encoder"
-        raise FormatError(msg)
+        raise FormatError(
+            where=where,
+            expected="the description of an encoder",
+            got=f"{str(told)[:80]!r}",
+            hint="assign index.encoder",
+        )
     return kind
 
 
@@ -191,8 +197,12 @@ def _checked_name(name: object, where: str) -> str:
     if name is None:
         raise InputError(_loaded_by_caller(where))
     if isinstance(name, str) and len(name) > _LONGEST_NAME:
-        msg = f"{where}: expected the name of a model, got {len(name):,} characters; assign index.encoder"
-        raise FormatError(msg)
+        raise FormatError(
+            where=where,
+            expected="the name of a model",
+            got=f"{len(name):,} characters",
+            hint="assign index.encoder",
+        )
     if not isinstance(name, str) or not _is_hub_name(name):
         shown = str(name)[:200]
         msg = (

@@ -76,8 +76,7 @@ class TransformerEncoder(abc.ABC):
     ) -> None:
         self.name = os.fspath(name)
         if not isinstance(self.name, str) or not self.name:
-            msg = f"expected a model as a folder or a name on the hub, got {name!r}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a model as a folder or a name on the hub", got=f"{name!r}")
         self.dtype = checked_choice("dtype", dtype, DTYPES)
         self.batch_size = checked_int("batch_size", batch_size, 1)
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
@@ -171,8 +170,7 @@ def checked_min_weight(value: object) -> float:
     """Return the smallest weight to keep, or raise ConfigError."""
     number = checked_number("min_weight", value)
     if not math.isfinite(number):
-        msg = f"expected min_weight to be finite, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(option="min_weight", expected="finite", got=f"{value!r}")
     return number
 
 

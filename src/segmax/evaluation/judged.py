@@ -94,8 +94,9 @@ def _of_frame(qrels: Any) -> Qrels:
     names = [str(name) for name in qrels.columns]
     used = [next((name for name in known if name in names), None) for known in (_QUERY_IDS, _DOC_IDS, _GRADES)]
     if None in used:
-        msg = f"expected judgements with the columns qid, docno and label, got {', '.join(names)[:80] or 'none'}"
-        raise InputError(msg)
+        raise InputError(
+            expected="judgements with the columns qid, docno and label", got=f"{', '.join(names)[:80] or 'none'}"
+        )
     found: dict[str, dict[str, int]] = {}
     for query, doc, grade in zip(*(qrels[name] for name in used), strict=True):
         found.setdefault(checked_id(query, "judgements"), {})[checked_id(doc, "judgements")] = checked_grade(grade, doc)
@@ -105,11 +106,12 @@ def _of_frame(qrels: Any) -> Qrels:
 def _judged_only(questions: Questions, qrels: Qrels) -> Questions:
     rows = [row for row, name in enumerate(questions.ids) if name in qrels]
     if not rows:
-        msg = (
-            f"expected queries that are judged, got none: ids of queries are like {_some(questions.ids)}, those of "
-            f"judgements like {_some(list(qrels))}"
+        raise InputError(
+            expected="queries that are judged",
+            got=(
+                f"none: ids of queries are like {_some(questions.ids)}, those of judgements like {_some(list(qrels))}"
+            ),
         )
-        raise InputError(msg)
     return questions if len(rows) == len(questions) else questions.only(rows)
 
 

@@ -99,8 +99,7 @@ class Evaluation:
         with contextlib.suppress(ConfigError, StopIteration):  # the same method in another spelling
             params = parse_method(name)
             return next(method for method in self.methods if method.params == params)
-        msg = f"expected one of the methods {self._names()}, got {name!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"one of the methods {self._names()}", got=f"{name!r}")
 
     def __repr__(self) -> str:
         return f"Evaluation({self._names()}; {self._heading()})"
@@ -152,8 +151,7 @@ class Evaluation:
 
     def _values(self, method: MethodResult, measure: str) -> NDArray[np.float64]:
         if measure not in method.per_query:
-            msg = f"expected a measure, {', '.join(method.per_query)}, got {measure!r}"
-            raise ConfigError(msg)
+            raise ConfigError(expected=f"a measure, {', '.join(method.per_query)}", got=f"{measure!r}")
         return method.per_query[measure]
 
     # --- out ---------------------------------------------------------------------------------------------------------

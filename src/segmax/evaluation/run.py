@@ -114,8 +114,7 @@ def evaluate(
         opened = _opened(index, encoder, stack)
         judged = read_judged(opened, queries, qrels, data=data, split=split)
         if not len(judged.questions):
-            msg = "expected queries, got none"
-            raise InputError(msg)
+            raise InputError(expected="queries", got="none")
         own = _own_rows(opened, judged.questions.ids, drop_self)
         files = stack.enter_context(_run_files(runs, named))
         asked = _Asked(opened, judged, own, k, min_rel)
@@ -158,16 +157,15 @@ def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -
             params = parse_method(method) if isinstance(method, str) else method
             name = method_name(params) if isinstance(params, SearchParams) else repr(params)
             if name in named:
-                msg = f"expected every method once, got {name} again"
-                raise ConfigError(msg)
+                raise ConfigError(expected="every method once", got=f"{name} again")
             named[name] = params
     for name, params in named.items():
         if not isinstance(params, SearchParams):
-            msg = f"expected methods such as ASC(mu=0.9) or 'asc:mu=0.9', got {type(params).__name__} for {name}"
-            raise ConfigError(msg)
+            raise ConfigError(
+                expected="methods such as ASC(mu=0.9) or 'asc:mu=0.9'", got=f"{type(params).__name__} for {name}"
+            )
     if not named:
-        msg = "expected at least one method, got none"
-        raise ConfigError(msg)
+        raise ConfigError(expected="at least one method", got="none")
     return named
 
 
@@ -183,8 +181,9 @@ def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDA
             with contextlib.suppress(UnknownIdError, InputError):
                 rows[number] = index.row_of(doc_id)
     if drop_self and not (rows >= 0).any():
-        msg = "drop_self: expected queries that have the id of a document, got none; leave it out"
-        raise InputError(msg)
+        raise InputError(
+            where="drop_self", expected="queries that have the id of a document", got="none", hint="leave it out"
+        )
     if drop_self is None and not asks_for_itself(query_ids, (rows >= 0).tolist()):
         rows[:] = -1
     return rows
@@ -346,10 +345,11 @@ def _run_files(folder: PathLike | None, names: Iterable[str]) -> Iterator[dict[s
     for name in names:
         other = files.setdefault(file_name(name), name)
         if other != name:
-            msg = (
-                f"runs: expected names of methods that give names of files, got {other!r} and {name!r}, which give one"
+            raise ConfigError(
+                where="runs",
+                expected="names of methods that give names of files",
+                got=f"{other!r} and {name!r}, which give one",
             )
-            raise ConfigError(msg)
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -47,8 +47,7 @@ def paired_t_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> tu
     (0.0, 1.0)
     """
     if len(first) != len(second) or len(first) < 2:
-        msg = f"expected two values per query and at least 2 queries, got {len(first)} and {len(second)}"
-        raise InputError(msg)
+        raise InputError(expected="two values per query and at least 2 queries", got=f"{len(first)} and {len(second)}")
     difference = first - second
     if not difference.any():
         return 0.0, 1.0

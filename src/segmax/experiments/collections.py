@@ -131,8 +131,12 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
     qrels = _qrels(source, split)
     asked = read_queries(source)
     if asked.texts is None:
-        msg = f"'{source}': expected queries with texts, got vectors only; describe the collection by a JSON file"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{source}'",
+            expected="queries with texts",
+            got="vectors only",
+            hint="describe the collection by a JSON file",
+        )
     rows = _chosen(asked.ids, qrels, max_queries, source)
     wanted = [Document(asked.ids[row], "", asked.texts[row]) for row in rows]
     folder = cache / f"{_name(source)}-{_digest([_source_stamp(source), encoder])[:12]}"
@@ -222,8 +226,12 @@ def _vector_queries(path: Path, *, by_word: bool) -> Questions:
         return read_question_vectors(path, by_word=by_word)
     asked = read_queries(path)
     if asked.vectors is None:
-        msg = f"'{path}': expected queries as vectors, got texts; make vectors of them: segmax encode --queries"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{path}'",
+            expected="queries as vectors",
+            got="texts",
+            hint="make vectors of them: segmax encode --queries",
+        )
     return Questions(asked.ids, asked.vectors)
 
 
@@ -244,16 +252,19 @@ def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, so
     rows = [row for row, name in enumerate(ids) if qrels is None or name in qrels]
     if not rows:
         some = ", ".join(repr(name) for name in list(qrels or ())[:3])
-        msg = f"'{source}': expected queries that are judged, got none; ids of judgements are like {some or 'nothing'}"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{source}'",
+            expected="queries that are judged",
+            got="none",
+            hint=f"ids of judgements are like {some or 'nothing'}",
+        )
     return rows[:max_queries]
 
 
 def _num_docs(path: Path) -> int:
     count = open_vectors(path).num_docs
     if count is None or count < 1:
-        msg = f"'{path}': expected at least one document, got none"
-        raise InputError(msg)
+        raise InputError(where=f"'{path}'", expected="at least one document", got="none")
     return count
 
 

@@ -35,8 +35,9 @@ class Description:
         for file in self.dense.values():
             shape = _array(file, mapped=True).shape
             if len(shape) != 2 or shape[0] != num_docs:
-                msg = f"'{file}': expected dense vectors of {num_docs} documents, got shape {shape}"
-                raise InputError(msg)
+                raise InputError(
+                    where=f"'{file}'", expected=f"dense vectors of {num_docs} documents", got=f"shape {shape}"
+                )
         return dict(self.dense)
 
     def read_labels(self, num_docs: int) -> dict[str, dict[int, NDArray[Any]]]:
@@ -66,8 +67,7 @@ def read_description(path: Path) -> Description:
         msg = f"'{path}': expected a BEIR folder, an ir_datasets id or a JSON file that describes vectors ({error})"
         raise InputError(msg) from error
     if not isinstance(told, dict):
-        msg = f"'{path}': expected a JSON object with {', '.join(_KEYS)}, got {type(told).__name__}"
-        raise InputError(msg)
+        raise InputError(where=f"'{path}'", expected=f"a JSON object with {', '.join(_KEYS)}", got=type(told).__name__)
     return _Reader(path, told).description()
 
 
@@ -128,7 +128,7 @@ class _Reader:
         return file
 
     def _wrong(self, expected: str, got: object) -> InputError:
-        return InputError(f"'{self._path}': expected {expected}, got {got!r}")
+        return InputError(where=f"'{self._path}'", expected=f"{expected}", got=f"{got!r}")
 
 
 def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
@@ -146,8 +146,9 @@ def _labels(path: Path, num_docs: int) -> NDArray[Any]:
     else:
         content = b"".join(read_blocks(path))
         if len(content) != 2 * num_docs:
-            msg = f"'{path}': expected {num_docs} labels of 2 bytes each, got {len(content)} bytes"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'", expected=f"{num_docs} labels of 2 bytes each", got=f"{len(content)} bytes"
+            )
         found = np.frombuffer(content, dtype="<u2")
     try:
         return checked_labels(found, num_docs, "cluster")

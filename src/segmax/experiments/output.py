@@ -106,8 +106,12 @@ def read_outcome(path: Path) -> tuple[dict[str, Any], Outcome] | None:
             return None
         return _checked_about(content["about"]), Outcome.from_dict(content)
     except (OSError, ValueError, KeyError, TypeError, AssertionError) as error:
-        msg = f"'{path}': expected the outcome of an experiment, got what cannot be read ({error}); run it again"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'",
+            expected="the outcome of an experiment",
+            got=f"what cannot be read ({error})",
+            hint="run it again",
+        ) from error
 
 
 def _checked_about(told: dict[str, Any]) -> dict[str, Any]:

@@ -71,8 +71,7 @@ class Task:
     def collection(self) -> Collection:
         """The only collection, or the first."""
         if not self.collections:
-            msg = "expected a collection, got none; give one with --data"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a collection", got="none", hint="give one with --data")
         return self.collections[0]
 
     def clusters(self, collection: Collection) -> tuple[int, int]:

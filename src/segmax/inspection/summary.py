@@ -296,8 +296,7 @@ def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[obj
         rows = matrix_to_csr(queries)
         return [_row(rows, int(row)) for row in _choice(rng, rows.num_rows, sample)]
     if isinstance(queries, (Mapping, str, bytes)) or not isinstance(queries, Iterable):
-        msg = f"expected queries as a sparse matrix or an iterable of queries, got {type(queries).__name__}"
-        raise InputError(msg)
+        raise InputError(expected="queries as a sparse matrix or an iterable of queries", got=type(queries).__name__)
     given = list(queries)
     return [given[i] for i in _choice(rng, len(given), sample)]
 

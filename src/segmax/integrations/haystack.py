@@ -170,8 +170,7 @@ class SegmaxRetriever:
         if query is None and embedding is not None:
             return embedding.indices, embedding.values
         given = "neither" if query is None else "both"
-        msg = f"expected query or query_sparse_embedding, got {given}"
-        raise InputError(msg)
+        raise InputError(expected="query or query_sparse_embedding", got=given)
 
     def _written_index(self) -> str:
         path = self.index.path if isinstance(self.index, Index) else self.index

@@ -132,7 +132,7 @@ def semantic_search_segmax(
     queries = _either("query_embeddings", query_embeddings, query_embeddings_decoded)
     corpus = _either("corpus_embeddings", corpus_embeddings, corpus_embeddings_decoded)
     if queries is None:
-        raise InputError("expected query_embeddings, got none")
+        raise InputError(expected="query_embeddings", got="none")
     if isinstance(corpus_index, Index):
         index = corpus_index
     elif corpus_index is not None:
@@ -140,8 +140,7 @@ def semantic_search_segmax(
     elif corpus is not None:
         index = _built(corpus, dict(index_kwargs or {}))
     else:
-        msg = "expected corpus_embeddings or corpus_index, got neither"
-        raise InputError(msg)
+        raise InputError(expected="corpus_embeddings or corpus_index", got="neither")
     start = time.perf_counter()
     found = index.search_batch(_queries(queries, index), top_k, **dict(search_kwargs or {}))
     results: Results = [
@@ -158,8 +157,7 @@ def semantic_search_segmax(
 def _either(name: str, value: object, decoded: object) -> object:
     """Return what was given under one of its two names."""
     if value is not None and decoded is not None:
-        msg = f"expected {name} or {name}_decoded, got both"
-        raise InputError(msg)
+        raise InputError(expected=f"{name} or {name}_decoded", got="both")
     return decoded if value is None else value
 
 
@@ -183,22 +181,21 @@ def _queries(queries: object, index: Index) -> Any:
         queries = _stacked(items, "query_embeddings")
     csr = matrix_to_csr(queries)
     if csr.num_columns != index.num_terms:
-        msg = (
-            f"expected queries of {index.num_terms} columns, as the index has, got {csr.num_columns}; embed both sides "
-            "with one model, and give both as tensors or both decoded"
+        raise InputError(
+            expected=f"queries of {index.num_terms} columns, as the index has",
+            got=csr.num_columns,
+            hint="embed both sides with one model, and give both as tensors or both decoded",
         )
-        raise InputError(msg)
     return _as_scipy(csr)
 
 
 def _items(embeddings: object, name: str) -> Sequence[Any]:
     if isinstance(embeddings, Sequence) and not isinstance(embeddings, (str, bytes)):
         return embeddings
-    msg = (
-        f"expected {name} as a sparse tensor, a list of them, or lists of (token, weight), "
-        f"got {type(embeddings).__name__}"
+    raise InputError(
+        expected=f"{name} as a sparse tensor, a list of them, or lists of (token, weight)",
+        got=type(embeddings).__name__,
     )
-    raise InputError(msg)
 
 
 def _are_decoded(items: Sequence[Any]) -> bool:
@@ -216,8 +213,7 @@ def _pairs(rows: Sequence[Decoded]) -> Iterator[Decoded]:
     for number, row in enumerate(rows):
         wrong = next((p for p in row if not (isinstance(p, tuple) and len(p) == 2 and isinstance(p[0], str))), None)
         if wrong is not None:
-            msg = f"expected (token, weight) in a decoded embedding, got {wrong!r} in row {number}"
-            raise InputError(msg)
+            raise InputError(expected="(token, weight) in a decoded embedding", got=f"{wrong!r} in row {number}")
         yield row
 
 
@@ -245,8 +241,7 @@ def _stacked(items: Sequence[Any], name: str) -> sp.csr_matrix:
     parts = [matrix_to_csr(item) for item in items]
     widths = {part.num_columns for part in parts}
     if len(widths) > 1:
-        msg = f"expected {name} of one width, got {sorted(widths)}"
-        raise InputError(msg)
+        raise InputError(expected=f"{name} of one width", got=sorted(widths))
     return _as_scipy(join_rows(parts, widths.pop()))
 
 

@@ -55,8 +55,9 @@ class TextSearch:
         target_recall: float | None = None,
     ) -> None:
         if not isinstance(index, Index):
-            msg = f"expected index to be a segmax.Index, got {type(index).__name__}; open one with segmax.open"
-            raise ConfigError(msg)
+            raise ConfigError(
+                expected="index to be a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
+            )
         if texts is None and index.texts is None:
             msg = (
                 "expected texts=..., since the index keeps none; pass a dictionary or a function from id to text, or "
@@ -64,8 +65,9 @@ class TextSearch:
             )
             raise ConfigError(msg)
         if texts is not None and not callable(texts) and not hasattr(texts, "__getitem__"):
-            msg = f"expected texts to be a dictionary or a function from id to text, got {type(texts).__name__}"
-            raise ConfigError(msg)
+            raise ConfigError(
+                option="texts", expected="a dictionary or a function from id to text", got=type(texts).__name__
+            )
         self.index = index
         self._encoder = None if encoder is None else resolve_encoder(index, encoder)
         self._texts = texts
@@ -85,8 +87,7 @@ class TextSearch:
     def encoded(self, query: str) -> sp.csr_matrix:
         """Return the vector of a query."""
         if not isinstance(query, str):
-            msg = f"expected a query as a string, got {type(query).__name__}"
-            raise InputError(msg)
+            raise InputError(expected="a query as a string", got=type(query).__name__)
         encoder = self.index.encoder if self._encoder is None else self._encoder
         return encoder.encode_queries([query])
 
@@ -111,8 +112,7 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(text, str):
         title = getattr(content, "title", "")
         return text, {"title": title} if title else {}
-    msg = f"expected a text as a string, or an object or mapping with 'text', got {type(content).__name__}"
-    raise InputError(msg)
+    raise InputError(expected="a text as a string, or an object or mapping with 'text'", got=type(content).__name__)
 
 
 def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
@@ -136,11 +136,11 @@ def free_ids(given: Sequence[object], what: str) -> list[str]:
     rows: dict[str, int] = {}
     for row, doc_id in enumerate(given):
         if doc_id is not None and rows.setdefault(str(doc_id), row) != row:
-            msg = (
-                f"expected every {what} to have an id of its own, got {str(doc_id)!r} for {what} {rows[str(doc_id)]} "
-                f"and {what} {row}; an index holds an id once"
+            raise InputError(
+                expected=f"every {what} to have an id of its own",
+                got=f"{str(doc_id)!r} for {what} {rows[str(doc_id)]} and {what} {row}",
+                hint="an index holds an id once",
             )
-            raise InputError(msg)
     ids: list[str] = []
     taken = rows.keys()
     after = len(given)  # no other document has these numbers by itself

@@ -51,8 +51,9 @@ class TokVectors:
                 terms.extend([self._number(token) for token in toks])
                 weights.extend(toks.values())
             except TypeError as error:
-                msg = f"expected a mapping of token to weight, got another in document {doc_id!r} ({error})"
-                raise InputError(msg) from error
+                raise InputError(
+                    expected="a mapping of token to weight", got=f"another in document {doc_id!r} ({error})"
+                ) from error
             ids.append(doc_id)
             ends.append(len(terms))
             if len(ids) == _BATCH_DOCS:
@@ -65,15 +66,16 @@ class TokVectors:
         """Return the id and the tokens of a document."""
         missing = [column for column in ("docno", self._field) if column not in doc]
         if missing:
-            msg = f"expected documents with {' and '.join(missing)}, got {sorted(doc)} for document {number}"
-            raise InputError(msg)
+            raise InputError(
+                expected=f"documents with {' and '.join(missing)}", got=f"{sorted(doc)} for document {number}"
+            )
         doc_id, toks = doc["docno"], doc[self._field]
         if not isinstance(doc_id, str):
-            msg = f"expected docno to be a string, got {doc_id!r} for document {number}"
-            raise InputError(msg)
+            raise InputError(expected="docno to be a string", got=f"{doc_id!r} for document {number}")
         if not isinstance(toks, Mapping):
-            msg = f"expected a mapping of token to weight, got {type(toks).__name__} in document {doc_id!r}"
-            raise InputError(msg)
+            raise InputError(
+                expected="a mapping of token to weight", got=f"{type(toks).__name__} in document {doc_id!r}"
+            )
         return doc_id, toks
 
     def _number(self, token: object) -> int:

@@ -150,8 +150,9 @@ class ArrowVectors:
         self._columns = found[0][0]
         for path, (columns, _) in zip(paths, found, strict=True):
             if columns != self._columns:
-                msg = f"'{path}': expected the columns of '{paths[0].name}', {self._columns}, got {columns}"
-                raise InputError(msg)
+                raise InputError(
+                    where=f"'{path}'", expected=f"the columns of '{paths[0].name}', {self._columns}", got=columns
+                )
         promised = [count for _, count in found]
         self._num_columns = None if None in promised else max(count for count in promised if count is not None)
         self._terms: list[str] = []
@@ -249,8 +250,9 @@ class ArrowVectors:
         values = _objects(table.column(self._columns.id))
         for place, value in enumerate(values):
             if not isinstance(value, (str, int)) or isinstance(value, bool):
-                msg = f"'{path}': expected strings or whole numbers as ids, got {value!r} in row {row + place}"
-                raise InputError(msg)
+                raise InputError(
+                    where=f"'{path}'", expected="strings or whole numbers as ids", got=f"{value!r} in row {row + place}"
+                )
         return [str(value) for value in values]
 
     def _parts(self, table: Any) -> tuple[Any, Any, NDArray[np.int64]]:
@@ -274,8 +276,9 @@ class ArrowVectors:
             msg = f"'{path}', rows {row} to {row + table.num_rows - 1}: {error}"
             raise InputError(msg) from error
         if terms.null_count or weights.null_count:
-            msg = f"'{path}', rows {row} to {row + table.num_rows - 1}: expected terms and weights, got nulls"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}', rows {row} to {row + table.num_rows - 1}", expected="terms and weights", got="nulls"
+            )
         values = weights.to_numpy(zero_copy_only=False)
         if self._columns.words:
             return Csr(starts, self._numbered(terms), values, len(self._terms))
@@ -283,15 +286,14 @@ class ArrowVectors:
         assert self._num_columns is not None
         if len(found) and (found.min() < 0 or found.max() >= self._num_columns):
             worst = found.min() if found.min() < 0 else found.max()
-            msg = f"'{path}': expected column numbers from 0 to {self._num_columns - 1}, got {worst}"
-            raise InputError(msg)
+            raise InputError(where=f"'{path}'", expected=f"column numbers from 0 to {self._num_columns - 1}", got=worst)
         return Csr(starts, found, values, self._num_columns)
 
     def _numbered(self, terms: Any) -> NDArray[np.uint32]:
         """Return the numbers of words; new ones get the next."""
         words, places = _coded(terms)
         if None in words:
-            raise InputError("expected terms, got nulls in a dictionary")
+            raise InputError(expected="terms", got="nulls in a dictionary")
         here = np.array([self._numbers.get(word, -1) for word in words], np.int64)
         for place in np.flatnonzero(here < 0).tolist():
             here[place] = self._numbers[words[place]] = len(self._terms)
@@ -331,8 +333,9 @@ def _whole_numbers(found: NDArray[Any], path: Path) -> NDArray[np.int64]:
     if found.dtype.kind == "f":
         bad = (found != np.floor(found)) | (np.abs(found) >= 2**53)
         if bad.any():
-            msg = f"'{path}': expected whole numbers as column numbers, got {found[np.argmax(bad)]}"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'", expected="whole numbers as column numbers", got=f"{found[np.argmax(bad)]}"
+            )
     return found.astype(np.int64)
 
 
@@ -449,8 +452,11 @@ def _columns(schema: Any, path: Path) -> _Columns:
         """Return whether terms are words; refuse what are neither words nor numbers."""
         numeric = [types.is_integer(kind) or types.is_floating(kind) for kind in (terms, weights)]
         if not numeric[1] or not (numeric[0] or is_word(terms)):
-            msg = f"'{path}': expected terms as words or whole numbers, and weights as numbers, got {terms}, {weights}"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'",
+                expected="terms as words or whole numbers, and weights as numbers",
+                got=f"{terms}, {weights}",
+            )
         return is_word(terms)
 
     def pair(fields: dict[str, Any]) -> tuple[str, str, bool] | None:
@@ -468,11 +474,13 @@ def _columns(schema: Any, path: Path) -> _Columns:
             return _Columns(doc_id, field.name, *found)
     if (found := pair({field.name: field.type for field in schema})) is not None:
         return _Columns(doc_id, None, *found)
-    msg = (
-        f"'{path}': expected sparse columns (a map of term to weight, or lists 'indices' and 'values', or 'tokens' and "
-        f"'weights'), got {', '.join(f'{f.name}: {f.type}' for f in schema)[:300]}"
+    raise InputError(
+        where=f"'{path}'",
+        expected=(
+            "sparse columns (a map of term to weight, or lists 'indices' and 'values', or 'tokens' and 'weights')"
+        ),
+        got=f"{', '.join(f'{f.name}: {f.type}' for f in schema)[:300]}",
     )
-    raise InputError(msg)
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

@@ -174,8 +174,7 @@ def _side_file(path: Path, what: str, count: int, each: str) -> list[str] | None
     lines = [line for _, line in itertools.islice(read_lines(side), count + 1)]
     if len(lines) != count:
         got = "more" if len(lines) > count else len(lines)
-        msg = f"'{side}': expected {count} lines, one per {each} of '{path.name}', got {got}"
-        raise InputError(msg)
+        raise InputError(where=f"'{side}'", expected=f"{count} lines, one per {each} of '{path.name}'", got=got)
     return lines
 
 
@@ -230,10 +229,10 @@ def as_lines(values: Sequence[str], what: str) -> bytes:
     """Return strings as UTF-8, a line each."""
     odd = next((value for value in values if "\n" in value or value.endswith("\r")), None)
     if odd is not None:
-        msg = f"expected {what} that fit on a line, got {odd!r}; choose another format, .npz for instance"
-        raise InputError(msg)
+        raise InputError(
+            expected=f"{what} that fit on a line", got=f"{odd!r}", hint="choose another format, .npz for instance"
+        )
     try:
         return "".join(f"{value}\n" for value in values).encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
-        raise InputError(msg) from error
+        raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error

@@ -126,11 +126,13 @@ def _promised_docs(path: Path) -> int:
             continue
         most = path.stat().st_size * (_LARGEST_RATIO if is_compressed(path) else 1)
         if parser.num_docs > most:
-            msg = f"'{path}': expected a CIFF file, got one too short for the {parser.num_docs:,} documents it promises"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'",
+                expected="a CIFF file",
+                got=f"one too short for the {parser.num_docs:,} documents it promises",
+            )
         return parser.num_docs
-    msg = f"'{path}': expected a CIFF file, got one that ends inside its header"
-    raise InputError(msg)
+    raise InputError(where=f"'{path}'", expected="a CIFF file", got="one that ends inside its header")
 
 
 def is_ciff(head: bytes) -> bool:

@@ -33,8 +33,9 @@ def read_columns(path: Path) -> Records:
     count = first[1].count("\t") + 1
     names = {1: ["text"], 2: ["id", "text"], 3: ["id", "title", "text"]}.get(count)
     if names is None:
-        msg = f"{Place(path, first[0])}: expected id, text or id, title, text, got {count} columns"
-        raise InputError(msg)
+        raise InputError(
+            where=f"{Place(path, first[0])}", expected="id, text or id, title, text", got=f"{count} columns"
+        )
     for number, line in itertools.chain([first], lines):
         if line.strip():
             yield Place(path, number), _record(names, line.split("\t"), Place(path, number))
@@ -48,11 +49,11 @@ def read_csv(path: Path) -> Records:
         return
     delimiter = next((mark for mark in _DELIMITERS if header_of(first[1], mark, alone=True) is not None), None)
     if delimiter is None:
-        msg = (
-            f"{Place(path, first[0])}: expected a header with a column of texts ({', '.join(TEXT_NAMES[:5])}), got "
-            f"{first[1][:80]!r}"
+        raise InputError(
+            where=f"{Place(path, first[0])}",
+            expected=f"a header with a column of texts ({', '.join(TEXT_NAMES[:5])})",
+            got=f"{first[1][:80]!r}",
         )
-        raise InputError(msg)
     yield from _under_header(path, itertools.chain([first], lines), delimiter)
 
 
@@ -86,8 +87,9 @@ def _under_header(path: Path, lines: _Lines, delimiter: str) -> Records:
             names = [known_name(field.strip()) for field in fields]
             again = next((name for name in names if name in _KNOWN and names.count(name) > 1), None)
             if again is not None:
-                msg = f"{place}: expected every column once, got {again!r} again in {shown_names(names)}"
-                raise InputError(msg)
+                raise InputError(
+                    where=place, expected="every column once", got=f"{again!r} again in {shown_names(names)}"
+                )
         else:
             yield place, _record(names, fields, place)
 
@@ -109,8 +111,11 @@ def _rows(path: Path, lines: _Lines, delimiter: str) -> Iterator[tuple[int, list
         try:
             yield number, next(rows)
         except csv.Error as error:
-            msg = f"{Place(path, number)}: expected columns, quoted as CSV has it, got something else ({error})"
-            raise InputError(msg) from error
+            raise InputError(
+                where=f"{Place(path, number)}",
+                expected="columns, quoted as CSV has it",
+                got=f"something else ({error})",
+            ) from error
 
 
 class _Returnable:
@@ -167,6 +172,5 @@ def _quoted_fields(line: str, lines: _Returnable) -> list[str] | None:
 
 def _record(names: Sequence[str], fields: Sequence[str], place: Place) -> dict[str, str]:
     if len(fields) != len(names):
-        msg = f"{place}: expected {len(names)} columns, as in the first line, got {len(fields)}"
-        raise InputError(msg)
+        raise InputError(where=place, expected=f"{len(names)} columns, as in the first line", got=len(fields))
     return dict(zip(names, fields, strict=True))

@@ -39,12 +39,10 @@ def frame_records(frame: Any) -> Iterator[tuple[str, Record]]:
     used = [name for name in _KNOWN if name in names]
     again = next((name for name in used if names.count(name) > 1), None)
     if again is not None:
-        msg = f"expected every column of the DataFrame once, got {again!r} again"
-        raise InputError(msg)
+        raise InputError(expected="every column of the DataFrame once", got=f"{again!r} again")
     if not set(used) - set(ID_NAMES):
         known, got = ", ".join(TEXT_NAMES[:5]), shown_names(frame.columns)
-        msg = f"expected a DataFrame with a column of texts ({known}), got {got}"
-        raise InputError(msg)
+        raise InputError(expected=f"a DataFrame with a column of texts ({known})", got=got)
     columns: dict[str, Any] = {name: frame[originals[names.index(name)]] for name in used}
     if set(used).isdisjoint(ID_NAMES) and hasattr(frame, "index"):
         columns = {"id": frame.index, **columns}
@@ -62,20 +60,20 @@ def series_records(series: Any) -> Iterator[tuple[str, Record]]:
 def mapping_records(texts: Mapping[Any, Any]) -> Iterator[tuple[str, Record]]:
     """Yield the entries of a mapping of id to text, or of id to a mapping with "text"."""
     if not set(map(str, map(known_name, texts))) - set(_KNOWN):
-        msg = (
-            "expected texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to "
-            f"text, got one document ({shown_names(texts)}); put it into a list"
+        raise InputError(
+            expected=(
+                "texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to text"
+            ),
+            got=f"one document ({shown_names(texts)})",
+            hint="put it into a list",
         )
-        raise InputError(msg)
     for key, value in texts.items():
         place = f"document {key!r}"
         record = {"text": value} if isinstance(value, str) or is_missing(value) else value
         if not isinstance(record, Mapping):
-            msg = f"{place}: expected a string or a mapping with 'text', got {type(value).__name__}"
-            raise InputError(msg)
+            raise InputError(where=place, expected="a string or a mapping with 'text'", got=type(value).__name__)
         record = with_known_names(record, place)
         own = next((record[name] for name in ID_NAMES if name in record), key)
         if str(own) != str(key):
-            msg = f"{place}: expected the id that it is called by, got {own!r} in the mapping"
-            raise InputError(msg)
+            raise InputError(where=place, expected="the id that it is called by", got=f"{own!r} in the mapping")
         yield place, {**{name: record[name] for name in record if name not in ID_NAMES}, "id": key}

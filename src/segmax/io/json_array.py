@@ -125,5 +125,6 @@ class _Text:
                 yield text
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
-            msg = f"{Place(self._path, line)}, or soon after: expected UTF-8, got the byte 0x{byte:02x}"
-            raise InputError(msg) from error
+            raise InputError(
+                where=f"{Place(self._path, line)}, or soon after", expected="UTF-8", got=f"the byte 0x{byte:02x}"
+            ) from error

@@ -93,8 +93,7 @@ def write_jsonl(
             except _core.CoreInputError as error:
                 raise InputError(str(error)) from error
             except UnicodeEncodeError as error:
-                msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
-                raise InputError(msg) from error
+                raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error
             # Seismic wants a text, be it empty; to others an empty one would say that there is none.
             file.write(lines if numbers else lines.replace(_NO_TEXT, b""))
 
@@ -110,7 +109,6 @@ def names_of(reader: VectorReader, first: int, last: int) -> list[str]:
     """Return the terms of some columns; where they have no words, their numbers."""
     if reader.terms is None:
         if last > _MAX_NAMED:
-            msg = f"expected at most {_MAX_NAMED:,} columns to name them by their numbers, got {last:,}"
-            raise InputError(msg)
+            raise InputError(expected=f"at most {_MAX_NAMED:,} columns to name them by their numbers", got=f"{last:,}")
         return [str(number) for number in range(first, last)]
     return list(reader.terms[first:last])

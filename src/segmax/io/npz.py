@@ -483,8 +483,7 @@ def encoded_texts(values: list[str]) -> list[bytes]:
     try:
         return [value.encode("utf-8") for value in values]
     except UnicodeEncodeError as error:
-        msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
-        raise InputError(msg) from error
+        raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error
 
 
 @contextlib.contextmanager

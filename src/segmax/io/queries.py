@@ -88,8 +88,7 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     [{'cat': 3.0, 'dog': 2.0}]
     """
     if kind is not None and kind not in _KINDS:
-        msg = f"expected kind to be 'text', 'tokens' or None, got {kind!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="kind to be 'text', 'tokens' or None", got=f"{kind!r}")
     if is_stream(path):
         spooled = Spooled(path)
         try:
@@ -149,8 +148,7 @@ def _checked(path: Path, queries: Queries) -> Queries:
     seen: set[str] = set()
     for name in queries.ids:
         if name in seen:
-            msg = f"'{path}': expected every query once, got the id {name!r} again"
-            raise InputError(msg)
+            raise InputError(where=f"'{path}'", expected="every query once", got=f"the id {name!r} again")
         seen.add(name)
     return queries
 
@@ -166,16 +164,18 @@ def _of_json(path: Path, records: Records) -> Queries:
         if texts[-1] is None and vectors[-1] is None:
             if any(name in record for name in QUERY_NAMES):
                 raise no_text(record, QUERY_NAMES, place)
-            msg = f"{place}: expected a text or a vector, got {shown_names(record)}"
-            raise InputError(msg)
+            raise InputError(where=place, expected="a text or a vector", got=shown_names(record))
     all_texts, all_vectors = _whole(texts), _whole(vectors)
     if all_texts is None and all_vectors is None:
-        msg = (
-            f"'{path}': expected a text in every line, or a vector in every line, got query "
-            f"{ids.names[texts.index(None)]!r} without text and {ids.names[vectors.index(None)]!r} without vector; "
-            "make two files"
+        raise InputError(
+            where=f"'{path}'",
+            expected="a text in every line, or a vector in every line",
+            got=(
+                f"query {ids.names[texts.index(None)]!r} without text and "
+                f"{ids.names[vectors.index(None)]!r} without vector"
+            ),
+            hint="make two files",
         )
-        raise InputError(msg)
     if all_vectors is not None and not any(all_texts or []):  # the empty texts that Anserini puts beside vectors
         all_texts = None
     return ids.queries(all_texts, all_vectors)
@@ -197,8 +197,7 @@ class _Ids:
         found = str(len(self.names) if number is None else number) if name is None else name
         first = self._places.setdefault(found, place)
         if first is not place:
-            msg = f"{place}: expected every query once, got the id {found!r} again, first at {first}"
-            raise InputError(msg)
+            raise InputError(where=place, expected="every query once", got=f"the id {found!r} again, first at {first}")
         self.names.append(found)
 
     def queries(self, texts: list[str] | None, vectors: list[dict[str, float]] | None) -> Queries:
@@ -217,8 +216,9 @@ def _vector_of(record: Record, place: object) -> dict[str, float] | None:
     if vector is None:
         return None
     if not isinstance(vector, dict):
-        msg = f"{place}: expected the vector as an object of terms and weights, got {str(vector)[:60]}"
-        raise InputError(msg)
+        raise InputError(
+            where=place, expected="the vector as an object of terms and weights", got=f"{str(vector)[:60]}"
+        )
     return {term: _weight(weight, term, place) for term, weight in vector.items()}
 
 
@@ -228,8 +228,7 @@ def _weight(weight: object, term: str, place: object) -> float:
         return float(weight)
     got = f"{weight!r:.40}" if isinstance(weight, float) else type(weight).__name__
     got = "a number too large" if isinstance(weight, int) and not isinstance(weight, bool) else got
-    msg = f"{place}: expected a finite number as the weight of {term[:60]!r}, got {got}"
-    raise InputError(msg)
+    raise InputError(where=place, expected=f"a finite number as the weight of {term[:60]!r}", got=got)
 
 
 def _of_columns(path: Path, head: list[str]) -> Queries:
@@ -238,8 +237,9 @@ def _of_columns(path: Path, head: list[str]) -> Queries:
         for number, line in read_lines(path):
             parts = split_line(line) if line.strip() else None
             if parts is None and line.strip():
-                msg = f"'{path}', line {number}: expected an id, a colon and words, got {line[:60]!r}"
-                raise InputError(msg)
+                raise InputError(
+                    where=f"'{path}', line {number}", expected="an id, a colon and words", got=f"{line[:60]!r}"
+                )
             if parts is not None:
                 pairs.append((parts[0], parts[1].strip()))
         return _checked(path, Queries([name for name, _ in pairs], [text for _, text in pairs], None))
@@ -254,8 +254,7 @@ def _of_topics(path: Path, field: str) -> Queries:
     """Read TREC topics, in which tags are often left open: a field ends where the next tag begins."""
     names = {"title": ("title", "query"), "desc": ("desc", "description"), "narr": ("narr", "narrative")}
     if field not in names:
-        msg = f"expected field to be 'title', 'desc' or 'narr', got {field!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="field to be 'title', 'desc' or 'narr'", got=f"{field!r}")
     ids, texts = [], []
     for line, topic in _topics(path):
         number = re.search(r"<num(?:ber)?>\s*(?:number\s*:)?\s*([^<\s]+)", topic, re.IGNORECASE)
@@ -266,8 +265,11 @@ def _of_topics(path: Path, field: str) -> Queries:
         )
         if number is None or content is None:
             what = "number" if number is None else field
-            msg = f"'{path}', line {line}: expected a topic with a {what}, got {' '.join(topic.split())[:60]!r}"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}', line {line}",
+                expected=f"a topic with a {what}",
+                got=f"{' '.join(topic.split())[:60]!r}",
+            )
         text = re.sub(r"^(?:topic|description|narrative)\s*:", "", content[2].strip(), flags=re.IGNORECASE)
         ids.append(number[1])
         texts.append(" ".join(html.unescape(text).split()))

@@ -131,12 +131,12 @@ def _file_format(path: Path) -> str | None:
 
 def unknown(path: Path, got: str, expected: str = ", ".join(VECTOR_FORMATS.values())) -> InputError:
     """Return the error about a file that is not of vectors, or not what else was expected."""
-    return InputError(f"'{path}': expected {expected}, got {got}")
+    return InputError(where=f"'{path}'", expected=f"{expected}", got=got)
 
 
 def unknown_folder(path: Path) -> InputError:
     """Return the error about a folder that holds nothing that is known."""
-    return InputError(f"'{path}': expected a folder with {', '.join(_FOLDERS)}, got none of these")
+    return InputError(where=f"'{path}'", expected=f"a folder with {', '.join(_FOLDERS)}", got="none of these")
 
 
 def shards_of(folder: Path) -> list[Path]:
@@ -158,8 +158,12 @@ def _folder_format(folder: Path) -> str | None:
         return "parquet"
     shards = shards_of(folder)
     if shards and (below := _shard_below(folder)) is not None:
-        msg = f"'{folder}': expected .jsonl files in the folder itself, got also '{below}'; name the files or folders"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{folder}'",
+            expected=".jsonl files in the folder itself",
+            got=f"also '{below}'",
+            hint="name the files or folders",
+        )
     return recognise(shards[0]) if shards else None
 
 
@@ -211,8 +215,10 @@ def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
     ending = Path(base_name(choice)).suffix
     alone = ", or take its .txt and .md files alone with format='files'" if ".txt or .md" in found else ""
     return InputError(
-        f"'{folder}': expected documents in files of one kind, got {kinds}; name the files that you want, as in "
-        f"{choice.parent}/*{ending}{alone}"
+        where=f"'{folder}'",
+        expected="documents in files of one kind",
+        got=kinds,
+        hint=f"name the files that you want, as in {choice.parent}/*{ending}{alone}",
     )
 
 
@@ -299,7 +305,10 @@ def _no_text(path: Path, head: bytes, name: str) -> InputError | None:
             got = f"the byte 0x{line[error.start]:02x}"
         if got is not None:
             return InputError(
-                f"'{path}', line {number}: expected UTF-8, got {got}; convert it, with iconv for instance"
+                where=f"'{path}', line {number}",
+                expected="UTF-8",
+                got=got,
+                hint="convert it, with iconv for instance",
             )
     return None
 

@@ -56,11 +56,9 @@ def read_json_lines(path: Path, *, once: bool = False) -> Records:
         except (ValueError, RecursionError) as error:
             if is_unfinished(line):
                 raise unfinished(place) from error
-            msg = f"{place}: expected JSON, got something else ({one_line(error)})"
-            raise InputError(msg) from error
+            raise InputError(where=place, expected="JSON", got=f"something else ({one_line(error)})") from error
         if not isinstance(record, dict):
-            msg = f"{place}: expected an object, got {type(record).__name__}"
-            raise InputError(msg)
+            raise InputError(where=place, expected="an object", got=type(record).__name__)
         yield place, with_known_names(record, place)
 
 
@@ -72,8 +70,10 @@ def is_unfinished(line: str) -> bool:
 def unfinished(place: object) -> InputError:
     """Return the error about an object that does not end on its line."""
     return InputError(
-        f"{place}: expected a whole JSON object on the line, got the beginning of one; write each object on one line "
-        "(jq -c . does), or all of them as an array"
+        where=place,
+        expected="a whole JSON object on the line",
+        got="the beginning of one",
+        hint="write each object on one line (jq -c . does), or all of them as an array",
     )
 
 
@@ -89,8 +89,11 @@ def with_known_names(record: Record, place: object) -> Record:
         return record
     again = next((name for name in names if name in _KNOWN_NAMES and names.count(name) > 1), None)
     if again is not None:
-        msg = f"{place}: expected every name once, in whatever case, got {again!r} again in {shown_names(record)}"
-        raise InputError(msg)
+        raise InputError(
+            where=place,
+            expected="every name once, in whatever case",
+            got=f"{again!r} again in {shown_names(record)}",
+        )
     return dict(zip(names, record.values(), strict=True))
 
 
@@ -113,14 +116,12 @@ def _members_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
         again = next(name for name in names if names.count(name) > 1)
-        msg = f"expected every member of an object once, got {again[:60]!r} again"
-        raise InputError(msg)
+        raise InputError(expected="every member of an object once", got=f"{again[:60]!r} again")
     return found
 
 
 def _no_constant(name: str) -> float:
-    msg = f"expected numbers, got {name}"
-    raise InputError(msg)
+    raise InputError(expected="numbers", got=name)
 
 
 def is_missing(value: object) -> bool:
@@ -140,8 +141,7 @@ def checked_id(value: object, place: object) -> str:
     """Return an id, which is a string that is not empty, or a whole number."""
     if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)) or value == "":
         got = "null" if is_missing(value) else repr(value)[:60]
-        msg = f"{place}: expected an id as string or whole number under {ID_NAMES[:5]}, got {got}"
-        raise InputError(msg)
+        raise InputError(where=place, expected=f"an id as string or whole number under {ID_NAMES[:5]}", got=got)
     return str(value)
 
 
@@ -159,13 +159,17 @@ def check_all_or_none(name: str | None, place: object, *, numbered: bool) -> Non
         msg = f"{no_id(place)}; give ids to all, or to none"
         raise InputError(msg)
     if name is not None and numbered:
-        msg = f"{place}: expected no id, as in those before, got {name[:60]!r}; give ids to all, or to none"
-        raise InputError(msg)
+        raise InputError(
+            where=place,
+            expected="no id, as in those before",
+            got=f"{name[:60]!r}",
+            hint="give ids to all, or to none",
+        )
 
 
 def no_id(place: object) -> InputError:
     """Return the error about a record without id."""
-    return InputError(f"{place}: expected an id as string or whole number under {ID_NAMES[:5]}, got none")
+    return InputError(where=place, expected=f"an id as string or whole number under {ID_NAMES[:5]}", got="none")
 
 
 def text_of(record: Record, names: Sequence[str], place: object) -> str | None:
@@ -174,8 +178,7 @@ def text_of(record: Record, names: Sequence[str], place: object) -> str | None:
     if name is None:
         return None
     if not isinstance(record[name], str):
-        msg = f"{place}: expected a string as {name}, got {type(record[name]).__name__}"
-        raise InputError(msg)
+        raise InputError(where=place, expected=f"a string as {name}", got=f"{type(record[name]).__name__}")
     return str(record[name])
 
 
@@ -197,7 +200,7 @@ def no_text(record: Record, names: Sequence[str], place: object) -> InputError:
     null = next((name for name in names if name in record), None)
     if null is not None:
         return InputError(f'{place}: {null} is null, expected a string; write "" for an empty text')
-    return InputError(f"{place}: expected a text under {TEXT_NAMES[:4]}, got {shown_names(record)}")
+    return InputError(where=place, expected=f"a text under {TEXT_NAMES[:4]}", got=shown_names(record))
 
 
 def shown_names(names: Iterable[object]) -> str:
@@ -210,5 +213,6 @@ def _check_encodable(text: str, place: object) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        msg = f"{place}: expected text that UTF-8 can hold, got {text[error.start : error.end]!r}"
-        raise InputError(msg) from error
+        raise InputError(
+            where=place, expected="text that UTF-8 can hold", got=f"{text[error.start : error.end]!r}"
+        ) from error

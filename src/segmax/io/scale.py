@@ -35,11 +35,11 @@ class Scale:
         if self.whole:
             odd = np.flatnonzero(values != np.floor(values))
             if len(odd):
-                msg = (
-                    f"expected integer impacts, got the weight {values[odd[0]]}; choose a scale that rounds, "
-                    "'x100' or '/5x256'"
+                raise InputError(
+                    expected="integer impacts",
+                    got=f"the weight {values[odd[0]]}",
+                    hint="choose a scale that rounds, 'x100' or '/5x256'",
                 )
-                raise InputError(msg)
             return vectors
         values *= self.factor
         if self.rounding is None:
@@ -80,6 +80,7 @@ def parse_scale(value: str | float | None) -> Scale:
     except (TypeError, ValueError, OverflowError):
         factor = None
     if factor is None or isinstance(value, bool) or not 0 < factor < float("inf"):
-        msg = f"expected scale to be one of {', '.join(map(repr, SCALES))} or a factor > 0, got {value!r}"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected=f"scale to be one of {', '.join(map(repr, SCALES))} or a factor > 0", got=f"{value!r}"
+        )
     return Scale(factor)

@@ -75,8 +75,11 @@ class SeismicVectors:
         if not path.is_file():
             raise no_file(path)
         if not is_seismic(path):
-            msg = f"'{path}': expected Seismic's binary vectors (a count, then length, components, weights), got others"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'",
+                expected="Seismic's binary vectors (a count, then length, components, weights)",
+                got="others",
+            )
         with reading(path), path.open("rb") as file:
             self.num_docs: int = struct.unpack("<I", file.read(4))[0]
         self._terms = _read_vocabulary(path)
@@ -187,8 +190,7 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
             msg = f"'{side}': expected an .npy file of ids ({one_line(error)})"
             raise InputError(msg) from error
         if side == own:
-            msg = f"'{side}': expected {count} ids, one per vector of '{path.name}', got {len(ids)}"
-            raise InputError(msg)
+            raise InputError(where=f"'{side}'", expected=f"{count} ids, one per vector of '{path.name}'", got=len(ids))
     return None
 
 

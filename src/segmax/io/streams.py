@@ -292,8 +292,9 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
     try:
         return line.removesuffix(b"\r").decode("utf-8-sig" if number == 1 else "utf-8")
     except UnicodeDecodeError as error:
-        msg = f"'{path}', line {number}: expected UTF-8, got the byte 0x{line[error.start]:02x}"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}', line {number}", expected="UTF-8", got=f"the byte 0x{line[error.start]:02x}"
+        ) from error
 
 
 # --- out -------------------------------------------------------------------------------------------------------------
@@ -302,8 +303,7 @@ def _decoded(line: bytes, path: Path, number: int) -> str:
 def check_free(path: Path, *, overwrite: bool) -> None:
     """Raise if there is something at the path that may not be replaced, or no folder to put it in."""
     if not path.absolute().parent.is_dir():
-        msg = f"expected an existing directory to put the file in, got '{path.parent}'"
-        raise InputError(msg)
+        raise InputError(expected="an existing directory to put the file in", got=f"'{path.parent}'")
     if path.is_dir():
         msg = f"'{path}' is a directory; choose another name for the file"
         raise IndexExistsError(msg)

@@ -60,11 +60,16 @@ def _content(path: Path) -> str:
     for block in read_blocks(path):
         content += block
         if len(content) > MAX_LINE_BYTES:
-            msg = f"'{path}': expected a text of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one; split it"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'",
+                expected=f"a text of at most {MAX_LINE_BYTES >> 20} MiB",
+                got="a longer one",
+                hint="split it",
+            )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        msg = f"'{path}', line {line}: expected UTF-8, got the byte 0x{content[error.start]:02x}"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}', line {line}", expected="UTF-8", got=f"the byte 0x{content[error.start]:02x}"
+        ) from error

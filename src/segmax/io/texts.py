@@ -86,8 +86,7 @@ def open_texts(
     """
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not sources:
-        msg = "expected a file or folder of texts, got none"
-        raise InputError(msg)
+        raise InputError(expected="a file or folder of texts", got="none")
     if format is not None:
         checked_choice("format", format, tuple(TEXT_FORMATS))
     if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
@@ -207,8 +206,11 @@ class _FileTexts:
             if hash(document.id) not in twice:
                 continue
             if document.id in first:
-                msg = f"{place}: expected every id once, got {document.id!r} again, first at {first[document.id]}"
-                raise InputError(msg)
+                raise InputError(
+                    where=place,
+                    expected="every id once",
+                    got=f"{document.id!r} again, first at {first[document.id]}",
+                )
             first[document.id] = place
 
     @contextlib.contextmanager

@@ -62,8 +62,9 @@ def read_tokens(path: Path) -> Iterator[tuple[str, Counter[str]]]:
             continue
         parts = split_line(line)
         if parts is None:
-            msg = f"'{path}', line {number}: expected an id, a tab or a colon, and words, got {line[:60]!r}"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}', line {number}", expected="an id, a tab or a colon, and words", got=f"{line[:60]!r}"
+            )
         yield parts[0], Counter(parts[1].split())
 
 
@@ -139,12 +140,12 @@ def _check(rows: Csr, ids: list[str]) -> None:
         raise InputError(msg)
     odd = next((name for name in ids if set(name) & set("\t\n\r") or name != name.strip() or not name), None)
     if odd is not None:
-        msg = f"expected ids without tabs and line ends, got {odd!r}"
-        raise InputError(msg)
+        raise InputError(expected="ids without tabs and line ends", got=f"{odd!r}")
 
 
 def _word(term: str) -> str:
     if len(term.split()) != 1 or term.split()[0] != term:
-        msg = f"expected terms without blanks, got {term!r}; choose another format, .jsonl for instance"
-        raise InputError(msg)
+        raise InputError(
+            expected="terms without blanks", got=f"{term!r}", hint="choose another format, .jsonl for instance"
+        )
     return term

@@ -86,27 +86,25 @@ def checked_grade(grade: object, doc: object) -> int:
     """Return a grade as int; numpy's whole numbers, and floats that are whole, count as such."""
     is_whole = isinstance(grade, (float, np.floating)) and float(grade).is_integer()
     if not is_whole and not isinstance(grade, (int, np.integer)):
-        msg = f"expected whole numbers as grades, got {shown(grade)} for document {shown(doc)}"
-        raise InputError(msg)
+        raise InputError(expected="whole numbers as grades", got=f"{shown(grade)} for document {shown(doc)}")
     if abs(grade) > MAX_GRADE:  # type: ignore[arg-type]
-        msg = f"expected grades {_GRADE_RANGE}, got {shown(grade)} for document {shown(doc)}"
-        raise InputError(msg)
+        raise InputError(expected=f"grades {_GRADE_RANGE}", got=f"{shown(grade)} for document {shown(doc)}")
     return int(grade)  # type: ignore[call-overload, no-any-return]
 
 
 def by_document(found: object, query: object, what: str) -> Mapping[Any, Any]:
     """Return what is known about the documents of a query, if it is a mapping."""
     if not isinstance(found, Mapping):
-        msg = f"expected {what} as a mapping of document to number for query {shown(query)}, got {shown(found)}"
-        raise InputError(msg)
+        raise InputError(
+            expected=f"{what} as a mapping of document to number for query {shown(query)}", got=shown(found)
+        )
     return found
 
 
 def by_query(found: object, what: str) -> Mapping[Any, Any]:
     """Return what is known about queries, if it is a mapping."""
     if not isinstance(found, Mapping):
-        msg = f"expected {what} as a mapping of query to document to number, got {shown(found)}"
-        raise InputError(msg)
+        raise InputError(expected=f"{what} as a mapping of query to document to number", got=shown(found))
     return found
 
 
@@ -214,8 +212,7 @@ def write_run(
         Replace a file at `path`.
     """
     if format not in ("trec", "msmarco"):
-        msg = f"expected format to be 'trec' or 'msmarco', got {format!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="format to be 'trec' or 'msmarco'", got=f"{format!r}")
     lines: list[str] = []
     for query, found in by_query(run, "results").items():
         scores = _checked_scores(by_document(found, query, "results"))
@@ -232,8 +229,7 @@ def _checked_scores(scores: Mapping[str, object]) -> dict[str, float]:
     for doc, score in scores.items():
         is_number = isinstance(score, numbers.Real) and not isinstance(score, (bool, np.bool_))
         if not is_number or not _is_finite(score):
-            msg = f"expected finite numbers as scores, got {shown(score)} for document {shown(doc)}"
-            raise InputError(msg)
+            raise InputError(expected="finite numbers as scores", got=f"{shown(score)} for document {shown(doc)}")
         found[doc] = float(score)  # type: ignore[arg-type]
     return found
 
@@ -294,19 +290,17 @@ def _fields(path: Path) -> Iterator[tuple[int, list[str]]]:
 
 
 def _wrong(path: Path, number: int, expected: str, fields: list[str]) -> InputError:
-    return InputError(f"'{path}', line {number}: expected {expected}, got {' '.join(fields)[:80]!r}")
+    return InputError(where=f"'{path}', line {number}", expected=f"{expected}", got=f"{' '.join(fields)[:80]!r}")
 
 
 def _check_name(name: str, separator: str | None) -> None:
     """Refuse names that would be read as several columns."""
     if not isinstance(name, str):
-        msg = f"expected strings as names of queries and documents, got {shown(name)}"
-        raise InputError(msg)
+        raise InputError(expected="strings as names of queries and documents", got=shown(name))
     parts = name.split(separator)
     if parts != [name] or "\n" in name or name != name.strip():
         what = "blanks" if separator is None else "tabs or line ends"
-        msg = f"expected names without {what} in this format, got {name!r}"
-        raise InputError(msg)
+        raise InputError(expected=f"names without {what} in this format", got=f"{name!r}")
 
 
 def _write_lines(path: Path, lines: list[str], *, overwrite: bool) -> None:

@@ -103,11 +103,9 @@ def open_vectors(
     sources = [checked_path("path", one) for one in given]
     scaled = parse_scale(scale)
     if format is not None and format not in VECTOR_FORMATS:
-        msg = f"expected format to be one of {', '.join(VECTOR_FORMATS)}, got {format!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"format to be one of {', '.join(VECTOR_FORMATS)}", got=f"{format!r}")
     if not sources:
-        msg = "expected a file of vectors, got none"
-        raise InputError(msg)
+        raise InputError(expected="a file of vectors", got="none")
     folder = None if scratch is None else Path(scratch)
     return opened_in_files(sources, folder, lambda paths: _of_files(paths, format, scaled, memory_limit, folder))
 
@@ -153,8 +151,12 @@ def _files(path: Path, kind: str) -> list[Path]:
 def _check_plain(path: Path, kind: str) -> None:
     """Refuse compressed files of formats that are read here and there."""
     if kind in _PLAIN and path.is_file() and is_compressed(path):
-        msg = f"'{path}': expected a file of {VECTOR_FORMATS[kind]} as it is, got a compressed one; decompress it first"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{path}'",
+            expected=f"a file of {VECTOR_FORMATS[kind]} as it is",
+            got="a compressed one",
+            hint="decompress it first",
+        )
 
 
 def _opened(path: Path, kind: str, scale: Scale, limit: MemoryLimit, scratch: Path | None) -> VectorReader:
@@ -188,8 +190,9 @@ class _Located(WrappedVectors):
         row = 0
         for batch in self._reader.batches():
             if "" in batch.ids:
-                msg = f"{self.place_of(row + batch.ids.index(''))}: expected an id, got an empty string"
-                raise InputError(msg)
+                raise InputError(
+                    where=f"{self.place_of(row + batch.ids.index(''))}", expected="an id", got="an empty string"
+                )
             row += len(batch.ids)
             yield batch
 
@@ -286,8 +289,7 @@ def written_format(target: Path, format: str | None) -> str:
     kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
     if kind is None or kind not in _WRITERS:
         what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
-        msg = f"expected a format out of {', '.join(_WRITERS)}, got {what}; say which with format=..."
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"a format out of {', '.join(_WRITERS)}", got=what, hint="say which with format=...")
     return kind
 
 
@@ -345,8 +347,7 @@ def write_vectors(
                 count += len(batch.ids)
                 stage.advance(len(batch.ids))
             if count == 0:
-                msg = f"expected at least one vector to write to '{target}', got none"
-                raise InputError(msg)
+                raise InputError(expected=f"at least one vector to write to '{target}'", got="none")
 
         _WRITERS[kind](target, reader, counted(), overwrite=overwrite)
     return count
@@ -365,8 +366,7 @@ class _Batches:
         """Yield them."""
         for batch in self._batches:
             if self.terms is not None and len(self.terms) < batch.vectors.num_columns:
-                msg = f"expected {batch.vectors.num_columns} terms, one per column, got {len(self.terms)}"
-                raise InputError(msg)
+                raise InputError(expected=f"{batch.vectors.num_columns} terms, one per column", got=len(self.terms))
             yield VectorBatch(batch.ids, _fitting(batch))
 
 
@@ -374,7 +374,6 @@ def _fitting(batch: VectorBatch) -> Csr:
     """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
     ids, csr = batch
     if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
-        msg = f"expected an id per row and a weight per index, got {len(ids)} ids for {csr.num_rows} rows"
-        raise InputError(msg)
+        raise InputError(expected="an id per row and a weight per index", got=f"{len(ids)} ids for {csr.num_rows} rows")
     check_structure(csr, csr.num_rows)
     return csr

@@ -293,8 +293,12 @@ def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, BestFi
 def _checked_target(target_recall: float) -> float:
     target = checked_number("target_recall", target_recall)
     if not 0.0 < target <= 1.0:
-        msg = f"expected 0 < target_recall <= 1, got {target_recall}; 0.99 finds 99 of 100 exact results"
-        raise ConfigError(msg)
+        raise ConfigError(
+            option="target_recall",
+            expected="greater than 0 and at most 1",
+            got=target_recall,
+            hint="0.99 finds 99 of 100 exact results",
+        )
     return target
 
 

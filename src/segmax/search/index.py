@@ -318,8 +318,7 @@ class Index:
             "given queries",
         )
         if measured is None:
-            msg = f"expected queries that find something, got {batch.num_rows} without a single result"
-            raise InputError(msg)
+            raise InputError(expected="queries that find something", got=f"{batch.num_rows} without a single result")
         self._set_calibration(self._calibration.with_measured(measured))
         if self._path is not None:
             changes = {"calibration": self._calibration.to_list()}
@@ -487,8 +486,7 @@ class Index:
     def _targeted(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
         """Return the parameters for a target; they are looked up once."""
         if params is not None:
-            msg = f"expected params or target_recall, got both: {params} and {target_recall}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="params or target_recall", got=f"both: {params} and {target_recall}")
         try:
             return self._targets[k, target_recall]
         except (KeyError, TypeError):
@@ -551,8 +549,9 @@ def num_threads(threads: int | None) -> int:
     cores = os.cpu_count() or 1
     count = cores if threads is None else checked_int("threads", threads, 1)
     if count > max(_MOST_THREADS, cores):
-        msg = f"expected at most {max(_MOST_THREADS, cores)} threads, got {count}; more than cores do not help"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected=f"at most {max(_MOST_THREADS, cores)} threads", got=count, hint="more than cores do not help"
+        )
     return count
 
 
@@ -600,8 +599,9 @@ def _core_params(params: SearchParams | None) -> _core.SearchParams:
         return _EXACT.to_core()
     if isinstance(params, SearchParams):
         return params.to_core()
-    msg = f"expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got {type(params).__name__}"
-    raise ConfigError(msg)
+    raise ConfigError(
+        option="params", expected="ASC, BestFirst, Anytime, MaxScore or Exhaustive", got=type(params).__name__
+    )
 
 
 def _name_anywhere(encoder: str | os.PathLike[str]) -> str:

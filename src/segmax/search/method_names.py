@@ -18,8 +18,7 @@ _WORDS = {"true": True, "false": False, "none": None}
 def method_class(name: str) -> type[SearchParams]:
     """Return the class of a method, or raise ConfigError."""
     if name not in METHODS:
-        msg = f"expected a method, {', '.join(METHODS)}, got {name!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"a method, {', '.join(METHODS)}", got=f"{name!r}")
     return METHODS[name]
 
 
@@ -43,11 +42,11 @@ def parse_method(text: str) -> SearchParams:
         key, equals, value = (part.strip() for part in option.partition("="))
         if key not in kind.options() or not equals:
             known = ", ".join(kind.options()) or "it has none"
-            msg = f"{text!r}: expected options of {kind.method} as NAME=VALUE ({known}), got {option!r}"
-            raise ConfigError(msg)
+            raise ConfigError(
+                where=f"{text!r}", expected=f"options of {kind.method} as NAME=VALUE ({known})", got=f"{option!r}"
+            )
         if key in values:
-            msg = f"{text!r}: expected every option once, got {key} again"
-            raise ConfigError(msg)
+            raise ConfigError(where=f"{text!r}", expected="every option once", got=f"{key} again")
         values[key] = _value(value)
     return kind(**values)  # type: ignore[arg-type]  # the class checks them
 

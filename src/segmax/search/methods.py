@@ -16,8 +16,7 @@ Dropped = Literal["ignored", "bounded"]
 
 def _check_fraction(name: str, value: float) -> None:
     if not 0.0 < checked_number(name, value) <= 1.0:
-        msg = f"expected 0 < {name} <= 1, got {value}"
-        raise ConfigError(msg)
+        raise ConfigError(option=name, expected="greater than 0 and at most 1", got=value)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,11 +46,9 @@ class SearchParams:
                     msg = f"{name} applies to Anytime, ASC and BestFirst, not to {kind}"
                 raise ConfigError(msg)
         if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
-            msg = f"expected budget_ms > 0 or None, got {self.budget_ms}"
-            raise ConfigError(msg)
+            raise ConfigError(option="budget_ms", expected="greater than 0 or None", got=self.budget_ms)
         if not checked_number("risk", self.risk) >= 0:
-            msg = f"expected risk >= 0, got {self.risk}"
-            raise ConfigError(msg)
+            raise ConfigError(option="risk", expected="at least 0", got=self.risk)
         if self.max_clusters is not None:
             checked_int("max_clusters", self.max_clusters, 1)
         if self.max_terms is not None:
@@ -59,8 +56,7 @@ class SearchParams:
         _check_fraction("query_mass", self.query_mass)
         checked_choice("dropped", self.dropped, ("ignored", "bounded"))
         if self.dropped == "bounded" and self.query_mass < 1.0:
-            msg = f"expected query_mass=1 with dropped='bounded', got {self.query_mass}; use max_terms"
-            raise ConfigError(msg)
+            raise ConfigError(expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use max_terms")
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
@@ -221,8 +217,7 @@ class ASC(ClusterParams):
         _check_fraction("eta", self.eta)
         checked_choice("order", self.order, ("max_bound", "bound_sum"))
         if self.mu > self.eta:
-            msg = f"expected mu <= eta, got mu={self.mu} and eta={self.eta}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="mu <= eta", got=f"mu={self.mu} and eta={self.eta}")
 
     def _made_core(self) -> _core.SearchParams:
         core = super()._made_core()

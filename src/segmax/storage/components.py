@@ -364,8 +364,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 def _next_generation(path: Path, *, overwrite: bool) -> int:
     if not path.exists():
         if not path.parent.is_dir():
-            msg = f"expected an existing directory to put the index in, got '{path.parent}'; create it first"
-            raise IndexNotFoundError(msg)
+            raise IndexNotFoundError(
+                expected="an existing directory to put the index in", got=f"'{path.parent}'", hint="create it first"
+            )
         return 1
     leftovers = path.is_dir() and not (path / META_NAME).exists()
     if leftovers and all(_is_own_file(entry.name) for entry in path.iterdir()):

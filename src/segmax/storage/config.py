@@ -68,8 +68,7 @@ class BuildConfig:
         self._set("pruning", _checked_steps(self.pruning))
         self._set("bits", checked_int("bits", self.bits, 8, 16))
         if self.bits not in (8, 16):
-            msg = f"expected bits to be 8 or 16, got {self.bits}"
-            raise ConfigError(msg)
+            raise ConfigError(option="bits", expected="8 or 16", got=self.bits)
         checked_bool("compact", self.compact)
         checked_bool("calibrate", self.calibrate)
         self._set("seed", checked_int("seed", self.seed, 0))
@@ -109,8 +108,7 @@ class BuildConfig:
         check_names(values, _names(), "BuildConfig")
         steps = values.get("pruning", ())
         if not isinstance(steps, (list, tuple)):
-            msg = f"expected pruning to be a list of steps, got {steps!r}"
-            raise ConfigError(msg)
+            raise ConfigError(option="pruning", expected="a list of steps", got=f"{steps!r}")
         return cls(**{**values, "pruning": tuple(step_from_dict(step) for step in steps)})
 
 
@@ -150,6 +148,5 @@ def check_names(given: Iterable[str], known: Collection[str], what: str) -> None
 def _checked_steps(steps: object) -> tuple[Step, ...]:
     given = (steps,) if isinstance(steps, Step) else tuple(steps) if isinstance(steps, Iterable) else None
     if given is None or not all(isinstance(step, Step) for step in given):
-        msg = f"expected pruning to be steps such as TopTerms(count=64), got {steps!r}"
-        raise ConfigError(msg)
+        raise ConfigError(option="pruning", expected="steps such as TopTerms(count=64)", got=f"{steps!r}")
     return given

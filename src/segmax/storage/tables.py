@@ -22,8 +22,7 @@ def text_arrays(prefix: str, values: list[str]) -> Arrays:
     try:
         encoded = [value.encode("utf-8") for value in values]
     except UnicodeEncodeError as error:
-        msg = f"expected strings that UTF-8 can hold, got {error.object!r}"
-        raise InputError(msg) from error
+        raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error
     offsets = np.zeros(len(encoded) + 1, dtype=np.uint64)
     np.cumsum([len(text) for text in encoded], out=offsets[1:])
     return {f"{prefix}_offset": offsets, f"{prefix}_text": np.frombuffer(b"".join(encoded), dtype=np.uint8)}
@@ -118,7 +117,7 @@ class DocIds:
         """Return the error about an id that no document has."""
         kinds = "strings" if self._texts is not None else "integers"
         if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
-            return InputError(f"expected an id, got {type(doc_id).__name__}; the ids of this index are {kinds}")
+            return InputError(expected="an id", got=type(doc_id).__name__, hint=f"the ids of this index are {kinds}")
         other = isinstance(doc_id, str) != (self._texts is not None)
         hint = f"; the ids of this index are {kinds}" if other else ""
         return UnknownIdError(f"no document has the id {shown(doc_id)}{hint}")
@@ -162,12 +161,10 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int]
         return {}
     values = listed_ids(ids)
     if len(values) != num_docs:
-        msg = f"expected {num_docs} ids, one per document, got {len(values)}"
-        raise InputError(msg)
+        raise InputError(expected=f"{num_docs} ids, one per document", got=len(values))
     _check_unique(values, "id", "document", place_of)
     if "" in values:
-        msg = f"expected ids that are not empty, got '' at document {values.index('')}"
-        raise InputError(msg)
+        raise InputError(expected="ids that are not empty", got=f"'' at document {values.index('')}")
     if all(isinstance(value, str) for value in values):
         return text_arrays("id", values)
     if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
@@ -176,8 +173,11 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int]
         except OverflowError as error:
             msg = "expected integer ids that fit 64 bits; pass larger ones as strings"
             raise InputError(msg) from error
-    msg = f"expected ids to be all strings or all integers, got {', '.join(sorted({type(v).__name__ for v in values}))}"
-    raise InputError(msg)
+    raise InputError(
+        option="ids",
+        expected="all strings or all integers",
+        got=f"{', '.join(sorted({type(v).__name__ for v in values}))}",
+    )
 
 
 def check_terms(terms: object) -> None:
@@ -193,12 +193,10 @@ def term_arrays(terms: Iterable[str] | Mapping[str, int] | None, num_terms: int)
     check_terms(terms)
     values = _by_column(terms, num_terms) if isinstance(terms, Mapping) else list(terms)
     if len(values) != num_terms:
-        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(values)}"
-        raise InputError(msg)
+        raise InputError(expected=f"{num_terms} terms, one per column of the vectors", got=len(values))
     for number, value in enumerate(values):
         if not isinstance(value, str):
-            msg = f"expected terms to be strings, got {type(value).__name__} at column {number}"
-            raise InputError(msg)
+            raise InputError(option="terms", expected="strings", got=f"{type(value).__name__} at column {number}")
     _check_unique(values, "term", "column")
     return text_arrays("term", values)
 
@@ -210,12 +208,12 @@ def _by_column(columns: Mapping[str, int], num_terms: int) -> list[str]:
         whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
         if not whole or not 0 <= column < num_terms or column in terms:
             got = f"{shown(column)} again, for {shown(term)}" if whole and column in terms else shown(column)
-            msg = f"expected terms to map each term to a column of its own, from 0 to {num_terms - 1}, got {got}"
-            raise InputError(msg)
+            raise InputError(
+                expected=f"terms to map each term to a column of its own, from 0 to {num_terms - 1}", got=got
+            )
         terms[int(column)] = term
     if len(terms) != num_terms:
-        msg = f"expected {num_terms} terms, one per column of the vectors, got {len(terms)}"
-        raise InputError(msg)
+        raise InputError(expected=f"{num_terms} terms, one per column of the vectors", got=len(terms))
     return [terms[column] for column in range(num_terms)]
 
 
@@ -224,8 +222,9 @@ def _check_unique(values: list[Any], what: str, where: str, place_of: Callable[[
         hashes = np.fromiter(map(hash, values), dtype=np.int64, count=len(values))
     except TypeError:
         number, value = next((n, v) for n, v in enumerate(values) if not isinstance(v, Hashable))
-        msg = f"expected {what}s to be strings or integers, got {type(value).__name__} at {where} {number}"
-        raise InputError(msg) from None
+        raise InputError(
+            expected=f"{what}s to be strings or integers", got=f"{type(value).__name__} at {where} {number}"
+        ) from None
     hashes.sort()
     if not (hashes[1:] == hashes[:-1]).any():
         return  # a dictionary of millions of ids would take more memory than the ids
@@ -233,8 +232,10 @@ def _check_unique(values: list[Any], what: str, where: str, place_of: Callable[[
     for number, value in enumerate(values):
         first = seen.setdefault(value, number)
         if first != number and place_of is not None:
-            msg = f"{place_of(number)}: expected every {what} once, got {value!r} again, first at {place_of(first)}"
-            raise InputError(msg)
+            raise InputError(
+                where=place_of(number),
+                expected=f"every {what} once",
+                got=f"{value!r} again, first at {place_of(first)}",
+            )
         if first != number:
-            msg = f"expected every {what} once, got {value!r} at {where} {first} and again at {number}"
-            raise InputError(msg)
+            raise InputError(expected=f"every {what} once", got=f"{value!r} at {where} {first} and again at {number}")

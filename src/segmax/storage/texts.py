@@ -48,8 +48,7 @@ def write_texts(texts: Iterable[object], num_docs: int, append: Append) -> None:
         offsets.append(offsets[-1] + len(block))
         first_rows.append(first_rows[-1] + count)
     if first_rows[-1] != num_docs:
-        msg = f"expected {num_docs} texts, one per document, got {first_rows[-1]}"
-        raise InputError(msg)
+        raise InputError(expected=f"{num_docs} texts, one per document", got=f"{first_rows[-1]}")
     append("text_offset", np.array(offsets, dtype=np.uint64))
     append("text_first_row", np.array(first_rows, dtype=np.uint64))
 
@@ -90,8 +89,9 @@ def _encoded(text: object, row: int) -> tuple[bytes, bytes]:
     try:
         return title.encode("utf-8"), body.encode("utf-8")
     except UnicodeEncodeError as error:
-        msg = f"expected texts that UTF-8 can hold, got {error.object[error.start : error.end]!r} in document {row}"
-        raise InputError(msg) from error
+        raise InputError(
+            expected="texts that UTF-8 can hold", got=f"{error.object[error.start : error.end]!r} in document {row}"
+        ) from error
 
 
 def _title_and_text(text: object, row: int) -> tuple[str, str]:
@@ -106,8 +106,9 @@ def _title_and_text(text: object, row: int) -> tuple[str, str]:
     title, body = found
     if isinstance(title, str) and isinstance(body, str):
         return title, body
-    msg = f"expected a string, (title, text) or a mapping with 'text' for row {row}, got {type(text).__name__}"
-    raise InputError(msg)
+    raise InputError(
+        expected=f"a string, (title, text) or a mapping with 'text' for row {row}", got=type(text).__name__
+    )
 
 
 class Texts:

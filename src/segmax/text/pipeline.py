@@ -175,11 +175,10 @@ def _documents(texts: object) -> Iterable[Document]:
         again = list(texts) if isinstance(texts, Iterator) else texts
         count = len(again) if isinstance(again, Sequence) else getattr(again, "num_docs", None)
         return _Documents(partial(_each, again), count)
-    msg = (
-        "expected texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to text, "
-        f"got {type(texts).__name__}"
+    raise InputError(
+        expected=("texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to text"),
+        got=type(texts).__name__,
     )
-    raise InputError(msg)
 
 
 class _Documents:
@@ -210,8 +209,7 @@ def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
             yield place, text
         else:
             got = "null" if is_missing(text) else type(text).__name__
-            msg = f"{place}: expected a string, a Document or a mapping with 'text', got {got}"
-            raise InputError(msg)
+            raise InputError(where=place, expected="a string, a Document or a mapping with 'text'", got=got)
 
 
 class _Untitled:
@@ -273,8 +271,7 @@ def _checked_pooling(cluster_by: str, cluster_options: object, options: Mapping[
     checked_choice("cluster_by", cluster_by, CLUSTER_BY)
     if cluster_by != "sparse":
         if options.get("clusters") is not None:
-            msg = f"expected one of clusters and cluster_by, got both (cluster_by={cluster_by!r})"
-            raise ConfigError(msg)
+            raise ConfigError(expected="one of clusters and cluster_by", got=f"both (cluster_by={cluster_by!r})")
         return {"pooling": (cluster_by,)}
     if cluster_options:
         msg = f"cluster_options are for cluster_by={' or '.join(map(repr, POOLINGS))}; pass clusters=Sparse(...)"
@@ -314,8 +311,9 @@ class _Pooled(Representation):
     def append(self, batch: EncodedBatch) -> None:
         """Keep the embeddings of some documents."""
         if self._name not in batch.dense:
-            msg = f"expected the encoder to pool {self._name!r}, got {', '.join(batch.dense) or 'nothing'} of it"
-            raise ConfigError(msg)
+            raise ConfigError(
+                expected=f"the encoder to pool {self._name!r}", got=f"{', '.join(batch.dense) or 'nothing'} of it"
+            )
         part: NDArray[np.float32] = np.asarray(batch.dense[self._name], dtype=np.float32)
         if self._file is None:
             self._file = ScratchFile(self._folder)
@@ -367,11 +365,12 @@ class _Matched:
     def __iter__(self) -> Iterator[Document]:
         for row, document in enumerate(self._texts):
             if self._ids is not None and row < len(self._ids) and document.id != str(self._ids[row]):
-                msg = (
-                    f"'{self._name}': expected the text of document {str(self._ids[row])!r} in place {row}, got "
-                    f"{document.id!r}; give the texts that the vectors were made of, in the same order"
+                raise InputError(
+                    where=f"'{self._name}'",
+                    expected=f"the text of document {str(self._ids[row])!r} in place {row}",
+                    got=f"{document.id!r}",
+                    hint="give the texts that the vectors were made of, in the same order",
                 )
-                raise InputError(msg)
             yield document
 
 

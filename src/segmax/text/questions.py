@@ -41,8 +41,7 @@ class Questions:
     def __post_init__(self) -> None:
         count = self.vectors.shape[0] if is_matrix(self.vectors) else len(self.vectors)
         if count != len(self.ids):
-            msg = f"expected an id per query, got {len(self.ids)} ids and {count} queries"
-            raise InputError(msg)
+            raise InputError(expected="an id per query", got=f"{len(self.ids)} ids and {count} queries")
         _check_once(self.ids)
 
     def __len__(self) -> int:
@@ -127,8 +126,7 @@ def questions_of(queries: object, index: Index) -> Questions:
     try:
         each = list(queries)  # type: ignore[call-overload]
     except TypeError as error:
-        msg = f"expected queries as a path, a matrix or an iterable, got {_kind(queries)}"
-        raise InputError(msg) from error
+        raise InputError(expected="queries as a path, a matrix or an iterable", got=_kind(queries)) from error
     return _of_each(_numbers(len(each)), each, index)
 
 
@@ -149,21 +147,22 @@ def _of_each(ids: list[str], each: list[Any], index: Index) -> Questions:
     texts = [query for query in each if isinstance(query, str)]
     if texts and len(texts) < len(each):
         other = next(query for query in each if not isinstance(query, str))
-        msg = f"expected queries that are all texts, or all vectors, got both ({texts[0][:40]!r} and {_kind(other)})"
-        raise InputError(msg)
+        raise InputError(
+            expected="queries that are all texts, or all vectors", got=f"both ({texts[0][:40]!r} and {_kind(other)})"
+        )
     return _of_texts(ids, texts, index) if texts else Questions(ids, each)
 
 
 def _of_mapping(queries: Mapping[Any, Any], index: Index) -> Questions:
     """Return queries by id; a mapping of term to weight is one query, which has none."""
     if any(isinstance(query, numbers.Number) for query in queries.values()):
-        msg = "expected a mapping of id to text or vector, got one query, terms with weights; put it into a list"
-        raise InputError(msg)
+        raise InputError(
+            expected="a mapping of id to text or vector", got="one query, terms with weights", hint="put it into a list"
+        )
     ids = [checked_id(key, f"query {key!r}") for key in queries]
     missing = next((key for key, query in queries.items() if is_missing(query)), None)
     if missing is not None:
-        msg = f"query {missing!r}: expected a text or a vector, got null"
-        raise InputError(msg)
+        raise InputError(where=f"query {missing!r}", expected="a text or a vector", got="null")
     return _of_each(ids, list(queries.values()), index)
 
 
@@ -198,8 +197,7 @@ def read_question_vectors(path: str | os.PathLike[str], *, by_word: bool) -> Que
         ids.extend(map(str, batch.ids))
         parts.append(_matrix(batch.vectors))
     if not parts:
-        msg = f"'{path}': expected queries, got none"
-        raise InputError(msg)
+        raise InputError(where=f"'{path}'", expected="queries", got="none")
     _check_once(ids, f"'{path}': ")
     width = max(part.shape[1] for part in parts)
     same = [sp.csr_matrix((part.data, part.indices, part.indptr), shape=(part.shape[0], width)) for part in parts]

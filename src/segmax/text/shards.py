@@ -332,11 +332,11 @@ class _Source:
         for entry in journal.entries:
             for _ in range(entry["num_docs"]):
                 if self._next() is None:
-                    msg = (
-                        f"expected the texts that '{journal.folder}' was begun with, {journal.num_docs} at least, got "
-                        f"{self._number}; give the same ones, or remove that folder to begin anew"
+                    raise InputError(
+                        expected=f"the texts that '{journal.folder}' was begun with, {journal.num_docs} at least",
+                        got=self._number,
+                        hint="give the same ones, or remove that folder to begin anew",
                     )
-                    raise InputError(msg)
             if self._checksum != entry["checksum"]:
                 first = self._number - entry["num_docs"]
                 msg = (

@@ -59,8 +59,9 @@ def _from_torch(tensor: Any) -> sp.csr_matrix:
     if layout == "torch.strided":
         tensor = tensor.to_sparse()
     elif layout != "torch.sparse_coo":
-        msg = f"expected a torch tensor of layout sparse_coo or sparse_csr, got {layout}; call to_sparse() first"
-        raise InputError(msg)
+        raise InputError(
+            expected="a torch tensor of layout sparse_coo or sparse_csr", got=layout, hint="call to_sparse() first"
+        )
     # Indices and values as they are, repeated entries and all: coalescing would sum them in their own dtype.
     rows, columns = tensor._indices().numpy()
     return _from_scipy(sp.coo_matrix((tensor._values().numpy(), (rows, columns)), shape=tuple(tensor.shape)))
@@ -81,8 +82,9 @@ def _from_scipy(matrix: Any) -> sp.csr_matrix:
     except InputError:
         raise
     except (AttributeError, IndexError, TypeError, ValueError) as error:
-        msg = f"expected a valid sparse matrix, got one that scipy cannot convert to CSR ({error})"
-        raise InputError(msg) from error
+        raise InputError(
+            expected="a valid sparse matrix", got=f"one that scipy cannot convert to CSR ({error})"
+        ) from error
 
 
 def _as_csr(matrix: Any) -> sp.csr_matrix:
@@ -120,11 +122,9 @@ def matrix_to_csr(value: object) -> Csr:
     elif sp.issparse(value):
         matrix = _from_scipy(value)
     else:
-        msg = f"expected a scipy sparse matrix or a torch sparse tensor, got {type(value).__name__}"
-        raise InputError(msg)
+        raise InputError(expected="a scipy sparse matrix or a torch sparse tensor", got=type(value).__name__)
     if matrix.dtype.kind not in "buif":
-        msg = f"expected weights of a float or integer dtype, got {matrix.dtype}"
-        raise InputError(msg)
+        raise InputError(expected="weights of a float or integer dtype", got=matrix.dtype)
     return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
 
 
@@ -142,12 +142,12 @@ def check_structure(csr: Csr, num_rows: int) -> None:
     ends_right = whole and csr.indptr[0] == 0 and csr.indptr[-1] == len(csr.indices)
     # Compared, because differences of unsigned numbers are never negative.
     if not ends_right or (csr.indptr[1:] < csr.indptr[:-1]).any():
-        msg = "expected a valid CSR matrix, got an indptr that does not ascend from 0 to the number of entries"
-        raise InputError(msg)
+        raise InputError(
+            expected="a valid CSR matrix", got="an indptr that does not ascend from 0 to the number of entries"
+        )
     if len(csr.indices) and (csr.indices.min() < 0 or csr.indices.max() >= csr.num_columns):
         worst = csr.indices.min() if csr.indices.min() < 0 else csr.indices.max()
-        msg = f"expected column numbers from 0 to {csr.num_columns - 1}, got {worst}"
-        raise InputError(msg)
+        raise InputError(expected=f"column numbers from 0 to {csr.num_columns - 1}", got=worst)
 
 
 _NO_POSITIONS = np.empty(0, dtype=np.int64)
@@ -155,8 +155,7 @@ _NO_POSITIONS = np.empty(0, dtype=np.int64)
 
 def _check_integers(numbers: NDArray[Any], what: str) -> None:
     if numbers.dtype.kind not in "iu":
-        msg = f"expected {what} of an integer dtype, got {numbers.dtype}"
-        raise InputError(msg)
+        raise InputError(expected=f"{what} of an integer dtype", got=numbers.dtype)
 
 
 def canonical(csr: Csr, first_row: int) -> Csr:
@@ -187,11 +186,11 @@ def in_precision(csr: Csr, dtype: type[np.floating[Any]], first_row: int) -> Csr
     lost = ~np.isfinite(values)
     if lost.any():
         at = int(np.argmax(lost))
-        msg = (
-            f"expected weights up to {np.finfo(dtype).max:.4g}, which {values.dtype} holds, got {csr.values[at]!s} in "
-            f"{_place(csr, at, first_row)}; scale the weights down first"
+        raise InputError(
+            expected=f"weights up to {np.finfo(dtype).max:.4g}, which {values.dtype} holds",
+            got=f"{csr.values[at]!s} in {_place(csr, at, first_row)}",
+            hint="scale the weights down first",
         )
-        raise InputError(msg)
     return csr._replace(values=values)
 
 
@@ -209,11 +208,11 @@ def _check_weights(csr: Csr, first_row: int) -> None:
     if not bad.any():
         return
     at = int(np.argmax(bad))
-    msg = (
-        f"expected finite weights >= 0, got {csr.values[at]!s} in {_place(csr, at, first_row)}; "
-        "clip or remove such weights first"
+    raise InputError(
+        expected="finite weights >= 0",
+        got=f"{csr.values[at]!s} in {_place(csr, at, first_row)}",
+        hint="clip or remove such weights first",
     )
-    raise InputError(msg)
 
 
 def _query_weights(values: Any) -> NDArray[np.float64]:
@@ -264,11 +263,9 @@ def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
 
 def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     if pair and isinstance(pair[0], str) and all(isinstance(item, str) for item in pair):
-        msg = f"expected one query, got {len(pair)} texts; use search_batch for many"
-        raise InputError(msg)
+        raise InputError(expected="one query", got=f"{len(pair)} texts", hint="use search_batch for many")
     if len(pair) != 2:
-        msg = f"expected a query as (indices, values), got a sequence of {len(pair)} items"
-        raise InputError(msg)
+        raise InputError(expected="a query as (indices, values)", got=f"a sequence of {len(pair)} items")
     if type(pair[0]) is not np.ndarray:
         check_unmasked(pair[0], "term numbers")
     indices = np.asarray(pair[0])
@@ -276,11 +273,9 @@ def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.
     if indices.size == 0:
         indices = indices.astype(np.int64)
     if indices.ndim != 1 or indices.shape != values.shape:
-        msg = f"expected indices and values of one length, got shapes {indices.shape} and {values.shape}"
-        raise InputError(msg)
+        raise InputError(expected="indices and values of one length", got=f"shapes {indices.shape} and {values.shape}")
     if indices.dtype.kind not in "iu":
-        msg = f"expected integer term numbers in a query, got {indices.dtype}"
-        raise InputError(msg)
+        raise InputError(expected="integer term numbers in a query", got=indices.dtype)
     if indices.dtype == np.uint64:  # no index has that many terms: such numbers are unknown terms, if they do not wrap
         indices = np.minimum(indices, np.iinfo(np.int64).max)
     return indices.astype(np.int64, order="C", copy=False), values
@@ -311,8 +306,11 @@ def _mapping_to_arrays(
 
 def _word_number(term: str, lookup: TermLookup) -> int | None:
     if lookup is None:
-        msg = f"expected term numbers, got the term {term!r}: this index stores no vocabulary; build it with terms=..."
-        raise InputError(msg)
+        raise InputError(
+            expected="term numbers",
+            got=f"the term {term!r}: this index stores no vocabulary",
+            hint="build it with terms=...",
+        )
     return lookup(term)
 
 
@@ -322,8 +320,7 @@ def _term_number(term: Any) -> int:
     except TypeError:
         number = None
     if number is None or isinstance(term, bool):
-        msg = f"expected terms of a query to be integers or words, got {term!r}"
-        raise InputError(msg)
+        raise InputError(expected="terms of a query to be integers or words", got=f"{term!r}")
     return min(number, 2**62)
 
 
@@ -360,14 +357,14 @@ def query_arrays(
     if is_matrix(query):
         csr = matrix_to_csr(query)
         if csr.num_rows != 1:
-            msg = f"expected one query, got a matrix of {csr.num_rows} rows; use search_batch for many"
-            raise InputError(msg)
+            raise InputError(
+                expected="one query", got=f"a matrix of {csr.num_rows} rows", hint="use search_batch for many"
+            )
         return csr.indices.astype(np.int64), _as_doubles(csr.values)
-    msg = (
-        "expected a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values), "
-        f"got {type(query).__name__}"
+    raise InputError(
+        expected=("a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values)"),
+        got=type(query).__name__,
     )
-    raise InputError(msg)
 
 
 def query_list(queries: object) -> list[Any]:
@@ -381,8 +378,9 @@ def _of_one_kind(queries: list[Any]) -> list[Any]:
     texts = [isinstance(query, str) for query in queries]
     if any(texts) and not all(texts):
         other = texts.index(False)
-        msg = f"expected texts only or vectors only, got texts and {type(queries[other]).__name__} at query {other}"
-        raise InputError(msg)
+        raise InputError(
+            expected="texts only or vectors only", got=f"texts and {type(queries[other]).__name__} at query {other}"
+        )
     return queries
 
 

@@ -58,8 +58,7 @@ class _Threshold(Step):
     def __post_init__(self) -> None:
         threshold = checked_number("threshold", self.threshold)
         if not 0.0 <= threshold < math.inf:
-            msg = f"expected a finite threshold >= 0, got {self.threshold}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a finite threshold >= 0", got=self.threshold)
         object.__setattr__(self, "threshold", threshold)  # as float, so that numpy numbers can be stored
 
 
@@ -127,8 +126,7 @@ class MassShare(RowStep):
     def __post_init__(self) -> None:
         share = checked_number("share", self.share)
         if not 0.0 < share <= 1.0:
-            msg = f"expected 0 < share <= 1, got {self.share}"
-            raise ConfigError(msg)
+            raise ConfigError(option="share", expected="greater than 0 and at most 1", got=self.share)
         object.__setattr__(self, "share", share)
 
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
@@ -193,17 +191,14 @@ def step_from_dict(values: Mapping[str, Any]) -> Step:
     TopTerms(count=64)
     """
     if not isinstance(values, Mapping):
-        msg = f"expected a pruning step as a mapping, got {values!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected="a pruning step as a mapping", got=f"{values!r}")
     name = values.get("step")
     if not isinstance(name, str) or name not in _STEPS:
-        msg = f"expected step to be one of {', '.join(_STEPS)}, got {name!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"step to be one of {', '.join(_STEPS)}", got=f"{name!r}")
     given = sorted(str(key) for key in values if key != "step")
     option = _option(name)
     if given != [option]:
-        msg = f"expected the option {option} of {name}, got {', '.join(given) or 'none'}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"the option {option} of {name}", got=f"{', '.join(given) or 'none'}")
     return _STEPS[name](**{option: values[option]})
 
 
@@ -219,15 +214,13 @@ def parse_step(text: str) -> Step:
     name = given.strip().replace("-", "_")
     if name not in _STEPS:
         known = ", ".join(f"{step.replace('_', '-')}=…" for step in _STEPS)
-        msg = f"expected a pruning step ({known}), got {text!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"a pruning step ({known})", got=f"{text!r}")
     kind = _STEPS[name]
     whole = issubclass(kind, _Count)
     value = parsed_int(number.strip()) if whole else parsed_float(number.strip())
     if value is None:
         what = "a whole number" if whole else "a number"
-        msg = f"expected {what} as in {given.strip()}={64 if whole else 0.5}, got {text!r}"
-        raise ConfigError(msg)
+        raise ConfigError(expected=f"{what} as in {given.strip()}={64 if whole else 0.5}", got=f"{text!r}")
     return kind(**{_option(name): value})
 
 
@@ -241,8 +234,7 @@ def _as_steps(steps: Step | Iterable[Step]) -> list[Step]:
     found = [steps] if isinstance(steps, Step) else list(steps)
     for step in found:
         if not isinstance(step, Step):
-            msg = f"expected pruning steps such as TopTerms(count=64), got {step!r}"
-            raise ConfigError(msg)
+            raise ConfigError(expected="pruning steps such as TopTerms(count=64)", got=f"{step!r}")
     return found
 
 
@@ -266,8 +258,9 @@ def prune_rows(steps: Step | Iterable[Step], docs: Csr) -> Csr:
     """
     for step in _as_steps(steps):
         if isinstance(step, MaxPostings):
-            msg = f"expected per-document steps, got {step}: it needs the whole collection; use prune_batches"
-            raise ConfigError(msg)
+            raise ConfigError(
+                expected="per-document steps", got=f"{step}: it needs the whole collection", hint="use prune_batches"
+            )
         if isinstance(step, RowStep):
             docs = _selected(docs, step.kept(docs))
     return docs
@@ -445,8 +438,7 @@ def _frequencies(batches: Batches, num_terms: int) -> tuple[NDArray[np.int64], n
     dtypes: set[np.dtype[Any]] = set()
     for docs in batches():
         if docs.num_columns != num_terms:
-            msg = f"expected {num_terms} columns in every batch, got {docs.num_columns}"
-            raise InputError(msg)
+            raise InputError(expected=f"{num_terms} columns in every batch", got=docs.num_columns)
         frequency += np.bincount(docs.indices, minlength=num_terms)
         dtypes.add(docs.values.dtype)
     return frequency, np.result_type(*dtypes) if dtypes else np.dtype(np.float64)
@@ -474,8 +466,9 @@ def _gathered(
 
 def _check_same(fits: NDArray[np.bool_]) -> None:
     if not fits.all():
-        msg = "expected batches() to give the same documents at every call, got other ones than at the first"
-        raise InputError(msg)
+        raise InputError(
+            expected="batches() to give the same documents at every call", got="other ones than at the first"
+        )
 
 
 def _occurrence(numbers: NDArray[Any]) -> NDArray[np.int64]:
