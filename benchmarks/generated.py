@@ -319,19 +319,19 @@ def _normalized(points: NDArray[np.float32]) -> NDArray[np.float32]:
 def _cells(points: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """Divide points by a short spherical k-means on a sample."""
     sample = points[rng.permutation(len(points))[: 32 * count]]
-    centres = sample[:count].copy()
+    centers = sample[:count].copy()
     for _ in range(5):
-        nearest = _nearest(sample, centres)
+        nearest = _nearest(sample, centers)
         ones = np.ones(len(sample), dtype=np.float32)
         members = sp.csr_matrix((ones, (nearest, np.arange(len(sample)))), shape=(count, len(sample)))
-        centres = _normalized(np.asarray(members @ sample + 1e-3 * centres, dtype=np.float32))  # empty ones stay
-    return _nearest(points, centres)
+        centers = _normalized(np.asarray(members @ sample + 1e-3 * centers, dtype=np.float32))  # empty ones stay
+    return _nearest(points, centers)
 
 
-def _nearest(points: NDArray[np.float32], centres: NDArray[np.float32]) -> NDArray[np.int64]:
+def _nearest(points: NDArray[np.float32], centers: NDArray[np.float32]) -> NDArray[np.int64]:
     nearest = np.empty(len(points), dtype=np.int64)
     for start in range(0, len(points), _PART):
-        nearest[start : start + _PART] = np.argmax(points[start : start + _PART] @ centres.T, axis=1)
+        nearest[start : start + _PART] = np.argmax(points[start : start + _PART] @ centers.T, axis=1)
     return nearest
 
 

@@ -1,6 +1,6 @@
 """Descriptions of the collections beside the project for `segmax experiment`: `python -m benchmarks.judged OUT`.
 
-Writes OUT/wiki.json (281,250 passages, 3,490 questions, no judgements, given clusters), OUT/wiki-nq.json (the same
+Writes OUT/wiki.json (281,250 passages, 3,490 questions, no judgments, given clusters), OUT/wiki-nq.json (the same
 passages and the gold ones of 2,655 Natural Questions, one of which answers each) and OUT/nfcorpus-splade-v3.json, with
 the vectors that they need; and OUT/nfcorpus-splade-mini.json and the like for texts that were encoded there before. For
 each of nfcorpus, arguana and vaswani:

@@ -382,7 +382,7 @@ def spread(recall: float) -> float:
 
 
 def apart(places: Sequence[float], gap: float) -> list[float]:
-    """Return ascending places moved up so far that neighbours keep a distance."""
+    """Return ascending places moved up so far that neighbors keep a distance."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + gap) if moved else place)

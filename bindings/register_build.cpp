@@ -204,7 +204,7 @@ void register_build(nb::module_& module) {
                        "numpy.typing.NDArray[numpy.uint32]"),
                "cluster_first"_a, "cluster_first_position for clusters of these sizes.");
     module.def("order_by_similarity", &order, "points"_a, "num_dims"_a, "cluster_first"_a, "order"_a.noconvert(),
-               "stop"_a, "Reorder documents in place so that similar ones of a cluster are neighbours.");
+               "stop"_a, "Reorder documents in place so that similar ones of a cluster are neighbors.");
     module.def("plan_terms", &plan, "postings"_a, "pairs"_a, "num_clusters"_a, "num_positions"_a, "num_segments"_a,
                "head_ratio"_a, "code_bytes"_a, "term_first_pair, and the bytes that making each term's arrays takes.");
     const auto define = [&]<class Code, class Term>(Code, Term) {

@@ -43,7 +43,7 @@ def order_by_similarity(
     stop: StopFlag,
 ) -> None:
     """
-    Reorder documents in place so that similar ones of a cluster are neighbours.
+    Reorder documents in place so that similar ones of a cluster are neighbors.
     """
 
 def plan_terms(

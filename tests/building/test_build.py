@@ -686,8 +686,8 @@ def test_order_inside_clusters(rng: np.random.Generator) -> None:
         assert list(by_row.search(query, k=50)) == list(by_similarity.search(query, k=50))
 
 
-def test_similar_documents_are_neighbours(rng: np.random.Generator) -> None:
-    """Where one cluster holds many topics, most neighbours share theirs."""
+def test_similar_documents_are_neighbors(rng: np.random.Generator) -> None:
+    """Where one cluster holds many topics, most neighbors share theirs."""
     docs, topics = topic_docs(rng, 3_000, 30)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1))
     rows = index._open_arrays["position_row"]
@@ -1301,8 +1301,8 @@ def test_an_option_that_is_misspelled(build: Callable[..., segmax.Index], name: 
 
 def test_an_option_that_nobody_knows() -> None:
     """Where nothing is close, all options are named."""
-    with pytest.raises(ConfigError, match=r"expected options of segmax.build \(bits, .*threads\), got 'colour'"):
-        segmax.build(iter([]), colour=1)  # type: ignore[call-arg]
+    with pytest.raises(ConfigError, match=r"expected options of segmax.build \(bits, .*threads\), got 'color'"):
+        segmax.build(iter([]), color=1)  # type: ignore[call-arg]
     with pytest.raises(ConfigError, match="expected config to be a BuildConfig, got dict"):
         segmax.build(iter([]), config={"seed": 1})  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="expected num_clusters to be at least 1, got 0"):

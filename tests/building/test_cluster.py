@@ -30,10 +30,10 @@ def collection() -> tuple[sp.csr_matrix, np.ndarray]:
 
 
 def dense_for(topics: np.ndarray, dims: int = 32, noise: float = 0.3) -> np.ndarray:
-    """Vectors around a random centre per topic, of different lengths."""
+    """Vectors around a random center per topic, of different lengths."""
     rng = np.random.default_rng(2)
-    centres = rng.normal(size=(int(topics.max()) + 1, dims))
-    vectors = centres[topics] + noise * rng.normal(size=(len(topics), dims))
+    centers = rng.normal(size=(int(topics.max()) + 1, dims))
+    vectors = centers[topics] + noise * rng.normal(size=(len(topics), dims))
     return np.asarray(vectors * rng.uniform(0.1, 10, (len(topics), 1)), dtype=np.float32)
 
 

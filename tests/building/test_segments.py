@@ -41,7 +41,7 @@ def test_even_sizes_differ_by_one_at_most(num_segments: int, seed: int) -> None:
 
 
 def test_even_segments_are_by_chance() -> None:
-    """Two documents of a cluster share a segment about as often as chance has it, neighbours or not."""
+    """Two documents of a cluster share a segment about as often as chance has it, neighbors or not."""
     segments = random_segments(np.zeros(64_000, np.int64), 8, 5)
     for distance in (1, 2, 8, 1_000):
         assert (segments[distance:] == segments[:-distance]).mean() == pytest.approx(1 / 8, abs=0.01)
@@ -75,7 +75,7 @@ def test_independent_draws_are_uniform(num_segments: int, seed: int) -> None:
 
 
 def test_independent_draws_are_independent() -> None:
-    """Of neighbours, and of seeds."""
+    """Of neighbors, and of seeds."""
     segments = independent_segments(200_000, 8, 0)
     for other in (segments[1:], segments[2:], independent_segments(200_000, 8, 1), independent_segments(200_000, 8, 2)):
         table = np.zeros((8, 8))

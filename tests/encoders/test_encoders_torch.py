@@ -324,7 +324,7 @@ def test_a_model_without_a_head_is_no_lexmae(bert: Path, tmp_path: Path) -> None
 
 
 def test_names_become_encoders(bert: Path, splade: Path, tmp_path: Path) -> None:
-    """Folders are recognised by what is in them, and wrong names and options say so."""
+    """Folders are recognized by what is in them, and wrong names and options say so."""
     assert type(load_encoder(splade)) is SparseModel
     assert type(load_encoder(bert)) is SparseModel
     assert type(load_encoder(f"lexmae:{bert}")) is LexMAE

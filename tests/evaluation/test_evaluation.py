@@ -297,7 +297,7 @@ def test_it_prints_writes_and_draws(found: tuple[segmax.typing.Evaluation, Path]
     assert (tmp_path / "found.svg").stat().st_size > 5000
 
 
-def test_without_judgements_there_is_still_recall_of_exact(rng: np.random.Generator) -> None:
+def test_without_judgments_there_is_still_recall_of_exact(rng: np.random.Generator) -> None:
     """A matrix of queries is enough for recall against exhaustive search, work and latency."""
     docs, _ = topic_docs(rng, 400)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=20))
@@ -320,12 +320,12 @@ def test_a_query_may_find_nothing(rng: np.random.Generator) -> None:
 
 
 def test_only_judged_queries_are_asked(rng: np.random.Generator) -> None:
-    """Queries without a judgement are left out; ids that never meet are told."""
+    """Queries without a judgment are left out; ids that never meet are told."""
     docs, _ = topic_docs(rng, 50)
     index = segmax.build(docs)
     evaluation = evaluate(index, docs[:5], {"3": {"3": 1}, "9": {"1": 1}}, methods=["asc"], passes=1)
     assert evaluation.num_queries == 1
-    with pytest.raises(InputError, match="ids of queries are like '0', '1', '2', those of judgements like 'x'"):
+    with pytest.raises(InputError, match="ids of queries are like '0', '1', '2', those of judgments like 'x'"):
         evaluate(index, docs[:5], {"x": {"3": 1}})
 
 
@@ -391,7 +391,7 @@ def test_queries_have_one_id_each(rng: np.random.Generator) -> None:
         Questions(["a"], docs[:2])
 
 
-def test_given_judgements_may_have_numbers(rng: np.random.Generator) -> None:
+def test_given_judgments_may_have_numbers(rng: np.random.Generator) -> None:
     """Numbers as ids and whole floats as grades are taken; other grades are told."""
     docs, _ = topic_docs(rng, 40)
     index = segmax.build(docs)

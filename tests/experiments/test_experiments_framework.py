@@ -111,7 +111,7 @@ def test_no_collection_is_too_small(name: str, collection: Collection, options: 
     """One cluster, one document, one query, or queries that find nothing are no reason to fail."""
     chosen = EXPERIMENTS[name]
     if chosen.needs_qrels:
-        with pytest.raises(InputError, match="needs judgements"):
+        with pytest.raises(InputError, match="needs judgments"):
             ran(chosen, collection, tmp_path, **options)
     else:
         assert ran(chosen, collection, tmp_path, **options).sheets
@@ -435,7 +435,7 @@ def test_a_description_becomes_a_collection(described: dict[str, object], tmp_pa
 
 
 def test_a_fingerprint_tells_collections_apart(described: dict[str, object], tmp_path: Path) -> None:
-    """It changes with judgements, queries and documents, and with nothing else."""
+    """It changes with judgments, queries and documents, and with nothing else."""
     first = opened(tmp_path, described).fingerprint
     assert opened(tmp_path, {**described, "name": "other"}).fingerprint == first
     without = {key: value for key, value in described.items() if key != "qrels"}
@@ -464,7 +464,7 @@ def test_a_fingerprint_tells_collections_apart(described: dict[str, object], tmp
         ({"labels": {"max": {"few": "labels.npy"}}}, "expected labels by number of clusters, got 'few'"),
         ({"labels": {"max": {"5": "docs.max.npy"}}}, "expected 50 cluster labels"),
         ({"labels": {"max": {"5": "qrels.tsv"}}}, "expected 50 labels of 2 bytes each, got"),
-        ({"qrels": "other.tsv"}, "expected queries that are judged, got none; ids of judgements are like 'q9'"),
+        ({"qrels": "other.tsv"}, "expected queries that are judged, got none; ids of judgments are like 'q9'"),
         ({"queries": "texts.tsv"}, "expected queries as vectors, got texts"),
     ],
 )
@@ -487,7 +487,7 @@ def test_what_is_no_description_is_told(content: str, tmp_path: Path) -> None:
 
 
 def test_texts_are_encoded_once(tmp_path: Path) -> None:
-    """A BEIR folder becomes vectors in the cache, which the next run finds; ids and judgements fit."""
+    """A BEIR folder becomes vectors in the cache, which the next run finds; ids and judgments fit."""
     folder = tmp_path / "beir"
     (folder / "qrels").mkdir(parents=True)
     texts = ["copper waveguides", "noise of diodes", "waves and noise", "tubes"]

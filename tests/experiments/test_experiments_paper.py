@@ -104,7 +104,7 @@ def test_runs_in_quick_form(name: str, judged: bool, tmp_path: Path) -> None:
     assert Outcome.from_dict(json.loads(json.dumps(outcome.to_dict()))) == outcome
     notes = " ".join(sheet.note for sheet in outcome.sheets)
     if name not in ("clustering", "zero-shot"):
-        assert ("no judgements" in notes) != judged
+        assert ("no judgments" in notes) != judged
     if name in ("overestimation", "parameters"):
         assert "It prints no values" in notes
     else:

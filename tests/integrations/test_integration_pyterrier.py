@@ -320,7 +320,7 @@ def test_artifacts_are_packed_shared_and_loaded(
     pd.testing.assert_frame_equal(fetched.retriever(num_results=5)(topics), index.retriever(num_results=5)(topics))
 
 
-def test_any_artifact_is_recognised(index: Any, tmp_path: Path) -> None:
+def test_any_artifact_is_recognized(index: Any, tmp_path: Path) -> None:
     """pt.Artifact.load finds out what a folder is, written by PyTerrier or not."""
     wanted = {"type": "sparse_index", "format": "segmax", "package_hint": "segmax[pyterrier]"}
     listing = [path.name for path in Path(index.path).iterdir()]

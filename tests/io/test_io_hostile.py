@@ -654,7 +654,7 @@ def test_errors_about_pipes_name_them(tmp_path: Path) -> None:
         read_qrels(piped(tmp_path, b"q1 0 a x\n"))
 
 
-def test_judgements_and_runs_out_of_pipes(tmp_path: Path) -> None:
+def test_judgments_and_runs_out_of_pipes(tmp_path: Path) -> None:
     """They are files like others."""
     assert read_qrels(piped(tmp_path, b"q1 0 a 2\n")) == {"q1": {"a": 2}}
     assert read_qrels(piped(tmp_path, gzip.compress(b"q1 0 a 2\n"))) == {"q1": {"a": 2}}
@@ -687,7 +687,7 @@ def test_devices_are_refused() -> None:
         assert "is a device" in done.stderr.splitlines()[-1]
 
 
-# --- numbers in judgements and runs ----------------------------------------------------------------------------------
+# --- numbers in judgments and runs ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("grade", ["99999999999999999999999", "1000001", "-1e9", "9" * 300])
@@ -698,7 +698,7 @@ def test_grades_are_small_whole_numbers(tmp_path: Path, grade: str) -> None:
         read_qrels(tmp_path / "qrels")
 
 
-def test_judgements_in_memory_are_checked(tmp_path: Path) -> None:
+def test_judgments_in_memory_are_checked(tmp_path: Path) -> None:
     """Grades that are none, and documents that are not graded at all."""
     index = segmax.build(sp.csr_matrix(np.eye(3)), ids=["a", "b", "c"])
     queries = {"q": {0: 1.0}}
@@ -710,9 +710,9 @@ def test_judgements_in_memory_are_checked(tmp_path: Path) -> None:
                 write_qrels(tmp_path / "qrels", given)
     wrong: list[Any] = [{"q": ["a"]}, {"q": "a"}, {"q": None}, ["q"], 5]
     for given in wrong:
-        with pytest.raises(InputError, match="expected judgements as a mapping of"):
+        with pytest.raises(InputError, match="expected judgments as a mapping of"):
             segmax.evaluate(index, queries, given)
-        with pytest.raises(InputError, match="expected judgements as a mapping of"):
+        with pytest.raises(InputError, match="expected judgments as a mapping of"):
             write_qrels(tmp_path / "qrels", given)
         with pytest.raises(InputError, match="expected results as a mapping of"):
             write_run(tmp_path / "run", given)

@@ -1,4 +1,4 @@
-"""Texts, queries, judgements and runs in the formats that people have them in."""
+"""Texts, queries, judgments and runs in the formats that people have them in."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_paths_are_told_from_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_judged_sets(shared: Path) -> None:
-    """The collections beside the project, with their queries and judgements."""
+    """The collections beside the project, with their queries and judgments."""
     sizes = {"nfcorpus": (3633, 323, 12334), "arguana": (8674, 1406, 1406), "vaswani": (11429, 93, 2083)}
     for name, counts in sizes.items():
         folder = shared / "data" / name
@@ -338,7 +338,7 @@ def test_queries_come_once(tmp_path: Path) -> None:
         read_queries(tmp_path / "queries.tsv")
 
 
-# --- judgements and runs ---------------------------------------------------------------------------------------------
+# --- judgments and runs ---------------------------------------------------------------------------------------------
 
 QRELS = {"q1": {"d1": 2, "d2": 0}, "ü": {"d-3": 1}}
 
@@ -421,7 +421,7 @@ def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_runs_are_what_ir_measures_reads(tmp_path: Path) -> None:
-    """Judgements and runs that are written are read alike by ir_measures."""
+    """Judgments and runs that are written are read alike by ir_measures."""
     ir_measures: Any = pytest.importorskip("ir_measures")
     write_qrels(tmp_path / "qrels", QRELS)
     write_run(tmp_path / "run", RUN)

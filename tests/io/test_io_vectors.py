@@ -104,7 +104,7 @@ def check_needs(name: str, collection: Collection) -> None:
 @pytest.mark.parametrize("case", AWKWARD)
 @pytest.mark.parametrize("name", [*FILES, "docs.jsonl.zst", "docs.parquet"])
 def test_round_trip(tmp_path: Path, name: str, case: str) -> None:
-    """What is written is recognised by its content and read back: ids, order, terms, weights."""
+    """What is written is recognized by its content and read back: ids, order, terms, weights."""
     collection = AWKWARD[case]
     check_needs(name, collection)
     batches, terms = batches_of(collection)

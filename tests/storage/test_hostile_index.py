@@ -637,7 +637,7 @@ def test_a_build_that_cannot_be_opened_replaces_nothing(
 def test_saving_opens_first(saved: Path) -> None:
     """An index in memory that was tampered with does not replace one on disk."""
     before = contents(saved)
-    for name, value in {"num_docs": 7, "version": FORMAT_VERSION + 1, "config": {"colour": 1}, "odd": {1, 2}}.items():
+    for name, value in {"num_docs": 7, "version": FORMAT_VERSION + 1, "config": {"color": 1}, "odd": {1, 2}}.items():
         index = tiny(2)
         index._meta[name] = value
         with pytest.raises(WriteError, match="cannot be opened, so it is not written"):

@@ -150,7 +150,7 @@ def test_counting_words_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- clusters by embeddings ------------------------------------------------------------------------------------------
 
 
-class Colours:
+class Colors:
     """A model without torch: every word is a column, and the embedding says how often "red" and "blue" occur."""
 
     def __init__(self, pooling: tuple[str, ...] = ("max",)) -> None:
@@ -168,7 +168,7 @@ class Colours:
         return sp.csr_matrix(np.array(rows, dtype=np.float32))
 
 
-def coloured(count: int = 400) -> list[str]:
+def colored(count: int = 400) -> list[str]:
     """Texts of random words, half of them red and half blue."""
     rng = np.random.default_rng(5)
     return [
@@ -181,15 +181,15 @@ def coloured(count: int = 400) -> list[str]:
 def test_clusters_by_embeddings_of_the_same_pass(tmp_path: Path, title: bool) -> None:
     """Pooled embeddings decide clusters as Dense does with the same array, and no scratch file is left."""
     config = segmax.BuildConfig(num_clusters=2, calibrate=False)
-    options: dict[str, Any] = {"encoder": Colours(), "config": config, "cluster_by": "max", "title": title}
-    index = segmax.from_texts(coloured(), path=tmp_path / "out", cluster_options={"restarts": 2}, **options)
-    colour = np.arange(400) % 2
+    options: dict[str, Any] = {"encoder": Colors(), "config": config, "cluster_by": "max", "title": title}
+    index = segmax.from_texts(colored(), path=tmp_path / "out", cluster_options={"restarts": 2}, **options)
+    color = np.arange(400) % 2
     found = clusters_of(index)
-    assert (found == colour).all() or (found != colour).all()
+    assert (found == color).all() or (found != color).all()
     meta = json.loads((tmp_path / "out" / "meta.json").read_text())
     assert (meta["clusters"]["kind"], meta["clusters"]["pooling"], meta["clusters"]["restarts"]) == ("dense", "max", 2)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
-    batches = list(Colours().encode_documents([[Document(str(i), "", text) for i, text in enumerate(coloured())]]))
+    batches = list(Colors().encode_documents([[Document(str(i), "", text) for i, text in enumerate(colored())]]))
     dense = Dense(batches[0].dense["max"], restarts=2)
     plain = segmax.build(batches[0].vectors, clusters=dense, config=config)
     assert (clusters_of(plain) == found).all()
@@ -198,14 +198,14 @@ def test_clusters_by_embeddings_of_the_same_pass(tmp_path: Path, title: bool) ->
 
 def test_what_cannot_be_clustered_by() -> None:
     """BM25, an encoder that pools something else, another word, or clusters that are given: refused at once."""
-    texts = coloured(4)
+    texts = colored(4)
     for cluster_by, options, told in (
         ("max", {}, "BM25 has no token embeddings to pool"),
         ("max", {"encoder": BM25()}, r"BM25 has no token embeddings to cluster by \(cluster_by='max'\)"),
-        ("cls", {"encoder": Colours()}, "make it with pooling='cls'"),
+        ("cls", {"encoder": Colors()}, "make it with pooling='cls'"),
         ("odd", {}, "expected cluster_by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
-        ("max", {"encoder": Colours(), "clusters": [0, 0, 1, 1]}, "expected one of clusters and cluster_by"),
-        ("max", {"encoder": Colours(), "cluster_options": {"restarts": 0}}, "expected restarts to be from 1"),
+        ("max", {"encoder": Colors(), "clusters": [0, 0, 1, 1]}, "expected one of clusters and cluster_by"),
+        ("max", {"encoder": Colors(), "cluster_options": {"restarts": 0}}, "expected restarts to be from 1"),
         ("sparse", {"cluster_options": {"restarts": 2}}, "cluster_options are for cluster_by="),
     ):
         with pytest.raises(ConfigError, match=told):
@@ -260,7 +260,7 @@ def test_search_reads_lines(corpus: Path, capsys: pytest.CaptureFixture[str], mo
 
 
 def test_index_of_vectors(corpus: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Vectors are recognised; what is about texts is refused."""
+    """Vectors are recognized; what is about texts is refused."""
     lines = [{"id": f"v{i}", "contents": "", "vector": {"copper": i + 1, "noise": 3}} for i in range(4)]
     Path("vectors.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert main(["index", "vectors.jsonl", "out"]) == 0
@@ -355,7 +355,7 @@ def test_queries_by_id() -> None:
     rows = pd.DataFrame([(q, d, grade) for q, grades in qrels.items() for d, grade in grades.items()])
     found = segmax.evaluate(index, texts, rows.set_axis(["qid", "docno", "label"], axis=1), methods=["asc"], passes=1)
     assert found["asc"].relevance["MRR@10"] == 1.0
-    with pytest.raises(InputError, match="expected judgements with the columns qid, docno and label, got 0, 1, 2"):
+    with pytest.raises(InputError, match="expected judgments with the columns qid, docno and label, got 0, 1, 2"):
         segmax.evaluate(index, texts, rows)
     for queries, told in (
         ({"zebra": 1.0}, "got one query, terms with weights; put it into a list"),

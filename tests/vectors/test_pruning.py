@@ -270,7 +270,7 @@ def test_caps_hold_few_weights_at_a_time(rng: np.random.Generator) -> None:
         posting_cutoffs(batches, NUM_TERMS, count, max_values)
         needed[count, max_values] = passes
     assert needed[5, 10**9] == 2
-    # No two neighbouring groups fit into one, so at most twice as many as the postings need.
+    # No two neighboring groups fit into one, so at most twice as many as the postings need.
     assert len(docs.indices) / 1000 <= needed[5, 1000] - 1 <= 2 * len(docs.indices) / 1000 + 1
     assert needed[5, 1] == 1 + NUM_TERMS
     assert needed[1000, 1] == 1

@@ -63,7 +63,7 @@ private:
         for (std::size_t i = 0; i < docs.size(); ++i) docs[i] = placed_[i].doc;
     }
 
-    /// Power iteration on the covariance, from a direction that favours no document: started from two documents, it
+    /// Power iteration on the covariance, from a direction that favors no document: started from two documents, it
     /// would leave all that resemble neither in a tie.
     void find_main_direction(std::span<const std::uint32_t> docs) {
         std::fill(mean_.begin(), mean_.end(), 0.0F);

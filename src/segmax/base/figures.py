@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 INK = "#33373d"
 FAINT = "#e3e5e8"
-#: Colours for lines and points, told apart by people who see few colours too (Okabe and Ito).
+#: Colors for lines and points, told apart by people who see few colors too (Okabe and Ito).
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#000000")
 
 

@@ -99,7 +99,7 @@ def _gather(
 def order_by_similarity(
     grouped: Grouped, projection: Projection, workers: Workers, reporter: Reporter
 ) -> NDArray[np.uint32]:
-    """Return the slots of every cluster so that similar documents are neighbours."""
+    """Return the slots of every cluster so that similar documents are neighbors."""
     order = np.arange(len(grouped.rows), dtype=np.uint32)
     firsts = _with_cuts(grouped.cluster_first)
 

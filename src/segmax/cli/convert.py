@@ -14,7 +14,7 @@ from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, wri
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Convert sparse vectors from one format to another. What IN holds is recognised
+Convert sparse vectors from one format to another. What IN holds is recognized
 by its content; what OUT becomes, by its name. Ids and terms are kept. Several
 INs of one kind are written as one. Everything is streamed: memory does not grow
 with the files. OUT appears once it is whole.

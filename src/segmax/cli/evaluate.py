@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Compare ways to search an index, on queries with judgements: MRR@10, nDCG@10 and
+Compare ways to search an index, on queries with judgments: MRR@10, nDCG@10 and
 Recall@k by ir_measures, the share of exhaustive search's results that comes
 back, mean, median and 99th percentile of latency (one thread, warm, the index
-in memory), clusters visited and documents scored. Without judgements, all but
+in memory), clusters visited and documents scored. Without judgments, all but
 the measures of relevance.
 
 A method is a name, alone or with options of its Python class:
@@ -54,12 +54,12 @@ def evaluate_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
     )
     parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    what = parser.add_argument_group("queries and judgements")
-    what.add_argument("--data", metavar="FOLDER", help="queries and judgements: a BEIR folder or an ir_datasets id")
-    what.add_argument("--split", metavar="NAME", default="test", help="which judgements there (default: %(default)s)")
+    what = parser.add_argument_group("queries and judgments")
+    what.add_argument("--data", metavar="FOLDER", help="queries and judgments: a BEIR folder or an ir_datasets id")
+    what.add_argument("--split", metavar="NAME", default="test", help="which judgments there (default: %(default)s)")
     what.add_argument("--queries", metavar="FILE", help="queries, as for segmax search")
     add_query_encoder(what)
-    what.add_argument("--qrels", metavar="FILE", help="judgements, TREC's or BEIR's (default: none)")
+    what.add_argument("--qrels", metavar="FILE", help="judgments, TREC's or BEIR's (default: none)")
     what.add_argument(
         "--min-rel",
         metavar="N",

@@ -72,7 +72,7 @@ def experiment_parser(about: Experiment | None = None) -> argparse.ArgumentParse
         default=[],
         help="what encodes texts; repeated, every collection of texts counts once per encoder (default: bm25)",
     )
-    data.add_argument("--split", metavar="NAME", default="test", help="judgements of a BEIR folder (default: test)")
+    data.add_argument("--split", metavar="NAME", default="test", help="judgments of a BEIR folder (default: test)")
     data.add_argument(
         "--min-rel", metavar="N", default="1", help="the lowest grade that is relevant (default: 1, as in the paper)"
     )

@@ -1,9 +1,9 @@
 """A small collection that ships with segmax, and a demonstration on it.
 
-The collection is Vaswani, or NPL: 11,429 abstracts, 93 queries and 2,083 judgements, in `FOLDER`.
+The collection is Vaswani, or NPL: 11,429 abstracts, 93 queries and 2,083 judgments, in `FOLDER`.
 """
 
 from pathlib import Path
 
-#: The abstracts (corpus.jsonl.gz), queries (queries.jsonl.gz) and judgements (qrels.tsv), as BEIR has them.
+#: The abstracts (corpus.jsonl.gz), queries (queries.jsonl.gz) and judgments (qrels.tsv), as BEIR has them.
 FOLDER = Path(__file__).parent / "data"

@@ -151,7 +151,7 @@ def _word_pattern(rules: WordRules) -> re.Pattern[str]:
 
 
 def _pairs(run: str) -> list[str]:
-    """Return all neighbours of a run of characters, or the one that is alone."""
+    """Return all neighbors of a run of characters, or the one that is alone."""
     return [run[at : at + 2] for at in range(len(run) - 1)] or [run]
 
 

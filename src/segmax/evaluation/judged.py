@@ -1,4 +1,4 @@
-"""Queries with their judgements: a BEIR folder, or files of each."""
+"""Queries with their judgments: a BEIR folder, or files of each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from segmax.text.questions import Questions, questions_of, read_questions
 
 Qrels = Mapping[str, Mapping[str, int]]
 PathLike = str | os.PathLike[str]
-#: What the columns of a table of judgements are called.
+#: What the columns of a table of judgments are called.
 _QUERY_IDS = ("qid", "query_id", "query-id")
 _DOC_IDS = ("docno", "doc_id", "docid", "corpus-id")
 _GRADES = ("label", "relevance", "score", "grade")
@@ -43,7 +43,7 @@ def read_judged(
     data: PathLike | None = None,
     split: str = "test",
 ) -> Judged:
-    """Read queries and judgements; where there are judgements, queries without one are left out.
+    """Read queries and judgments; where there are judgments, queries without one are left out.
 
     Parameters
     ----------
@@ -57,10 +57,10 @@ def read_judged(
     data
         A BEIR folder, in the place of both; `queries` or `qrels` beside it go before those of the folder.
     split
-        Which judgements of the folder.
+        Which judgments of the folder.
     """
     if queries is None and data is None:
-        msg = "expected queries, or data: a BEIR folder with queries and judgements; got neither"
+        msg = "expected queries, or data: a BEIR folder with queries and judgments; got neither"
         raise ConfigError(msg)
     grades = _grades(data if qrels is None else qrels, split)
     source = data if queries is None else queries
@@ -83,23 +83,23 @@ def _grades(qrels: PathLike | Qrels | None, split: str) -> Qrels | None:
         return _of_frame(qrels)
     return {
         str(query): {
-            str(doc): checked_grade(grade, doc) for doc, grade in by_document(docs, query, "judgements").items()
+            str(doc): checked_grade(grade, doc) for doc, grade in by_document(docs, query, "judgments").items()
         }
-        for query, docs in by_query(qrels, "judgements").items()
+        for query, docs in by_query(qrels, "judgments").items()
     }
 
 
 def _of_frame(qrels: Any) -> Qrels:
-    """Return the judgements of a DataFrame with a row each, as PyTerrier has them."""
+    """Return the judgments of a DataFrame with a row each, as PyTerrier has them."""
     names = [str(name) for name in qrels.columns]
     used = [next((name for name in known if name in names), None) for known in (_QUERY_IDS, _DOC_IDS, _GRADES)]
     if None in used:
         raise InputError(
-            expected="judgements with the columns qid, docno and label", got=f"{', '.join(names)[:80] or 'none'}"
+            expected="judgments with the columns qid, docno and label", got=f"{', '.join(names)[:80] or 'none'}"
         )
     found: dict[str, dict[str, int]] = {}
     for query, doc, grade in zip(*(qrels[name] for name in used), strict=True):
-        found.setdefault(checked_id(query, "judgements"), {})[checked_id(doc, "judgements")] = checked_grade(grade, doc)
+        found.setdefault(checked_id(query, "judgments"), {})[checked_id(doc, "judgments")] = checked_grade(grade, doc)
     return found
 
 
@@ -108,9 +108,7 @@ def _judged_only(questions: Questions, qrels: Qrels) -> Questions:
     if not rows:
         raise InputError(
             expected="queries that are judged",
-            got=(
-                f"none: ids of queries are like {_some(questions.ids)}, those of judgements like {_some(list(qrels))}"
-            ),
+            got=(f"none: ids of queries are like {_some(questions.ids)}, those of judgments like {_some(list(qrels))}"),
         )
     return questions if len(rows) == len(questions) else questions.only(rows)
 

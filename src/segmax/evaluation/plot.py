@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MARKERS = "os^Dv"  # for methods of the same colour
+_MARKERS = "os^Dv"  # for methods of the same color
 
 
 class Point(NamedTuple):

@@ -69,12 +69,12 @@ def evaluate(
         A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
         columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
-        The path of judgements, or the grade by query and document; None: no measures of relevance. Queries without a
-        judgement are not asked.
+        The path of judgments, or the grade by query and document; None: no measures of relevance. Queries without a
+        judgment are not asked.
     data
         A BEIR folder, in the place of both.
     split
-        Which judgements of the folder.
+        Which judgments of the folder.
     encoder
         What encodes queries that are texts, for an index given by path; as for `segmax.open`.
     methods

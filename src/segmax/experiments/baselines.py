@@ -254,7 +254,7 @@ def _against_maxscore(k: int, found: Mapping[str, Row], ours: str, measures: Seq
             f"k = {k}: it visits {visited(asc):.1f} %.",
         ),
         finding(
-            "Similar documents as neighbours shorten MaxScore's time, by 10 to 15 %.",
+            "Similar documents as neighbors shorten MaxScore's time, by 10 to 15 %.",
             is_faster(plain, exact),
             f"k = {k}: {exact['mean_ms']:.3g} ms in similarity order, {plain['mean_ms']:.3g} in input order.",
         ),
@@ -273,7 +273,7 @@ few large clusters, as in the paper, and approximate ASC eight times as many;
 both exact methods are measured on these as well. The last rows are what segmax
 does by itself, past the paper.
 
-Needs a collection; with judgements it tells MRR@10 and Recall@k, without them
+Needs a collection; with judgments it tells MRR@10 and Recall@k, without them
 the share of the results of exhaustive search that each method finds.""",
     run=run,
 )

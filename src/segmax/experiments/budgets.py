@@ -198,7 +198,7 @@ The budgets are the paper's, 10 ms at k = 10 and 20 ms at k = 1000, and besides
 25 and 50 % of Anytime Ranking's mean time here without a budget, because this
 engine is faster than the paper's and small collections take less.
 
-Needs a collection; without judgements recall is that of exact results. What a
+Needs a collection; without judgments recall is that of exact results. What a
 budget leaves depends on the machine and on what else it does.""",
     run=run,
 )

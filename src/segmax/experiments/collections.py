@@ -31,7 +31,7 @@ _SPLITS = ("test", "dev", "train", "eval", "judged")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Collection:
-    """Documents, queries, and judgements if there are some.
+    """Documents, queries, and judgments if there are some.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Collection:
     documents
         What `segmax.build` takes: the path of a file of vectors, or a CSR matrix.
     questions
-        The queries to ask; where there are judgements, only judged ones.
+        The queries to ask; where there are judgments, only judged ones.
     num_docs
         How many documents there are.
     qrels
@@ -108,7 +108,7 @@ def open_collection(
     max_queries
         Keep so many queries, the first ones; None: all.
     split
-        Which judgements of a BEIR folder.
+        Which judgments of a BEIR folder.
 
     Raises
     ------
@@ -256,7 +256,7 @@ def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, so
             where=f"'{source}'",
             expected="queries that are judged",
             got="none",
-            hint=f"ids of judgements are like {some or 'nothing'}",
+            hint=f"ids of judgments are like {some or 'nothing'}",
         )
     return rows[:max_queries]
 

@@ -92,7 +92,7 @@ def curves_sheet(curves: Iterable[Curve], collection: Collection, k: int, title:
 
 
 def curves_plots(curves: Sequence[Curve], collection: Collection, k: int, title: str) -> tuple[Plot, ...]:
-    """Return the curves: by recall where there are judgements, and by recall of exact."""
+    """Return the curves: by recall where there are judgments, and by recall of exact."""
     return tuple(
         Plot(
             title=f"{title}: {heading(key)}",

@@ -48,7 +48,7 @@ class Description:
         }
 
     def stamps(self) -> list[Any]:
-        """Return what changes when one of the files does, besides documents, queries and judgements."""
+        """Return what changes when one of the files does, besides documents, queries and judgments."""
         files = [*self.dense.values(), *(file for by_count in self.labels.values() for file in by_count.values())]
         return [self.drop_self, [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in files]]
 

@@ -28,7 +28,7 @@ class Experiment:
     many
         Whether it takes several collections.
     needs_qrels
-        Whether it can say nothing without judgements.
+        Whether it can say nothing without judgments.
     needs_data
         Whether it needs a collection at all.
     """

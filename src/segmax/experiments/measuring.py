@@ -32,7 +32,7 @@ RECALL_OF_EXACT = "recall_of_exact"
 CLUSTERS_VISITED = "clusters_visited"
 
 _NO_QRELS = (
-    "This collection has no judgements: in the place of MRR and recall stands recall of exact, the share of exhaustive "
+    "This collection has no judgments: in the place of MRR and recall stands recall of exact, the share of exhaustive "
     "search's results that a method finds."
 )
 
@@ -166,7 +166,7 @@ def _mean(rows: Sequence[Row]) -> Row:
 
 
 def quality_keys(collection: Collection, k: int) -> tuple[str, ...]:
-    """Return the figures that tell how good results are: measures where there are judgements, and recall of exact."""
+    """Return the figures that tell how good results are: measures where there are judgments, and recall of exact."""
     mrr, _, recall = measure_names(k)
     measures = () if collection.qrels is None else (mrr, recall)
     return (*measures, RECALL_OF_EXACT)

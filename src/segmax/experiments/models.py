@@ -174,7 +174,7 @@ texts encoded by different models, for instance, given as several --data (a
 folder with another --encoder, or descriptions of vectors). The paper has
 uniCOIL and LexMAE with and without titles, and finds what it finds for SPLADE.
 
-Without judgements recall is that of exact results.""",
+Without judgments recall is that of exact results.""",
     run=run,
     many=True,
 )

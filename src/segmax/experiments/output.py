@@ -88,7 +88,7 @@ def check_collections(experiment: Experiment, task: Task) -> None:
     check_number(experiment, len(task.collections))
     for collection in task.collections:
         if experiment.needs_qrels and collection.qrels is None:
-            msg = f"{experiment.name} needs judgements, and {collection.name} has none: give it qrels"
+            msg = f"{experiment.name} needs judgments, and {collection.name} has none: give it qrels"
             raise InputError(msg)
 
 

@@ -110,7 +110,7 @@ leave fewer than 16 documents in each, all numbers are scaled down alike;
 --clusters sets the largest, at most one per document, and the others follow.
 The depth is the largest k, in the paper 1000.
 
-Needs a collection; without judgements recall is that of exact results. Builds
+Needs a collection; without judgments recall is that of exact results. Builds
 six indexes, with --quick two.""",
     run=run,
 )

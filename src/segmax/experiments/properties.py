@@ -42,7 +42,7 @@ and cluster by cluster:
 4  every pruned cluster had AvgSBound <= θ/η; and what share of the exact scores
    is kept with η = 1, on average over several random segmentations
 Propositions 2 and 4 as printed claim more than holds; how much more is counted
-too. Needs queries, but no judgements. -k sets the number of results (the first
+too. Needs queries, but no judgments. -k sets the number of results (the first
 counts), --seeds the number of segmentations (default: 5).
 """
 

@@ -253,6 +253,6 @@ cluster really has) and how far the largest bound of a cluster lies from their
 mean: that gap decides what small μ may prune. The depth is the largest k, in
 the paper 1000; --clusters chooses the clusters.
 
-Needs a collection; without judgements recall is that of exact results.""",
+Needs a collection; without judgments recall is that of exact results.""",
     run=run,
 )

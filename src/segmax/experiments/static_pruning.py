@@ -237,7 +237,7 @@ queries of equal weights, such as those of BM25, stay. On the whole and on the
 pruned index it then compares MaxScore with ASC, μ = 0.5 and η = 1, at the
 largest k, in the paper 1000.
 
-Needs a collection; without judgements it tells the share of the exact results
+Needs a collection; without judgments it tells the share of the exact results
 of the whole index that is found.""",
     run=run,
 )

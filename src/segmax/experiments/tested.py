@@ -74,7 +74,7 @@ def _ruling(tests: Sequence[TTest], worse: Sequence[TTest]) -> Ruling:
     if not tests:
         return unknown("paired t-tests need at least 2 queries")
     if any(test.measure == RECALL_OF_EXACT for test in tests):
-        return unknown("without judgements, lost exact results need not be relevant ones")
+        return unknown("without judgments, lost exact results need not be relevant ones")
     least = _smallest_p(tests)
     return counted(not worse, f"a loss counts with p < {LEVEL:g} after Holm's correction; the smallest is {least}")
 

@@ -124,7 +124,7 @@ def _sheet(task: Task, k: int, found: Found, quality: Mapping[str, str]) -> Shee
     note = f"{dense}8 segments; ASC with η = 1 and μ = {'0.9' if k <= 100 else '0.5'}."
     if unjudged:
         note += (
-            f" Without judgements, recall of exact stands in the place of {ndcg_key(k)}: {', '.join(unjudged)}. "
+            f" Without judgments, recall of exact stands in the place of {ndcg_key(k)}: {', '.join(unjudged)}. "
             f"Average {ndcg_key(k)} is that of judged collections, if there are some."
         )
     if k in paper.TABLE_6_AVERAGE:
@@ -233,7 +233,7 @@ k = 100, 0.5 above). Clusters hold about 2,000 documents each, in 8 segments,
 unless --clusters says how many there are. The last line has the mean nDCG@10
 and, over collections, the mean of MaxScore's time over the method's.
 
-Collections without judgements have recall of exact results in its place.""",
+Collections without judgments have recall of exact results in its place.""",
     run=run,
     many=True,
 )

@@ -16,7 +16,7 @@ from segmax.io.streams import write_whole
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Colours of the structures, by kind: postings blue, bounds orange to red, the rest green and grey.
+#: Colors of the structures, by kind: postings blue, bounds orange to red, the rest green and grey.
 _COLORS = {
     "postings": "#2f6f9f",
     "runs of postings": "#7fb2d6",

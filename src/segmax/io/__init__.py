@@ -1,4 +1,4 @@
-"""Files of others: vectors, texts, queries, judgements and runs, in and out.
+"""Files of others: vectors, texts, queries, judgments and runs, in and out.
 
 docs/data.md shows all of them.
 """

@@ -1,4 +1,4 @@
-"""Tables and mappings in memory as records: DataFrames, Series, dicts. pandas is not imported: they are recognised."""
+"""Tables and mappings in memory as records: DataFrames, Series, dicts. pandas is not imported: they are recognized."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
         If there is nothing there, or nothing that is known.
     """
     file = Path(path)
-    found = recognise(file)
+    found = recognize(file)
     if found is None:
         known = " or ".join(f"{what} ({kinds})" for what, kinds in _SHORT.items())
         raise unknown_folder(file) if file.is_dir() else unknown(file, _start_of(file), known)
@@ -94,7 +94,7 @@ def _start_of(path: Path) -> str:
     return f"{start[:40]!r}; {how}" if start.isprintable() else "other data"
 
 
-def recognise(path: Path) -> str | None:
+def recognize(path: Path) -> str | None:
     """Return the name of the format of a file or folder; None if it is none that is known."""
     with reading(path):
         return _folder_format(path) if path.is_dir() else _file_format(path)
@@ -164,7 +164,7 @@ def _folder_format(folder: Path) -> str | None:
             got=f"also '{below}'",
             hint="name the files or folders",
         )
-    return recognise(shards[0]) if shards else None
+    return recognize(shards[0]) if shards else None
 
 
 def _shard_below(folder: Path) -> Path | None:
@@ -223,7 +223,7 @@ def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
 
 
 def _text_format(head: bytes, name: str) -> str | None:
-    """Recognise lines of text; None if the bytes are no text."""
+    """Recognize lines of text; None if the bytes are no text."""
     lines = [line for line in _first_lines(head) if line.strip()]
     if not lines:
         return None
@@ -247,7 +247,7 @@ def _text_format(head: bytes, name: str) -> str | None:
 
 
 def _nameless_format(lines: list[str]) -> str | None:
-    """Recognise text that has no name, as on standard input: CSV, or lines of text; None if it may be either."""
+    """Recognize text that has no name, as on standard input: CSV, or lines of text; None if it may be either."""
     if any(_is_header(lines[0], lines[1:2], mark) for mark in ",;"):
         return "csv-text"
     is_markup = lines[0].lstrip().startswith(("<", "[", "%", "---", "#!"))

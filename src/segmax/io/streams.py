@@ -141,7 +141,7 @@ def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file, decompressed; fewer where it is shorter or damaged further on."""
     with reading(path), open_stream(path) as stream:
         pieces, left = [], size
-        # A stream that breaks off later is still recognised by its beginning: whoever reads it all will tell.
+        # A stream that breaks off later is still recognized by its beginning: whoever reads it all will tell.
         with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError):
             while left > 0 and (piece := stream.read(min(left, 1 << 14))):
                 pieces.append(piece)

@@ -18,7 +18,7 @@ from segmax.base.errors import InputError
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
-from segmax.io.recognize import TEXT_FORMATS, no_texts, recognise, shards_of, unknown_folder
+from segmax.io.recognize import TEXT_FORMATS, no_texts, recognize, shards_of, unknown_folder
 from segmax.io.records import (
     TEXT_NAMES,
     Place,
@@ -96,7 +96,7 @@ def open_texts(
 
 def text_format(path: Path) -> str:
     """Return the format of a file or folder of texts."""
-    kind = recognise(path)
+    kind = recognize(path)
     if kind in TEXT_FORMATS:
         return str(kind)
     raise no_texts(path, kind)

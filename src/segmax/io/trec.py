@@ -1,4 +1,4 @@
-"""Judgements and runs: TREC's formats, BEIR's qrels, and the runs of MS MARCO and Seismic."""
+"""Judgments and runs: TREC's formats, BEIR's qrels, and the runs of MS MARCO and Seismic."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Run = dict[str, dict[str, float]]
 MAX_GRADE = 1_000_000
 _GRADE_RANGE = f"from -{MAX_GRADE:,} to {MAX_GRADE:,}"
 _BEIR_HEADER = "query-id\tcorpus-id\tscore"
-_GRADE_NAMES = ("score", "grade", "rel", "relevance", "relevancy", "label", "judgment", "judgement", "qrel", "rating")
+_GRADE_NAMES = ("score", "grade", "rel", "relevance", "relevancy", "label", "judgment", "judgment", "qrel", "rating")
 
 
 def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
-    """Read judgements.
+    """Read judgments.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
         A TREC file (query, 0, document, grade), a BEIR file (query, document, grade, under a header or not), plain or
         compressed; or a BEIR folder; or an ir_datasets id.
     split
-        Which judgements of a BEIR folder: "train", "dev" or "test".
+        Which judgments of a BEIR folder: "train", "dev" or "test".
 
     Returns
     -------
@@ -111,7 +111,7 @@ def by_query(found: object, what: str) -> Mapping[Any, Any]:
 def _of_ir_dataset(name: str) -> Qrels:
     dataset = load_ir_dataset(name)
     if not dataset.has_qrels():
-        msg = f"the ir_datasets collection {name!r} has no judgements; name one of its subsets"
+        msg = f"the ir_datasets collection {name!r} has no judgments; name one of its subsets"
         raise InputError(msg)
     qrels: Qrels = {}
     with downloading(name):
@@ -126,7 +126,7 @@ def _split_file(folder: Path, split: str) -> Path:
     for ending in ("", ".gz", ".zst", ".xz"):
         if (folder / "qrels" / f"{split}.tsv{ending}").is_file():
             return folder / "qrels" / f"{split}.tsv{ending}"
-        if (folder / f"qrels.tsv{ending}").is_file():  # a folder with judgements of one kind only
+        if (folder / f"qrels.tsv{ending}").is_file():  # a folder with judgments of one kind only
             return folder / f"qrels.tsv{ending}"
     found = sorted(p.name.split(".")[0] for p in (folder / "qrels").glob("*.tsv*"))
     msg = f"there is no file '{folder / 'qrels' / split}.tsv'; the splits there are {', '.join(found) or 'none'}"
@@ -136,12 +136,12 @@ def _split_file(folder: Path, split: str) -> Path:
 def write_qrels(
     path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, int]], *, overwrite: bool = False
 ) -> None:
-    """Write judgements: BEIR's way if the name ends in .tsv (or .tsv.gz, ...), else TREC's."""
+    """Write judgments: BEIR's way if the name ends in .tsv (or .tsv.gz, ...), else TREC's."""
     file = Path(path)
     beir = ".tsv" in file.suffixes[-2:]
     lines = [_BEIR_HEADER] if beir else []
-    for query, grades in by_query(qrels, "judgements").items():
-        for doc, given in by_document(grades, query, "judgements").items():
+    for query, grades in by_query(qrels, "judgments").items():
+        for doc, given in by_document(grades, query, "judgments").items():
             grade = checked_grade(given, doc)
             for name in (query, doc):
                 _check_name(name, "\t" if beir else None)

@@ -19,7 +19,7 @@ from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
 from segmax.io.jsonl import JsonlVectors, write_jsonl
 from segmax.io.npz import NpzVectors, write_npz
-from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, recognise, shards_of, unknown
+from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, recognize, shards_of, unknown
 from segmax.io.scale import Scale, parse_scale
 from segmax.io.seismic import SeismicVectors, write_seismic
 from segmax.io.spooled import opened_in_files
@@ -125,7 +125,7 @@ def _of_files(
 
 
 def _vector_format(path: Path) -> str:
-    found = recognise(path)
+    found = recognize(path)
     if found is None:
         raise no_file(path / "*.jsonl") if path.is_dir() else unknown(path, "something else")
     if found in TEXT_FORMATS:

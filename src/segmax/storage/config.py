@@ -34,7 +34,7 @@ class BuildConfig:
     num_segments    8             parts of a cluster whose term maxima are kept
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
-    order           "similarity"  documents inside a cluster: similar ones as neighbours, or by "row"
+    order           "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"
     pruning         ()            steps of static pruning, in order: see `segmax.pruning`
     bits            8             bits per stored weight: 8 or 16
     compact         False         a smaller index for slower searches: block maxima for fewer terms

@@ -16,7 +16,7 @@ from segmax.base.errors import InputError
 from segmax.io import VECTOR_FORMATS, Queries, open_vectors, read_queries
 from segmax.io.frames import frame_records, is_frame, is_series, series_records
 from segmax.io.queries import QUERY_NAMES
-from segmax.io.recognize import recognise
+from segmax.io.recognize import recognize
 from segmax.io.records import VECTOR_NAMES, Record, checked_id, id_of, is_missing, no_text, text_of
 from segmax.io.streams import reading
 from segmax.search.index import Index
@@ -97,7 +97,7 @@ def is_matrix_file(path: str | os.PathLike[str]) -> bool:
     """Whether a file holds vectors in a format that has no texts beside them."""
     file = Path(path)
     with reading(file):
-        return file.is_file() and recognise(file) in _MATRICES
+        return file.is_file() and recognize(file) in _MATRICES
 
 
 def questions_of(queries: object, index: Index) -> Questions:

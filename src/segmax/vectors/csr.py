@@ -1,7 +1,7 @@
 """Sparse vectors in, whatever they come as; CSR triples out.
 
 Documents and queries may be scipy sparse matrices, torch sparse tensors, mappings of term to weight, or
-(indices, values) pairs. Nothing here imports torch: its tensors are recognised by what they offer.
+(indices, values) pairs. Nothing here imports torch: its tensors are recognized by what they offer.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 //   PostingsList  (num_postings_lists times) 1 term, 2 df, 3 cf, 4 Posting { 1 docid, as a gap; 2 tf } repeated
 //   DocRecord     (num_docs times) 1 docid, 2 collection_docid, 3 doclength
 //
-// Lists come by term and are wanted by document. The parser deals postings out to buckets of neighbouring documents, as
+// Lists come by term and are wanted by document. The parser deals postings out to buckets of neighboring documents, as
 // bytes that whoever drives it keeps on disk; a bucket is then small enough to be sorted in memory:
 //
 //   bucket: { varint term, { varint (gap from the document before, the first from the one before the bucket) > 0,

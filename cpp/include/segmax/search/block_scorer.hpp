@@ -53,7 +53,7 @@ public:
     }
 
 private:
-    /// Small batches let the threshold rise in between; in large ones neighbours share cache lines.
+    /// Small batches let the threshold rise in between; in large ones neighbors share cache lines.
     static constexpr std::size_t kLeastBatch = 32;
     static constexpr std::size_t kMostBatch = 256;
     static constexpr std::size_t kGroupTerms = 6;
