@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
 from pathlib import Path
 
 import ir_measures
@@ -111,9 +112,10 @@ def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: 
     smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
     given = kind(**{name: value, **smaller_mu})
     assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
-    core_name = {"dropped": "bound_dropped"}.get(name, name)
-    without = kind(**smaller_mu).to_core()
-    assert getattr(given.to_core(), core_name) != getattr(without, core_name)
+    names = {"dropped": "bound_dropped", "seed": "hooks.estimate_threshold", "order": "hooks.cluster_order"}
+    names |= {hook: f"hooks.{hook}" for hook in ("documents", "lazy", "sweep")}
+    of_core = operator.attrgetter(names.get(name, name))
+    assert of_core(given.to_core()) != of_core(kind(**smaller_mu).to_core())
 
 
 def test_the_options_of_methods_are_all_tried() -> None:

@@ -121,7 +121,7 @@ class MaxScore(SearchParams):
 
     def _made_core(self) -> _core.SearchParams:
         core = super()._made_core()
-        core.seed = bool(self.seed)
+        core.hooks.estimate_threshold = bool(self.seed)
         return core
 
 
@@ -168,9 +168,9 @@ class ClusterParams(SearchParams):
     def _made_core(self) -> _core.SearchParams:
         core = super()._made_core()
         core.mu = self.mu
-        core.documents = getattr(_core.DocumentMethod, self.documents)
-        core.seed = bool(self.seed)
-        core.sweep = bool(self.sweep)
+        core.hooks.documents = getattr(_core.DocumentMethod, self.documents)
+        core.hooks.estimate_threshold = bool(self.seed)
+        core.hooks.sweep = bool(self.sweep)
         return core
 
 
@@ -222,8 +222,8 @@ class ASC(ClusterParams):
     def _made_core(self) -> _core.SearchParams:
         core = super()._made_core()
         core.eta = self.eta
-        core.order = getattr(_core.ClusterOrder, self.order)
-        core.lazy = bool(self.lazy)
+        core.hooks.cluster_order = getattr(_core.ClusterOrder, self.order)
+        core.hooks.lazy = bool(self.lazy)
         return core
 
 
@@ -272,6 +272,6 @@ class BestFirst(SearchParams):
         core = super()._made_core()
         core.eta = self.eta
         core.max_blocks = min(self.max_blocks or 0, 2**32 - 1)
-        core.seed = bool(self.seed)
-        core.sweep = bool(self.sweep)
+        core.hooks.estimate_threshold = bool(self.seed)
+        core.hooks.sweep = bool(self.sweep)
         return core
