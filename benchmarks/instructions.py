@@ -1,8 +1,9 @@
 """How many instructions builds and searches take, counted by callgrind: `python -m benchmarks.instructions`.
 
-Counts hardly depend on what else the machine does, so two commits can be compared to a fraction of a percent. Every
-task runs a few times and then more often, in processes of their own, under valgrind: the difference is what the further
-runs take, without the start of Python and what it loads. Documents are generated, from a seed. valgrind has no AVX-512: these are counts of AVX2.
+Counts hardly depend on what else the machine does, so two commits can be compared to a percent. Every task runs a few
+times and then more often, in processes of their own, under valgrind: the difference is what the further runs take,
+without the start of Python and what it loads. Documents are generated, from a seed. valgrind has no AVX-512: these are
+the counts of AVX2.
 """
 
 from __future__ import annotations
