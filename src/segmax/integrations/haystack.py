@@ -9,20 +9,18 @@ from typing import Any, Self
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import InputError
-from segmax.integrations.extras import cannot_import
+from segmax.base.optional import needing
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.search.index import Index, open_index
 from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
 
-try:
+with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import DeserializationError, SerializationError
     from haystack.dataclasses import SparseEmbedding
     from haystack.document_stores.types import FilterPolicy, apply_filter_policy
     from haystack.utils import deserialize_callable, serialize_callable
     from haystack.utils.filters import document_matches_filter
-except ImportError as error:
-    raise cannot_import("haystack-ai", "haystack", error) from error
 
 _METHODS: dict[str, type[SearchParams]] = {
     kind.__name__: kind for kind in (ASC, Anytime, BestFirst, Exhaustive, MaxScore)

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
+from segmax.base.optional import need
 from segmax.io.arrow_limits import TooLarge, check_messages
 from segmax.io.jsonl import names_of
 from segmax.io.npz import MAX_ROW, bounded_rows, numbers
@@ -44,14 +45,9 @@ _SPLIT = re.compile(r"(?P<split>.+?)-\d+-of-\d+|(?P<known>train|test|validation|
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError as error:
-        msg = "parquet files and datasets folders are read by pyarrow: pip install 'segmax[arrow]'"
-        raise InputError(msg) from error
-    return pyarrow
+    for module in ("pyarrow.ipc", "pyarrow.parquet"):
+        need(module, "a parquet file or a folder of the datasets library", "arrow")
+    return need("pyarrow", "a parquet file or a folder of the datasets library", "arrow")
 
 
 class _Columns(NamedTuple):
