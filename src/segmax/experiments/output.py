@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.base.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.experiments.about import about
 from segmax.experiments.base import Outcome
 from segmax.experiments.drawing import svg
@@ -130,7 +130,7 @@ def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:
     pictures = wanted[: len(outcome.plots)]
     try:
         drawn = [svg(plot, picture.stem) for plot, picture in zip(outcome.plots, pictures, strict=True)]
-    except ConfigError as error:
+    except MissingPackageError as error:
         drawn, pictures, missing = [], [], str(error)
     else:
         missing = ""
