@@ -19,7 +19,7 @@ from segmax import _core
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import open_for_update
 from segmax.base.progress import ProgressOption, Stage, reporter
-from segmax.experiments.base import Json
+from segmax.experiments.outcome import Json
 
 
 class Steps:
