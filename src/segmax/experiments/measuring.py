@@ -12,8 +12,8 @@ import numpy as np
 from segmax.building.clustering import Representation
 from segmax.evaluation.measures import measure_names
 from segmax.experiments import verdicts
-from segmax.experiments.base import Cell, Json
 from segmax.experiments.collections import Collection
+from segmax.experiments.outcome import Cell, Json
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Compared, Ruling
 from segmax.paper import method_name
