@@ -385,7 +385,7 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
     """Right checksums around wrong tables: refused with the place named, or searched without harm."""
     docs = sp.csr_matrix(np.eye(20, 6) + np.tri(20, 6, 1))
     ids: Any = range(5, 25) if name == "id_number" else [f"d{i}" for i in range(20)]
-    index = segmax.build(docs, ids=ids, terms=list("abcdef"), texts=["some text"] * 20, clusters=np.arange(20) % 5)
+    index = segmax.build(docs, ids=ids, terms=list("abcdef"), texts=["some text"] * 20, clustering=np.arange(20) % 5)
     arrays = dict(index._open_arrays)
     if name not in arrays:
         assert name.startswith("id_")
@@ -460,7 +460,7 @@ def size_of(path: Path) -> int:
 def singletons(num_docs: int) -> segmax.Index:
     """Every document a cluster of its own, one term."""
     docs = sp.csr_matrix(([1], ([0], [0])), shape=(num_docs, 1))
-    return segmax.build(docs, clusters=np.arange(num_docs), calibrate=False)
+    return segmax.build(docs, clustering=np.arange(num_docs), calibrate=False)
 
 
 def test_more_segments_than_a_build_allows(tmp_path: Path) -> None:
@@ -481,10 +481,10 @@ def test_a_build_refuses_so_many_segments() -> None:
     """What could not be opened is not built, be the number of clusters given or their labels."""
     docs = sp.csr_matrix(np.ones((4_000, 1)))
     told = r"expected at most 1,048,576 segments for 4,000 documents, got 4,000 clusters of 300; choose fewer clusters"
-    for options in ({"num_clusters": 4_000}, {"clusters": np.arange(4_000)}):
+    for options in ({"num_clusters": 4_000}, {"clustering": np.arange(4_000)}):
         with pytest.raises(ConfigError, match=told):
             segmax.build(docs, num_segments=300, **options)
-    assert segmax.build(docs[:16], num_segments=65_535, clusters=np.arange(16)).num_segments == 65_535
+    assert segmax.build(docs[:16], num_segments=65_535, clustering=np.arange(16)).num_segments == 65_535
 
 
 @pytest.mark.parametrize("num_docs", [21, 2**31, 2**32 - 1])
