@@ -24,6 +24,7 @@ from test_calibration import stored_calibration
 from test_storage import results, tiny
 
 import segmax
+from segmax.building import builder
 from segmax.errors import ConfigError, FormatError, IndexExistsError, IndexNotFoundError, InputError, WriteError
 from segmax.paper import MaxScore
 from segmax.pruning import TopTerms
@@ -612,17 +613,14 @@ def test_a_build_that_cannot_be_opened_replaces_nothing(
     saved: Path, monkeypatch: pytest.MonkeyPatch, calibrate: bool
 ) -> None:
     """Whatever goes wrong inside of a build shows before the commit."""
-    from segmax import build as build_function  # the name of the module is that of the function
-
-    module = sys.modules[build_function.__module__]
     before = contents(saved)
-    original = module._Builder.write
+    original = builder._meta
 
-    def spoiled(self: Any, *arguments: Any) -> None:
-        self.scale[:] = np.inf
-        original(self, *arguments)
+    def spoiled(grouped: Any, coding: Any, request: Any) -> dict[str, Any]:
+        coding.scale[:] = np.inf
+        return original(grouped, coding, request)
 
-    monkeypatch.setattr(module._Builder, "write", spoiled)
+    monkeypatch.setattr(builder, "_meta", spoiled)
     told = (
         rf"the index for '{saved}' cannot be opened, so it is not written: .*scale is not a positive number.* unchanged"
     )
