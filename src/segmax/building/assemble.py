@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.memory import total_memory
 from segmax.base.parallel import Workers, ranges
 from segmax.base.scratch import ScratchFile
+from segmax.base.system import total_memory
 from segmax.building.points import Projection
 from segmax.building.resources import BuildResources
 from segmax.building.spool import Spool
