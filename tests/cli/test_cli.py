@@ -72,7 +72,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "--num-clusters 5 --num-segments 3": {"num_clusters": 5, "num_segments": 3},
     "--num-clusters 5 --segmentation independent": {"num_clusters": 5, "segmentation": "independent"},
     "--num-clusters 5 --segmentation kmeans": {"num_clusters": 5, "segmentation": "kmeans"},
-    "--num-clusters 5 --order row": {"num_clusters": 5, "order": "row"},
+    "--num-clusters 5 --document-order row": {"num_clusters": 5, "document_order": "row"},
     "--pruning doc-threshold=20": {"pruning": (DocThreshold(threshold=20),)},
     "--pruning query-threshold=0.5 --pruning mass-share=0.9": {
         "pruning": (QueryThreshold(threshold=0.5), MassShare(share=0.9))
@@ -85,16 +85,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "--num-clusters 5 --seed 3": {"num_clusters": 5, "seed": 3},
 }
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "--clusters sparse": lambda: {"clusters": Sparse()},
+    "--clustering sparse": lambda: {"clustering": Sparse()},
     "--dimensions 4 --restarts 2 --iterations 3": lambda: {
-        "clusters": Sparse(dimensions=4, restarts=2, iterations=3),
+        "clustering": Sparse(dimensions=4, restarts=2, iterations=3),
     },
-    "--dense dense.npy": lambda: {"clusters": Dense("dense.npy")},
-    "--clusters dense --dense dense.npy --dimensions 4 --dense-bits 8 --restarts 2 --iterations 3": lambda: {
-        "clusters": Dense("dense.npy", dimensions=4, bits=8, restarts=2, iterations=3),
+    "--dense dense.npy": lambda: {"clustering": Dense("dense.npy")},
+    "--clustering dense --dense dense.npy --dimensions 4 --dense-bits 8 --restarts 2 --iterations 3": lambda: {
+        "clustering": Dense("dense.npy", dimensions=4, bits=8, restarts=2, iterations=3),
     },
-    "--labels labels.npy": lambda: {"clusters": Labels(np.load("labels.npy"))},
-    "--clusters labels --labels labels.npy": lambda: {"clusters": Labels(np.load("labels.npy"))},
+    "--labels labels.npy": lambda: {"clustering": Labels(np.load("labels.npy"))},
+    "--clustering labels --labels labels.npy": lambda: {"clustering": Labels(np.load("labels.npy"))},
     "--segments segments.npy": lambda: {"segments": np.load("segments.npy")},
     "--ids ids.txt": lambda: {"ids": [f"doc-{i}" for i in range(NUM_DOCS)]},
     "--ids ids.npy": lambda: {"ids": range(1000, 1000 + NUM_DOCS)},
@@ -183,14 +183,14 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--bits 9", "expected bits to be 8 or 16, got 9"),
         ("--num-clusters 0", "expected num_clusters to be at least 1, got 0"),
         ("--segmentation odd", "expected segmentation to be 'random' or 'independent' or 'kmeans', got 'odd'"),
-        ("--order odd", "expected order to be 'similarity' or 'row', got 'odd'"),
+        ("--document-order odd", "expected document_order to be 'similarity' or 'row', got 'odd'"),
         ("--pruning top-terms=few", "--pruning: expected a whole number as in top-terms=64, got 'top-terms=few'"),
         ("--pruning odd=1", "--pruning: expected a pruning step (doc-threshold=…"),
-        ("--clusters odd", "expected clusters to be 'sparse' or 'dense' or 'labels', got 'odd'"),
-        ("--clusters dense", "--clusters dense needs --dense FILE.npy"),
-        ("--clusters labels", "--clusters labels needs --labels FILE.npy"),
+        ("--clustering odd", "expected clustering to be 'sparse' or 'dense' or 'labels', got 'odd'"),
+        ("--clustering dense", "--clustering dense needs --dense FILE.npy"),
+        ("--clustering labels", "--clustering labels needs --labels FILE.npy"),
         ("--dense dense.npy --labels labels.npy", "expected one of --dense and --labels, got both"),
-        ("--clusters sparse --dense dense.npy", "--dense does not apply to sparse clusters, only to dense"),
+        ("--clustering sparse --dense dense.npy", "--dense does not apply to sparse clusters, only to dense"),
         ("--dense-bits 8", "--dense-bits does not apply to sparse clusters, only to dense"),
         ("--labels labels.npy --restarts 2", "--restarts does not apply to labels clusters, only to sparse or dense"),
         ("--labels labels.npy --num-clusters 2", "--num-clusters does not apply to labels clusters"),
@@ -354,10 +354,14 @@ def test_the_command_line_comes_first(folder: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("flags", "there", "gone"),
     [
-        ("--labels labels.npy", {"clusters": "labels", "labels": "labels.npy"}, {"dense", "restarts", "num_clusters"}),
-        ("--clusters sparse", {"clusters": "sparse", "restarts": 3, "dimensions": 64}, {"dense", "dense_bits"}),
-        ("--dense other.npy", {"clusters": "dense", "dense": "other.npy", "dense_bits": 8, "restarts": 3}, set()),
-        ("--clusters dense", {"clusters": "dense", "dense": "dense.npy"}, set()),
+        (
+            "--labels labels.npy",
+            {"clustering": "labels", "labels": "labels.npy"},
+            {"dense", "restarts", "num_clusters"},
+        ),
+        ("--clustering sparse", {"clustering": "sparse", "restarts": 3, "dimensions": 64}, {"dense", "dense_bits"}),
+        ("--dense other.npy", {"clustering": "dense", "dense": "other.npy", "dense_bits": 8, "restarts": 3}, set()),
+        ("--clustering dense", {"clustering": "dense", "dense": "dense.npy"}, set()),
         ("--segments segments.npy", {"segments": "segments.npy"}, {"segmentation"}),
     ],
 )
@@ -366,7 +370,7 @@ def test_another_choice_drops_what_goes_with_the_old(
 ) -> None:
     """Where the command line chooses other clusters or segments, options of the file that suit only its own go."""
     Path("build.toml").write_text(
-        "clusters = 'dense'\ndense = 'dense.npy'\ndense_bits = 8\nrestarts = 3\n"
+        "clustering = 'dense'\ndense = 'dense.npy'\ndense_bits = 8\nrestarts = 3\n"
         "num_clusters = 9\nsegmentation = 'kmeans'"
     )
     values = effective(capsys, "--config", "build.toml", *flags.split())
@@ -422,7 +426,7 @@ def test_a_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 FLAGS = {
-    "sparse": "--num-clusters 6 --dimensions 4 --restarts 2 --iterations 3 --seed 2 --bits 16 --order row",
+    "sparse": "--num-clusters 6 --dimensions 4 --restarts 2 --iterations 3 --seed 2 --bits 16 --document-order row",
     "dense": "--dense dense.npy --dense-bits 8 --num-clusters 6 --num-segments 4 --segmentation kmeans --compact",
     "labels": "--labels labels.npy --segments segments.npy --pruning doc-threshold=1.5 --pruning max-postings=30",
     "around": "--ids ids.npy --terms terms.txt --threads 2 --memory-limit 1GiB --scratch scratch --no-progress",
@@ -448,7 +452,7 @@ def test_print_config_shows_the_defaults(folder: Path, capsys: pytest.CaptureFix
     values = effective(capsys, "docs.npz", "told")
     expected = {name: value for name, value in BuildConfig().to_dict().items() if value is not None}
     expected["pruning"] = expected.pop("pruning")
-    sparse = {"clusters": "sparse", "dimensions": 64, "restarts": 1, "iterations": 10}
+    sparse = {"clustering": "sparse", "dimensions": 64, "restarts": 1, "iterations": 10}
     assert values == {**expected, **sparse, "overwrite": False}
     assert not Path("told").exists()
 

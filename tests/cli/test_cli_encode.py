@@ -257,16 +257,16 @@ def test_vectors_without_words_have_no_encoder(folder: Path, capsys: pytest.Capt
 
 
 def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--cluster-by wants a model, and nothing else that says what clusters are made from."""
-    assert main(["index", "beir", "out", "--cluster-by", "sparse"]) == 0
-    told = failure(capsys, "index", "beir", "other", "--cluster-by", "max")
+    """--clustering wants a model, and nothing else that says what clusters are made from."""
+    assert main(["index", "beir", "out", "--clustering", "sparse"]) == 0
+    told = failure(capsys, "index", "beir", "other", "--clustering", "max")
     assert told == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
-    told = failure(capsys, "index", "beir", "other", "--cluster-by", "max", "--dense", "dense.npy")
-    assert told == "expected one of --cluster-by and --dense, got both"
-    told = failure(capsys, "index", "beir", "other", "--cluster-by", "odd")
-    assert told.startswith("expected --cluster-by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'")
-    told = failure(capsys, "index", "docs.npz", "other", "--cluster-by", "max")
-    assert told == "--cluster-by is about texts, and 'docs.npz' holds vectors"
+    told = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
+    assert told == "--dense does not apply to max clusters, only to dense"
+    told = failure(capsys, "index", "beir", "other", "--clustering", "odd")
+    assert "'sparse' or 'max' or 'mean' or 'cls', got 'odd'" in told
+    told = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
+    assert told == "--clustering max is about texts, and 'docs.npz' holds vectors"
     assert not Path("other").exists()
 
 

@@ -231,7 +231,7 @@ def test_clusters_of_an_index_build_it_again(index: segmax.Index) -> None:
     """Labels taken from an index give an index with the same clusters."""
     collection = tiny()
     labels = Labels(clusters_of(index))
-    again = Task(collections=(collection,)).build(collection, num_clusters=12, clusters=labels, seed=1)
+    again = Task(collections=(collection,)).build(collection, num_clusters=12, clustering=labels, seed=1)
     assert again.cluster_sizes().tolist() == index.cluster_sizes().tolist()
 
 
@@ -912,7 +912,7 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
         (("example", "--seeds", "few"), "--seeds: expected a whole number, got 'few'"),
         (("example", "-k", "0"), "expected -k to be at least 1, got 0"),
         (("example", "--documents", "best"), "expected --documents to be 'maxscore' or 'blocks', got 'best'"),
-        (("example", "--clusters", "0"), "expected --clusters to be at least 1"),
+        (("example", "--num-clusters", "0"), "expected --num-clusters to be at least 1"),
         (("example", "--unknown"), "unrecognized arguments: --unknown; see segmax experiment --help"),
     ],
 )
@@ -924,13 +924,15 @@ def test_wrong_arguments_are_told(arguments: tuple[str, ...], message: str) -> N
 
 def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run prints its tables, tells its files and the command; the same again computes nothing; --fresh does."""
-    arguments = ("space", "--data", FOLDER, "--quick", "--clusters", 8, "--out", tmp_path, "--max-queries", 3)
+    arguments = ("space", "--data", FOLDER, "--quick", "--num-clusters", 8, "--out", tmp_path, "--max-queries", 3)
     command(*arguments)
     shown = capsys.readouterr()
     assert "Bytes by structure" in shown.out
     assert str(tmp_path / "space.json") in shown.err
     told = json.loads((tmp_path / "space.json").read_text())["about"]
-    assert told["command"].startswith(f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --clusters 8")
+    assert told["command"].startswith(
+        f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --num-clusters 8"
+    )
     assert told["collections"][0]["num_queries"] == 3
     assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
     assert told["resumed_steps"] == 0

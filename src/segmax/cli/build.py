@@ -8,7 +8,7 @@ import difflib
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from segmax.base.checks import checked_choice, parsed_int
 from segmax.base.display import counted, json_text, size_text
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.building.clustering import Dense, Labels, Representation, Sparse
+from segmax.building.clustering import Clustering, Dense, Labels, Pooled, Sparse
 from segmax.cli.encode import add_model_options, encoder_options
 from segmax.cli.parser import Parser
 from segmax.cli.show import say
@@ -28,10 +28,12 @@ from segmax.encoders import load_encoder
 from segmax.inspection.summary import step_text
 from segmax.search.index import num_threads
 from segmax.storage.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
-from segmax.text.pipeline import CLUSTER_BY, from_vectors
+from segmax.text.pipeline import from_vectors
+from segmax.vectors.documents import POOLINGS
 from segmax.vectors.pruning import Step, parse_step, step_from_dict
 
-_REPRESENTATIONS = ("sparse", "dense", "labels")
+#: What documents can be clustered by; the pooled embeddings of tokens only while texts are encoded.
+_CLUSTERINGS = ("sparse", "dense", "labels")
 
 Options = dict[str, Any]
 
@@ -79,11 +81,12 @@ _GROUPS: Mapping[str, tuple[_Option, ...]] = {
         _Option("num_segments", _WHOLE, "N", "parts of a cluster whose term maxima are kept"),
         _Option("segmentation", _WORD, "|".join(SEGMENTATIONS), "how documents are put into segments"),
         _Option("segments", _FILE, "FILE.npy", "a segment label per document", "as segmentation says"),
-        _Option("order", _WORD, "|".join(DOCUMENT_ORDERS), "how documents follow each other inside a cluster"),
+        _Option("document_order", _WORD, "|".join(DOCUMENT_ORDERS), "how documents follow each other inside a cluster"),
         _Option("seed", _WHOLE, "N", "of clusters and segments; the same seed gives the same index"),
     ),
     "what clusters are made from": (
-        _Option("clusters", _WORD, "|".join(_REPRESENTATIONS), "implied by --dense and --labels"),
+        _Option("clustering", _WORD, "KIND", "sparse, dense or labels; --dense and --labels imply it. segmax index "
+                "also has max, mean and cls: the embeddings of a model's tokens, pooled while texts are encoded"),
         _Option("dense", _FILE, "FILE.npy", "cluster by these dense vectors, a row per document", "the sparse vectors"),
         _Option("labels", _FILE, "FILE.npy", "take these clusters, a label per document", "k-means makes them"),
         _Option("dimensions", _WHOLE, "N", "reduce vectors to so many before k-means", "all of the dense vectors"),
@@ -116,9 +119,12 @@ _OPTIONS = {option.name: option for options in _GROUPS.values() for option in op
 
 #: The options that only some ways of making clusters have.
 _APPLY: Mapping[str, frozenset[str]] = {
-    "sparse": frozenset({"clusters", "num_clusters", "dimensions", "restarts", "iterations"}),
-    "dense": frozenset({"clusters", "num_clusters", "dense", "dimensions", "dense_bits", "restarts", "iterations"}),
-    "labels": frozenset({"clusters", "labels"}),
+    "sparse": frozenset({"clustering", "num_clusters", "dimensions", "restarts", "iterations"}),
+    "dense": frozenset({"clustering", "num_clusters", "dense", "dimensions", "dense_bits", "restarts", "iterations"}),
+    "labels": frozenset({"clustering", "labels"}),
+    **dict.fromkeys(
+        POOLINGS, frozenset({"clustering", "num_clusters", "dimensions", "dense_bits", "restarts", "iterations"})
+    ),
 }
 _SPECIAL = frozenset().union(*_APPLY.values())
 
@@ -126,13 +132,13 @@ _SPECIAL = frozenset().union(*_APPLY.values())
 def _defaults(kind: str) -> Options:
     """Return what the library does where nothing is said, by option."""
     config = BuildConfig().to_dict()
-    return {**config, "clusters": kind, **_cluster_defaults(kind), "overwrite": False}
+    return {**config, "clustering": kind, **_cluster_defaults(kind), "overwrite": False}
 
 
 def _cluster_defaults(kind: str) -> Options:
     if kind == "labels":
         return {}
-    values = (Dense(np.zeros((1, 1))) if kind == "dense" else Sparse()).to_dict()
+    values = (Sparse() if kind == "sparse" else Dense(np.zeros((1, 1)))).to_dict()
     return {("dense_bits" if name == "bits" else name): value for name, value in values.items() if name != "kind"}
 
 
@@ -213,10 +219,10 @@ def _read_entry(option: _Option, value: Any, where: str) -> Any:
 
 def _merged(given: Options, filed: Options) -> Options:
     """Lay the command line over the file; where it chooses otherwise, what only suits the file's choice is dropped."""
-    if not given.keys().isdisjoint(("clusters", "dense", "labels")):
+    if not given.keys().isdisjoint(("clustering", "dense", "labels")):
         kind = _kind_of(given)
         filed = {name: value for name, value in filed.items() if name not in _SPECIAL or name in _APPLY[kind]}
-        filed.pop("clusters", None)
+        filed.pop("clustering", None)
     for name, other in (("segments", "segmentation"), ("segmentation", "segments")):
         if name in given:
             filed = {key: value for key, value in filed.items() if key != other}
@@ -224,28 +230,23 @@ def _merged(given: Options, filed: Options) -> Options:
 
 
 def _kind_of(options: Options) -> str:
-    """Return how clusters are made: as `clusters` says, or as the files do."""
-    dense = "dense" in options or pooling_of(options)
-    implied = "labels" if "labels" in options else "dense" if dense else "sparse"
-    return checked_choice("clusters", options.get("clusters", implied), _REPRESENTATIONS)
+    """Return how clusters are made: as `clustering` says, or as the files imply."""
+    implied = "labels" if "labels" in options else "dense" if "dense" in options else "sparse"
+    return str(options.get("clustering", implied))
 
 
 def _check_applicable(options: Options) -> None:
     """Raise ConfigError where options contradict each other, or one is missing."""
     if "dense" in options and "labels" in options:
         raise ConfigError(expected="one of --dense and --labels", got="both")
-    if pooling_of(options):
-        other = next((name for name in ("dense", "labels", "clusters") if name in options), None)
-        if other is not None:
-            raise ConfigError(expected=f"one of --cluster-by and --{other}", got="both")
     kind = _kind_of(options)
     for name in options:
         if name in _SPECIAL and name not in _APPLY[kind]:
-            owners = " or ".join(owner for owner in _REPRESENTATIONS if name in _APPLY[owner])
+            owners = " or ".join(owner for owner in _CLUSTERINGS if name in _APPLY[owner])
             msg = f"{_OPTIONS[name].flag} does not apply to {kind} clusters, only to {owners}"
             raise ConfigError(msg)
-    if kind != "sparse" and kind not in options and not pooling_of(options):
-        msg = f"--clusters {kind} needs --{kind} FILE.npy"
+    if kind in ("dense", "labels") and kind not in options:
+        msg = f"--clustering {kind} needs --{kind} FILE.npy"
         raise ConfigError(msg)
     if "segments" in options and "segmentation" in options:
         raise ConfigError(expected="one of --segments and --segmentation", got="both")
@@ -284,13 +285,12 @@ def _built(inputs: list[str], output: str, options: Options, of_encoder: Mapping
     return from_vectors(inputs, encoder=encoder, texts=options.get("texts"), path=output, **arguments)
 
 
-def read_options(args: argparse.Namespace) -> Options:
+def read_options(args: argparse.Namespace, clusterings: Sequence[str] = _CLUSTERINGS) -> Options:
     """Return the options of a build that were given, on the command line or in a file, checked."""
     given = vars(args)
     filed = _from_file(args.config) if "config" in given else {}
     options = _merged(_from_command_line(given), filed)
-    if "cluster_by" in given:  # of segmax index
-        options["cluster_by"] = checked_choice("--cluster-by", args.cluster_by, CLUSTER_BY)
+    checked_choice("clustering", _kind_of(options), clusterings)
     _check_applicable(options)
     _config(options)
     _cluster_options(options)
@@ -301,19 +301,14 @@ def read_options(args: argparse.Namespace) -> Options:
 
 def pooling_of(options: Options) -> dict[str, Any]:
     """Return the option of an encoder for clusters by its embeddings, if there are to be such."""
-    name = options.get("cluster_by", "sparse")
-    return {} if name == "sparse" else {"pooling": (name,)}
+    kind = _kind_of(options)
+    return {"pooling": (kind,)} if kind in POOLINGS else {}
 
 
 def build_arguments(options: Options) -> dict[str, Any]:
     """Return what these options are for `segmax.build`; reads the files that they name."""
-    clusters: dict[str, Any] = (
-        {"cluster_by": options["cluster_by"], "cluster_options": _cluster_options(options)}
-        if pooling_of(options)
-        else {"clusters": _representation(options)}
-    )
     return {
-        **clusters,
+        "clustering": _clustering(options),
         "ids": _ids(options["ids"]) if "ids" in options else None,
         "terms": _lines(options["terms"]) if "terms" in options else None,
         "segments": _array(options["segments"], "segment labels") if "segments" in options else None,
@@ -342,7 +337,7 @@ def _cluster_options(options: Options) -> Options:
     given = {name: options[name] for name in _cluster_defaults(kind) if name in options}
     if kind == "sparse":
         Sparse(**given)
-    elif kind == "dense":
+    elif kind != "labels":
         if "dense_bits" in given:
             given["bits"] = bits = given.pop("dense_bits")
             if bits != 8:
@@ -351,11 +346,13 @@ def _cluster_options(options: Options) -> Options:
     return given
 
 
-def _representation(options: Options) -> Representation:
+def _clustering(options: Options) -> Clustering:
     kind = _kind_of(options)
     if kind == "labels":
         return Labels(_array(options["labels"], "cluster labels"))
     given = _cluster_options(options)
+    if kind in POOLINGS:
+        return Pooled(kind, **given)
     return Dense(options["dense"], **given) if kind == "dense" else Sparse(**given)
 
 

@@ -15,11 +15,11 @@ from segmax.cli.parser import Parser, in_words_of_the_shell, read_number
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.encoders.bm25 import METHODS
-from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
 from segmax.io import SCALES, TEXT_FORMATS, Document, Queries, TextReader, open_texts, read_queries
 from segmax.text import encode_texts
 from segmax.text.questions import is_matrix_file
+from segmax.vectors.documents import POOLINGS
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\

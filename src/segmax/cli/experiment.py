@@ -84,7 +84,7 @@ def experiment_parser(about: Experiment | None = None) -> argparse.ArgumentParse
     how = parser.add_argument_group("how")
     how.add_argument("--quick", action="store_true", help="a look within seconds: fewer queries and settings")
     how.add_argument("-k", metavar="N", nargs="+", action="extend", help="numbers of results (default: 10 1000)")
-    how.add_argument("--clusters", metavar="N", help="fine clusters (default: by the number of documents)")
+    how.add_argument("--num-clusters", metavar="N", help="fine clusters (default: by the number of documents)")
     how.add_argument("--seeds", metavar="N", default="1", help="repeat with N seeds (default: %(default)s)")
     how.add_argument("--passes", metavar="N", help="times that queries are timed (default: 3, quick: 1)")
     how.add_argument(
@@ -212,7 +212,7 @@ def _options(args: argparse.Namespace) -> dict[str, Any]:
         "seeds": tuple(range(checked_int("--seeds", read_number(int, "--seeds", args.seeds), 1))),
         "documents": checked_choice("--documents", args.documents, ("maxscore", "blocks")),
         "passes": checked_int("--passes", read_number(int, "--passes", passes), 1),
-        "num_clusters": _number(args.clusters, "--clusters"),
+        "num_clusters": _number(args.num_clusters, "--num-clusters"),
         "min_rel": checked_int("--min-rel", read_number(int, "--min-rel", args.min_rel), 1),
         **({"ks": tuple(dict.fromkeys(checked_int("-k", k, 1) for k in numbers))} if numbers else {}),
     }

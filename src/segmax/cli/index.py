@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import segmax
 from segmax.base.errors import ConfigError, InputError
-from segmax.building.builder import scratch_folder
+from segmax.building.resources import scratch_folder
 from segmax.cli.build import add_options, build_arguments, pooling_of, read_options, summary
 from segmax.cli.encode import (
     TEXT_FLAGS,
@@ -25,7 +26,7 @@ from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, format_of, open_vectors
 from segmax.io.spooled import Spooled, is_stream
 from segmax.io.streams import check_distinct
-from segmax.text.pipeline import CLUSTER_BY, from_texts
+from segmax.text.pipeline import CLUSTERINGS, from_texts
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -58,7 +59,7 @@ examples:
   zcat dump.jsonl.gz | grep -v draft | segmax index - docs.segmax
   cut -d, -f2 table.csv | segmax index - docs.segmax --from csv-text
   segmax index beir/scifact docs.segmax --k1 0.9 --b 0.4
-  segmax index nfcorpus/ docs.segmax --encoder my-model --cluster-by max
+  segmax index nfcorpus/ docs.segmax --encoder my-model --clustering max
   segmax index docs.jsonl.gz docs.segmax --num-clusters 512
 
 With a large model, two commands do the same, of which the first can be
@@ -68,6 +69,7 @@ interrupted and resumed:
 With BM25, the second has --encoder docs.bm25, which the first wrote.
 """
 _FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)
+_CLUSTERINGS = ("dense", "labels", *CLUSTERINGS)
 #: What the input tells, or --encoder and --no-texts.
 _KNOWN = frozenset({"ids", "terms", "encoder", "texts"})
 
@@ -91,12 +93,6 @@ def index_parser() -> argparse.ArgumentParser:
     parser.add_argument("--no-texts", action="store_true", help="do not keep the texts (default: they are kept)")
     add_title_option(parser)
     add_encoder_options(parser)
-    parser.add_argument(
-        "--cluster-by",
-        metavar="|".join(CLUSTER_BY),
-        help="what clusters are made from: the vectors, or the embeddings of a model's tokens, pooled in the same pass "
-        "(default: sparse)",
-    )
     add_options(parser, leave_out=_KNOWN)
     return parser
 
@@ -105,7 +101,7 @@ def index(args: argparse.Namespace) -> None:
     """Run `segmax index`."""
     given = vars(args)
     sources, output = _paths(given.get("paths", []))
-    options = {name: value for name, value in read_options(args).items() if name not in _KNOWN}
+    options = {name: value for name, value in read_options(args, _CLUSTERINGS).items() if name not in _KNOWN}
     arguments = {name: value for name, value in build_arguments(options).items() if name not in _KNOWN}
     start = time.perf_counter()
     folder = scratch_folder(options.get("scratch"), output)
@@ -115,7 +111,7 @@ def index(args: argparse.Namespace) -> None:
     words = [(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]
     with in_words_of_the_shell([*words, *TEXT_FLAGS]):
         if _are_vectors(inputs, source):
-            _check_no_text_options(args, sources[0])
+            _check_no_text_options(args, sources[0], options)
             check_distinct([[Path(one)] for one in inputs])
             vectors = inputs if source is None else open_vectors(inputs, source, scratch=folder)
             built = segmax.build(vectors, path=output, **arguments)
@@ -153,9 +149,10 @@ def _are_vectors(inputs: list[str], source: str | None) -> bool:
     return all(kinds)
 
 
-def _check_no_text_options(args: argparse.Namespace, source: str) -> None:
-    about_texts = ({"no_texts", "no_title", "cluster_by"} & vars(args).keys()) | encoder_options(args).keys()
+def _check_no_text_options(args: argparse.Namespace, source: str, options: dict[str, Any]) -> None:
+    about_texts = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
     about_texts |= {"encoder"} if args.encoder != "bm25" else set()
+    about_texts |= {f"clustering {name}" for name in pooling_of(options).get("pooling", ())}
     if about_texts:
         flag = "--" + sorted(about_texts)[0].replace("_", "-")
         msg = f"{flag} is about texts, and '{source}' holds vectors"
