@@ -155,7 +155,7 @@ def test_warnings_are_one_safe_line(
     def warning(*_: object) -> None:
         warnings.warn(f"odd\n{HOSTILE}", stacklevel=2)
 
-    monkeypatch.setattr("segmax.cli.completion.completion", warning)
+    monkeypatch.setattr("segmax.cli.completion.run", warning)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(["completion", "bash"]) == 0

@@ -24,7 +24,7 @@ from rich.console import Console
 import segmax
 from conftest import random_docs
 from segmax.base.errors import ConfigError, InputError
-from segmax.cli.experiment import experiment, experiment_parser
+from segmax.cli import experiment
 from segmax.clustering import Labels
 from segmax.demo import FOLDER
 from segmax.experiments import (
@@ -808,7 +808,7 @@ def test_without_matplotlib_there_are_no_pictures(tmp_path: Path, monkeypatch: p
 
 def command(*arguments: object) -> None:
     """Run `segmax experiment`."""
-    experiment(experiment_parser().parse_intermixed_args([str(argument) for argument in arguments]))
+    experiment.run(experiment.parser().parse_intermixed_args([str(argument) for argument in arguments]))
 
 
 @pytest.mark.parametrize("arguments", [(), ("list",)])
@@ -928,7 +928,7 @@ def test_a_real_interruption_keeps_steps(tmp_path: Path) -> None:
     """SIGINT in the middle of a run ends it with a word on what is kept, and the steps are there."""
     code = (
         "import sys; from segmax.cli.experiment import *; "
-        "experiment(experiment_parser().parse_intermixed_args(sys.argv[1:]))"
+        "experiment.run(experiment.parser().parse_intermixed_args(sys.argv[1:]))"
     )
     arguments = ["bounds", "--data", str(FOLDER), "--out", str(tmp_path)]
     process = subprocess.Popen(

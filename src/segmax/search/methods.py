@@ -56,7 +56,9 @@ class SearchParams:
         _check_fraction("query_mass", self.query_mass)
         checked_choice("dropped", self.dropped, ("ignored", "bounded"))
         if self.dropped == "bounded" and self.query_mass < 1.0:
-            raise ConfigError(expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use max_terms")
+            raise ConfigError(
+                option="query_mass", expected="1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
+            )
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
