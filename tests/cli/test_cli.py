@@ -179,13 +179,16 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
-        ("--bits nine", "expected --bits to be a whole number, got 'nine'"),
+        ("--bits nine", "argument --bits: expected a whole number, got 'nine'"),
         ("--bits 9", "expected --bits to be 8 or 16, got 9"),
         ("--num-clusters 0", "expected --num-clusters to be at least 1, got 0"),
         ("--segmentation odd", "expected --segmentation to be 'random' or 'independent' or 'kmeans', got 'odd'"),
         ("--order odd", "expected --order to be 'similarity' or 'row', got 'odd'"),
-        ("--pruning top-terms=few", "--pruning: expected a whole number as in top-terms=64, got 'top-terms=few'"),
-        ("--pruning odd=1", "--pruning: expected a pruning step (doc-threshold=…"),
+        (
+            "--pruning top-terms=few",
+            "argument --pruning: expected a whole number as in top-terms=64, got 'top-terms=few'",
+        ),
+        ("--pruning odd=1", "argument --pruning: expected a pruning step (doc-threshold=…"),
         ("--clustering odd", "expected --clustering to be 'sparse' or 'dense' or 'labels', got 'odd'"),
         ("--clustering dense", "--clustering dense needs --dense FILE.npy"),
         ("--clustering labels", "--clustering labels needs --labels FILE.npy"),

@@ -15,7 +15,7 @@ from segmax.base.checks import checked_choice
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.building.clustering import Dense, Labels, Representation, Sparse
+from segmax.building.clustering import Dense, Labels, Sparse
 from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress

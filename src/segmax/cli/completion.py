@@ -13,8 +13,8 @@ Parsers = Mapping[str, Callable[[], argparse.ArgumentParser]]
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Print a completion script for a shell. Once the shell has loaded it, it completes
-commands, options and file names.
+Print a completion script. A shell that has loaded it completes commands,
+options and file names.
 """
 _EXAMPLES = """\
   segmax completion bash >> ~/.bashrc

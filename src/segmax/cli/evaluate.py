@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 _HELP = """\
 Compare search methods on an index, with queries and relevance judgments. Prints
 MRR@10, nDCG@10 and Recall@k (by ir_measures), the share of exact results that
-each method finds, mean, median and 99th percentile of latency (one thread, warm,
-index in memory), and counts of clusters visited and documents scored. Without
-judgments, it leaves out the relevance measures.
+each method finds, mean, median and 99th percentile of latency (one thread, the
+index in memory), clusters visited and documents scored. Without judgments, it
+leaves out the relevance measures.
 
 A method is a name, alone or with options of its Python class: asc, asc:mu=0.9,
 asc:mu=0.5,eta=0.9, anytime:budget_ms=10, best_first:eta=0.95, exhaustive.
-Separate methods with spaces or commas. The first one is the baseline of t-tests.
+Separate methods with spaces or commas. t-tests compare each with the first.
 """
 _EXAMPLES = """\
   segmax index nfcorpus/ nf.segmax && segmax evaluate nf.segmax --data nfcorpus/
@@ -56,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
         "evaluate",
         _HELP,
         _EXAMPLES,
-        usage="segmax evaluate [options] INDEX (--data FOLDER | --queries FILE [--qrels FILE])",
+        usage="segmax evaluate [options] INDEX (--data DATA | --queries FILE [--qrels FILE])",
     )
     add_index(made)
     _add_data_options(made.add_argument_group("queries and judgments"))
@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _add_data_options(group: argparse._ArgumentGroup) -> None:
-    group.add_argument("--data", metavar="FOLDER", help="queries and judgments: a BEIR folder or an ir_datasets id")
+    group.add_argument("--data", metavar="DATA", help="queries and judgments: a BEIR folder or an ir_datasets id")
     group.add_argument(
         "--split", metavar="NAME", default="test", help="which judgments of --data to use (default: %(default)s)"
     )
@@ -155,7 +155,7 @@ def _check(args: argparse.Namespace) -> None:
     """Raise before anything is measured."""
     if (args.data is None) == (args.queries is None):
         given = "neither" if args.data is None else "both"
-        raise ConfigError(expected="--data FOLDER, or --queries FILE with or without --qrels FILE", got=given)
+        raise ConfigError(expected="--data DATA, or --queries FILE with or without --qrels FILE", got=given)
     if args.plot is not None:
         check_plot(args.plot)
     if args.csv is not None and not Path(args.csv).absolute().parent.is_dir():

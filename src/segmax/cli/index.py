@@ -143,7 +143,7 @@ def _are_vectors(inputs: list[str], format: str | None) -> bool:
 def _check_no_text_options(args: argparse.Namespace, request: BuildRequest, source: str) -> None:
     given = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
     given |= {"encoder"} if args.encoder != "bm25" else set()
-    given |= {"clustering"} if request.pooling else set()
+    given |= {f"clustering {request.kind}"} if request.pooling else set()
     if given:
         flag = "--" + min(given).replace("_", "-")
         msg = f"{flag} applies to texts, and '{source}' holds vectors"

@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from segmax.base.checks import parsed_int
 from segmax.base.errors import ConfigError
 from segmax.building.clustering import Sparse
+from segmax.cli.parser import whole_number
 from segmax.storage.config import DOCS_PER_CLUSTER, BuildConfig
 from segmax.vectors.pruning import Step, parse_step, step_from_dict
 
@@ -32,16 +32,23 @@ class Kind:
 
     expected: str
     types: tuple[type, ...]  #: in TOML
-    from_text: Callable[[str], Any] = str  #: reads a flag's value; returns None if it is invalid
+    from_text: Callable[[str], Any] = str  #: on the command line
 
 
-WHOLE = Kind("a whole number", (int,), parsed_int)
+def _step_from_text(text: str) -> Step:
+    try:
+        return parse_step(text)
+    except ConfigError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+WHOLE = Kind("a whole number", (int,), whole_number)
 WORD = Kind("a word", (str,))
 FILE = Kind("a file name", (str,))
 FOLDER = Kind("a directory", (str,))
 SIZE = Kind("a size in bytes, as a number or like '8GiB'", (int, str))
 SWITCH = Kind("true or false", (bool,))
-STEPS = Kind("a list of steps such as 'top-terms=64' or {step = 'top_terms', count = 64}", (list,))
+STEPS = Kind("a list of steps such as 'top-terms=64' or {step = 'top_terms', count = 64}", (list,), _step_from_text)
 
 
 def _kind_of(annotation: Any) -> Kind:
@@ -70,25 +77,14 @@ class Option:
         """The option as it is typed."""
         return "--" + self.name.replace("_", "-")
 
-    def read_flag(self, value: Any) -> Any:
-        """Return the value that was typed, or raise ConfigError."""
-        if self.kind is SWITCH:
-            return value
-        if self.kind is STEPS:
-            return [read_step(text, self.flag) for text in value]
-        found = self.kind.from_text(value)
-        if found is None:
-            raise ConfigError(option=self.name, expected=self.kind.expected, got=repr(value))
-        return found
-
     def read_entry(self, value: Any, where: str) -> Any:
         """Return the value that a configuration file has, or raise ConfigError."""
         if type(value) not in self.kind.types:
             raise ConfigError(where=where, expected=self.kind.expected, got=repr(value))
-        return [read_step(step, where) for step in value] if self.kind is STEPS else value
+        return [_step_from_toml(step, where) for step in value] if self.kind is STEPS else value
 
 
-def read_step(value: Any, where: str) -> Step:
+def _step_from_toml(value: Any, where: str) -> Step:
     """Return a pruning step, given as text or as a table."""
     try:
         return parse_step(value) if isinstance(value, str) else step_from_dict(value)
@@ -204,9 +200,16 @@ def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:
         group.add_argument(option.flag, action=argparse.BooleanOptionalAction, default=argparse.SUPPRESS, help=text)
     else:
         action = "append" if option.kind is STEPS else "store"
-        group.add_argument(option.flag, dest=option.name, action=action, metavar=option.metavar, help=text)
+        group.add_argument(
+            option.flag,
+            dest=option.name,
+            action=action,
+            type=option.kind.from_text,
+            metavar=option.metavar,
+            help=text,
+        )
 
 
 def read_flags(args: argparse.Namespace) -> Options:
     """Return the options that were given on the command line."""
-    return {name: OPTIONS[name].read_flag(value) for name, value in vars(args).items() if name in OPTIONS}
+    return {name: value for name, value in vars(args).items() if name in OPTIONS}
