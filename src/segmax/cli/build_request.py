@@ -1,4 +1,4 @@
-"""What a command line asks of a build: options from flags and a configuration file, checked, as arguments of `build`."""
+"""What a command line asks of a build: options from flags and a file, checked, as arguments of `segmax.build`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_choice
-from segmax.base.display import counted
+from segmax.base.display import counted, size_text
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
 from segmax.building.clustering import Dense, Labels, Sparse
@@ -20,7 +20,7 @@ from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress
 from segmax.encoders.pooling import POOLINGS
-from segmax.inspection.summary import size_text, step_text
+from segmax.inspection.summary import step_text
 from segmax.search.index import num_threads
 from segmax.storage.config import BuildConfig
 

@@ -24,7 +24,7 @@ from segmax.cli.parser import (
 )
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.significance import CORRECTIONS, TTest
-from segmax.search.method_names import METHODS, method_name
+from segmax.paper import METHODS, method_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -8,15 +8,19 @@ import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from segmax.base.display import printable
 from segmax.base.errors import ConfigError, WriteError
+from segmax.base.text_table import Column, tables
 from segmax.cli.parser import CommandParser, if_interrupted, positive_number, shows_progress
-from segmax.experiments import EXPERIMENTS, Collection, Experiment, Task, open_collection
-from segmax.experiments.output import Ran, check_number, run_experiment
-from segmax.experiments.render import show, spent
-from segmax.experiments.steps import Steps
+from segmax.experiments.catalog import LISTED
+
+if TYPE_CHECKING:  # help and list load no experiment, and nothing that one needs
+    from rich.console import Console
+
+    from segmax.experiments import Collection, Experiment
+    from segmax.experiments.runner import Ran
 
 _QUICK_QUERIES = 50
 _CACHE = "cache"
@@ -154,13 +158,20 @@ def _examples(about: Experiment | None) -> str:
     return "".join(f"  segmax experiment {about.name} {line}\n" for line in lines)
 
 
-def _list() -> str:
-    width = max(len(name) for name in EXPERIMENTS)
-    return "\n".join(f"  {name:{width}}  {each.place:15}  {each.title}" for name, each in EXPERIMENTS.items())
+def _show_list(console: Console) -> None:
+    """Print all experiments as a table that fits the console."""
+    names, places, titles = zip(*LISTED.values(), strict=True)
+    columns = [
+        Column(heading="name", cells=names, words=True),
+        Column(heading="in the paper", cells=places, words=True),
+        Column(heading="what it measures", cells=titles, words=True),
+    ]
+    for part in tables([columns], console.width):
+        console.print(part)
 
 
 def _wrapped_list() -> str:
-    width = 2 + max(len(name) for name in EXPERIMENTS) + 2
+    width = 2 + max(map(len, LISTED)) + 2
     return "\n".join(
         textwrap.fill(
             f"{each.title} ({each.place})",
@@ -168,7 +179,7 @@ def _wrapped_list() -> str:
             initial_indent=f"  {name}".ljust(width),
             subsequent_indent=" " * width,
         )
-        for name, each in EXPERIMENTS.items()
+        for name, each in LISTED.items()
     )
 
 
@@ -177,11 +188,13 @@ def run(args: argparse.Namespace) -> None:
     if args.name == "list":
         if args.help:
             _help(None)
-        sys.stdout.write(f"{_list()}\n")
+        from rich.console import Console
+
+        _show_list(Console(highlight=False))
         return
-    if args.name not in EXPERIMENTS:
-        raise ConfigError(expected=f"an experiment ({', '.join(EXPERIMENTS)})", got=f"{args.name!r}")
-    chosen = EXPERIMENTS[args.name]
+    if args.name not in LISTED:
+        raise ConfigError(expected=f"an experiment ({', '.join(LISTED)})", got=f"{args.name!r}")
+    chosen = LISTED[args.name].load()
     if args.help:
         _help(chosen)
     sources = _sources(args)
@@ -192,6 +205,10 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _measured(chosen: Experiment, args: argparse.Namespace, folder: Path, sources: list[tuple[str, str]]) -> Ran:
+    from segmax.experiments.runner import run_experiment
+    from segmax.experiments.steps import Steps
+    from segmax.experiments.task import Task
+
     steps = Steps(folder / f"{chosen.name}.steps.jsonl", fresh=args.fresh)
     collections = tuple(_opened(args, folder, data, encoder) for data, encoder in sources)
     task = Task(collections=collections, steps=steps, **_options(args))
@@ -215,6 +232,8 @@ def _check_data(chosen: Experiment, args: argparse.Namespace, count: int) -> Non
     for what, given in (("collection", args.data), ("--encoder", args.encoder)):
         if len(set(given)) < len(given):
             raise ConfigError(expected=f"every {what} once", got=f"{' '.join(given)}", hint="remove the repetition")
+    from segmax.experiments.runner import check_number
+
     check_number(chosen, count)
 
 
@@ -241,6 +260,8 @@ def _folder(out: str) -> Path:
 
 
 def _opened(args: argparse.Namespace, folder: Path, data: str, encoder: str) -> Collection:
+    from segmax.experiments.collections import open_collection
+
     most = args.max_queries
     if args.quick:
         most = min(most or _QUICK_QUERIES, _QUICK_QUERIES)
@@ -269,6 +290,8 @@ def _command(args: argparse.Namespace) -> str:
 
 def _print(ran: Ran) -> None:
     from rich.console import Console
+
+    from segmax.experiments.render import show, spent
 
     show(ran.outcome, Console(highlight=False))
     sys.stderr.write(f"\n{printable(spent(ran.about))}; wrote {printable(' '.join(map(str, ran.files)))}\n")

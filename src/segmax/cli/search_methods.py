@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 from segmax.base.errors import ConfigError
 from segmax.cli.parser import real_number, whole_number
-from segmax.search.method_names import METHODS
+from segmax.paper import METHODS
+from segmax.search.method_names import simplest
 from segmax.search.methods import SearchParams
 
 
@@ -57,7 +58,7 @@ def method_of(args: argparse.Namespace) -> SearchParams | None:
         )
     method = args.method or "asc"
     _check_applicable(method, given)
-    return METHODS[method](**given)
+    return simplest(METHODS[method], given)(**given)
 
 
 def _check_applicable(method: str, given: Mapping[str, Any]) -> None:
