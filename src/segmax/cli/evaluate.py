@@ -56,7 +56,8 @@ def parser() -> argparse.ArgumentParser:
         "evaluate",
         _HELP,
         _EXAMPLES,
-        usage="segmax evaluate [options] INDEX (--data DATA | --queries FILE [--qrels FILE])",
+        usage="segmax evaluate [options] INDEX --data DATA\n"
+        "       segmax evaluate [options] INDEX --queries FILE [--qrels FILE]",
     )
     add_index(made)
     _add_data_options(made.add_argument_group("queries and judgments"))

@@ -114,7 +114,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
         "--num-clusters",
         metavar="N",
         type=positive_number,
-        help="number of clusters, for experiments with many small ones (default: depends on the number of documents)",
+        help="number of clusters (default: depends on the number of documents)",
     )
     group.add_argument(
         "--seeds",

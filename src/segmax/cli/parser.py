@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import sys
+import textwrap
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
@@ -12,11 +13,18 @@ from segmax.base.checks import parsed_float, parsed_int
 from segmax.base.errors import ConfigError
 
 
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows descriptions as they are, and never breaks a line inside of an option such as --num-clusters."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
+
+
 class Parser(argparse.ArgumentParser):
     """Shows help texts as they are, and raises ConfigError where argparse would print its usage and exit."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from segmax.base.errors import ConfigError, InputError
 
-#: How the names of files of queries end, before the ending of a compressed file.
+#: Endings of files of queries.
 _ENDINGS = (".jsonl", ".json", ".npz", ".tsv", ".csv", ".txt", ".xml", ".trec", ".topics", ".csr", ".ciff", ".bin",
             ".parquet", ".arrow", ".feather")  # fmt: skip
-_PACKED = (".gz", ".zst", ".xz")
+_COMPRESSED = (".gz", ".zst", ".xz")
 
 
 def words_or_file(words: list[str], text: str | None) -> tuple[str | None, str | None]:
@@ -31,7 +31,7 @@ def words_or_file(words: list[str], text: str | None) -> tuple[str | None, str |
 
 
 def _file_among(words: list[str]) -> str | None:
-    """Return a word that names a file; sentences mention files that are not there, lists of files do not."""
+    """Return an argument that names a file: one of a list of files, or one that exists among words."""
     files = [word for word in words if _has_ending(word)]
     if len(files) == len(words):
         return files[0]
@@ -39,7 +39,7 @@ def _file_among(words: list[str]) -> str | None:
 
 
 def _is_file(word: str) -> bool:
-    """Whether an argument names queries to read; one that can only be a path must name some."""
+    """Whether an argument names queries to read; raises InputError for a path without queries."""
     if word.startswith("irds:") or _holds_queries(word):
         return True
     if _is_dataset(word):
@@ -52,7 +52,7 @@ def _is_file(word: str) -> bool:
 
 
 def _holds_queries(word: str) -> bool:
-    """Whether there is a file of that name, or a folder with a file of queries; other folders are words, too."""
+    """Whether an argument is a file, or a folder with a file of queries."""
     from segmax.io.queries import query_files
 
     if not _exists(word):
@@ -64,12 +64,12 @@ def _holds_queries(word: str) -> bool:
 def _exists(path: str) -> bool:
     try:
         return path != "" and Path(path).exists()  # Path("") is the current folder
-    except (OSError, ValueError):  # too long for a name, or with characters that no name has
+    except (OSError, ValueError):  # too long, or with characters that no path has
         return False
 
 
 def _is_dataset(word: str) -> bool:
-    """Whether ir_datasets knows an id that has a slash; one without needs `irds:`, since it may be any word."""
+    """Whether an argument with a slash is an id of ir_datasets. An id without a slash needs `irds:`."""
     from segmax.io.irds import ir_dataset_id, load_ir_dataset
 
     if os.sep not in word or ir_dataset_id(word) is None:
@@ -82,7 +82,7 @@ def _is_dataset(word: str) -> bool:
 
 
 def _can_only_be_path(word: str) -> bool:
-    """Whether a word starts or ends as paths do, or is in a folder that exists: "and/or" is not, nor is a sentence."""
+    """Whether a word starts or ends like a path, or is in a folder that exists; "and/or" is neither."""
     if len(word.split()) > 1:
         return False
     if _has_ending(word) or word.startswith(("/", "./", "../", "~/")):
@@ -92,4 +92,4 @@ def _can_only_be_path(word: str) -> bool:
 
 def _has_ending(word: str) -> bool:
     name = Path(word.lower())
-    return (name.stem if name.suffix in _PACKED else name.name).endswith(_ENDINGS) or name.suffix in _PACKED
+    return (name.stem if name.suffix in _COMPRESSED else name.name).endswith(_ENDINGS) or name.suffix in _COMPRESSED
