@@ -72,7 +72,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "--num-clusters 5 --num-segments 3": {"num_clusters": 5, "num_segments": 3},
     "--num-clusters 5 --segmentation independent": {"num_clusters": 5, "segmentation": "independent"},
     "--num-clusters 5 --segmentation kmeans": {"num_clusters": 5, "segmentation": "kmeans"},
-    "--num-clusters 5 --order row": {"num_clusters": 5, "order": "row"},
+    "--num-clusters 5 --document-order row": {"num_clusters": 5, "document_order": "row"},
     "--pruning doc-threshold=20": {"pruning": (DocThreshold(threshold=20),)},
     "--pruning query-threshold=0.5 --pruning mass-share=0.9": {
         "pruning": (QueryThreshold(threshold=0.5), MassShare(share=0.9))
@@ -85,16 +85,16 @@ CONFIGS: dict[str, dict[str, Any]] = {
     "--num-clusters 5 --seed 3": {"num_clusters": 5, "seed": 3},
 }
 ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
-    "--clustering sparse": lambda: {"clusters": Sparse()},
+    "--clustering sparse": lambda: {"clustering": Sparse()},
     "--dimensions 4 --restarts 2 --iterations 3": lambda: {
-        "clusters": Sparse(dimensions=4, restarts=2, iterations=3),
+        "clustering": Sparse(dimensions=4, restarts=2, iterations=3),
     },
-    "--dense dense.npy": lambda: {"clusters": Dense("dense.npy")},
+    "--dense dense.npy": lambda: {"clustering": Dense("dense.npy")},
     "--clustering dense --dense dense.npy --dimensions 4 --dense-bits 8 --restarts 2 --iterations 3": lambda: {
-        "clusters": Dense("dense.npy", dimensions=4, bits=8, restarts=2, iterations=3),
+        "clustering": Dense("dense.npy", dimensions=4, bits=8, restarts=2, iterations=3),
     },
-    "--labels labels.npy": lambda: {"clusters": Labels(np.load("labels.npy"))},
-    "--clustering labels --labels labels.npy": lambda: {"clusters": Labels(np.load("labels.npy"))},
+    "--labels labels.npy": lambda: {"clustering": Labels(np.load("labels.npy"))},
+    "--clustering labels --labels labels.npy": lambda: {"clustering": Labels(np.load("labels.npy"))},
     "--segments segments.npy": lambda: {"segments": np.load("segments.npy")},
     "--ids ids.txt": lambda: {"ids": [f"doc-{i}" for i in range(NUM_DOCS)]},
     "--ids ids.npy": lambda: {"ids": range(1000, 1000 + NUM_DOCS)},
@@ -183,7 +183,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--bits 9", "expected --bits to be 8 or 16, got 9"),
         ("--num-clusters 0", "expected --num-clusters to be at least 1, got 0"),
         ("--segmentation odd", "expected --segmentation to be 'random' or 'independent' or 'kmeans', got 'odd'"),
-        ("--order odd", "expected --order to be 'similarity' or 'row', got 'odd'"),
+        ("--document-order odd", "expected --document-order to be 'similarity' or 'row', got 'odd'"),
         (
             "--pruning top-terms=few",
             "argument --pruning: expected a whole number as in top-terms=64, got 'top-terms=few'",
@@ -437,7 +437,7 @@ def test_a_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[st
 
 
 FLAGS = {
-    "sparse": "--num-clusters 6 --dimensions 4 --restarts 2 --iterations 3 --seed 2 --bits 16 --order row",
+    "sparse": "--num-clusters 6 --dimensions 4 --restarts 2 --iterations 3 --seed 2 --bits 16 --document-order row",
     "dense": "--dense dense.npy --dense-bits 8 --num-clusters 6 --num-segments 4 --segmentation kmeans --compact",
     "labels": "--labels labels.npy --segments segments.npy --pruning doc-threshold=1.5 --pruning max-postings=30",
     "around": "--ids ids.npy --terms terms.txt --threads 2 --memory-limit 1GiB --scratch scratch --no-progress",

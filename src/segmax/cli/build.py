@@ -10,7 +10,7 @@ from typing import Any
 
 import segmax
 from segmax.base.errors import ConfigError
-from segmax.cli.build_request import BuildRequest, read_request, summary
+from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_model_options, encoder_options
 from segmax.cli.options import CLUSTERINGS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
@@ -32,7 +32,7 @@ _EXAMPLES = """\
   segmax build --bits 16 --print-config > build.toml
   segmax build docs.npz docs.segmax --config build.toml --overwrite
 """
-NAMES = {"path": "OUT", "vectors": "IN", "clusters": "--clustering"}
+NAMES = {"path": "OUT", "vectors": "IN"}
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,20 +62,20 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     """Run `segmax build`."""
-    request = read_request(args, CLUSTERINGS)
+    asked = read_build_arguments(args, CLUSTERINGS)
     if "print_config" in args:
-        sys.stdout.write(request.to_toml())
+        sys.stdout.write(asked.to_toml())
         return
     inputs, output = inputs_and_output(args, "build")
     start = time.perf_counter()
     with if_interrupted("no part of an index was written"):
-        index = _built(inputs, output, request, encoder_options(args))
+        index = _built(inputs, output, asked, encoder_options(args))
     with index:
         say(*summary(index, output, time.perf_counter() - start))
 
 
-def _built(inputs: list[str], output: str, request: BuildRequest, of_encoder: Mapping[str, Any]) -> segmax.Index:
-    name, texts = request.options.get("encoder"), request.options.get("texts")
+def _built(inputs: list[str], output: str, asked: BuildArguments, of_encoder: Mapping[str, Any]) -> segmax.Index:
+    name, texts = asked.options.get("encoder"), asked.options.get("texts")
     if of_encoder and name is None:
         msg = f"--{next(iter(of_encoder)).replace('_', '-')} is an option of a model; name the model with --encoder"
         raise ConfigError(msg)
@@ -85,7 +85,7 @@ def _built(inputs: list[str], output: str, request: BuildRequest, of_encoder: Ma
             expected="the BM25 that made the vectors, a folder such as docs.bm25 that segmax encode wrote",
             got="'bm25'",
         )
-    arguments = request.arguments()
+    arguments = asked.keywords()
     if name is None and texts is None:
         return segmax.build(inputs, path=output, **arguments)
     from segmax.encoders import load_encoder

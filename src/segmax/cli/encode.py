@@ -14,11 +14,11 @@ from segmax.cli.parser import CommandParser, add_progress, if_interrupted, shows
 from segmax.cli.reading import note_numbered, read_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.encoders.pooling import POOLINGS
 from segmax.io import TEXT_FORMATS, Document, Queries, read_queries
 from segmax.text import encode_texts
 from segmax.text.questions import is_matrix_file
 from segmax.text.shards import Encoding
+from segmax.vectors.documents import POOLINGS
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import segmax
 from segmax.base.errors import ConfigError, InputError
-from segmax.building.builder import scratch_folder
-from segmax.cli.build_request import BuildRequest, read_request, summary
+from segmax.building.resources import scratch_folder
+from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
 from segmax.cli.formats import add_from
 from segmax.cli.options import CLUSTERINGS, add_build_options
@@ -17,11 +17,11 @@ from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupt
 from segmax.cli.reading import read_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.encoders.pooling import POOLINGS
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, format_of, open_vectors
 from segmax.io.spooled import Spooled, is_stream, renamed
 from segmax.io.streams import check_distinct
 from segmax.text.pipeline import from_texts
+from segmax.vectors.documents import POOLINGS
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -98,32 +98,32 @@ def parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> None:
     """Run `segmax index`."""
     inputs, output = inputs_and_output(args, "index")
-    request = read_request(args, _CLUSTERINGS)
+    asked = read_build_arguments(args, _CLUSTERINGS)
     start = time.perf_counter()
     with if_interrupted("no part of an index was written"):
-        index = _built(inputs, output, request, args)
+        index = _built(inputs, output, asked, args)
     with index:
         say(*summary(index, output, time.perf_counter() - start))
 
 
-def _built(inputs: list[str], output: str, request: BuildRequest, args: argparse.Namespace) -> segmax.Index:
-    folder = scratch_folder(request.options.get("scratch"), output)
+def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse.Namespace) -> segmax.Index:
+    folder = scratch_folder(asked.options.get("scratch"), output)
     spools = {one: Spooled(one, folder) for one in dict.fromkeys(inputs) if is_stream(one)}
     files = [str(spools[one].path) if one in spools else one for one in inputs]
     format = getattr(args, "format", None)
     try:
         if _are_vectors(files, format):
-            _check_no_text_options(args, request, inputs[0])
+            _check_no_text_options(args, asked, inputs[0])
             check_distinct([[Path(one)] for one in files])
             vectors = files if format is None else open_vectors(files, format, scratch=folder)
-            return segmax.build(vectors, path=output, **request.arguments())
+            return segmax.build(vectors, path=output, **asked.keywords())
         return from_texts(
             read_texts(files, format),
-            encoder=load_encoder(args.encoder, **encoder_options(args), **request.pooling),
+            encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
             path=output,
             keep_texts="no_texts" not in args,
             title="no_title" not in args,
-            **request.arguments(),
+            **asked.keywords(),
         )
     except InputError as error:
         raise renamed(error, spools.values()) from error
@@ -140,10 +140,10 @@ def _are_vectors(inputs: list[str], format: str | None) -> bool:
     return all(kinds)
 
 
-def _check_no_text_options(args: argparse.Namespace, request: BuildRequest, source: str) -> None:
+def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:
     given = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
     given |= {"encoder"} if args.encoder != "bm25" else set()
-    given |= {f"clustering {request.kind}"} if request.pooling else set()
+    given |= {f"clustering {asked.kind}"} if asked.pooling else set()
     if given:
         flag = "--" + min(given).replace("_", "-")
         msg = f"{flag} applies to texts, and '{source}' holds vectors"

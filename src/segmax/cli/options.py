@@ -116,7 +116,7 @@ _CLUSTERS = (
     _field("num_segments", "number of segments per cluster; more of them tighten bounds and enlarge the index"),
     _field("segmentation", "how the documents of a cluster are assigned to segments"),
     Option("segments", FILE, "FILE.npy", "use these segments: a label per document", "as --segmentation says"),
-    _field("order", "order of the documents inside a cluster"),
+    _field("document_order", "order of the documents inside a cluster"),
     _field("seed", "random seed; the same seed gives the same index"),
 )
 _CLUSTERING = (

@@ -258,7 +258,7 @@ class _Joined:
         row = width = 0
         for reader in self._readers:
             here = np.zeros(0, np.uint32)
-            for ids, vectors in reader.batches():
+            for ids, vectors, _ in reader.batches():
                 if reader.terms is not None:
                     here = np.concatenate([here, self._vocabulary.add(reader.terms[len(here) : vectors.num_columns])])
                     vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._vocabulary))
@@ -364,7 +364,7 @@ class _Batches:
 
 def _fitting(batch: VectorBatch) -> Csr:
     """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
-    ids, csr = batch
+    ids, csr, _ = batch
     if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
         raise InputError(expected="an id per row and a weight per index", got=f"{len(ids)} ids for {csr.num_rows} rows")
     check_structure(csr, csr.num_rows)

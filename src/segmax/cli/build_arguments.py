@@ -1,4 +1,4 @@
-"""What a command line asks of a build: options from flags and a file, checked, as arguments of `segmax.build`."""
+"""From the options of a build, in flags and a configuration file, to arguments of `segmax.build`."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from segmax.base.checks import checked_choice
 from segmax.base.display import counted, size_text
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.building.clustering import Dense, Labels, Sparse
+from segmax.building.clustering import Clustering, Dense, Labels, Pooled, Sparse
 from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress
-from segmax.encoders.pooling import POOLINGS
 from segmax.inspection.summary import step_text
 from segmax.search.index import num_threads
 from segmax.storage.config import BuildConfig
+from segmax.vectors.documents import POOLINGS
 
 if TYPE_CHECKING:
     import segmax
@@ -39,18 +39,18 @@ _SPECIAL = frozenset().union(*_APPLY.values())
 
 
 @dataclasses.dataclass(frozen=True)
-class BuildRequest:
+class BuildArguments:
     """Options of a build that were given, and what follows from them; none of their files is read yet."""
 
     options: Options
     kind: str  #: what documents are clustered by
     config: BuildConfig
 
-    def arguments(self) -> dict[str, Any]:
+    def keywords(self) -> dict[str, Any]:
         """Return the arguments of `segmax.build`; reads the files that options name."""
         given = self.options
         made = {
-            **self._clustering(),
+            "clustering": self._clustering(),
             "config": self.config,
             "overwrite": given.get("overwrite", False),
             "progress": shows_progress(given.get("progress")),
@@ -66,16 +66,14 @@ class BuildRequest:
         """The argument of the encoder whose pooled embeddings documents are clustered by, if they are."""
         return {"pooling": (self.kind,)} if self.kind in POOLINGS else {}
 
-    def _clustering(self) -> dict[str, Any]:
+    def _clustering(self) -> Clustering:
         if self.kind == "labels":
-            return {"clusters": Labels(_array(self.options["labels"], "cluster labels"))}
+            return Labels(_array(self.options["labels"], "cluster labels"))
         if self.kind == "sparse":
-            return {"clusters": _sparse(self.options)}
+            return _sparse(self.options)
         given = _given(self.options, "dimensions", "restarts", "iterations")
         given |= {"bits": 8} if "dense_bits" in self.options else {}
-        if self.kind == "dense":
-            return {"clusters": Dense(self.options["dense"], **given)}
-        return {"cluster_by": self.kind, "cluster_options": given}
+        return Pooled(self.kind, **given) if self.kind in POOLINGS else Dense(self.options["dense"], **given)
 
     def to_toml(self) -> str:
         """Return the effective options as a configuration file."""
@@ -92,7 +90,7 @@ class BuildRequest:
         return {"clustering": self.kind, "pruning": [step_text(step) for step in self.config.pruning]}
 
 
-def read_request(args: argparse.Namespace, clusterings: Sequence[str]) -> BuildRequest:
+def read_build_arguments(args: argparse.Namespace, clusterings: Sequence[str]) -> BuildArguments:
     """Return what was asked for, on the command line or in a file, or raise ConfigError.
 
     Parameters
@@ -109,7 +107,7 @@ def read_request(args: argparse.Namespace, clusterings: Sequence[str]) -> BuildR
     _sparse(options)
     num_threads(options.get("threads"))
     MemoryLimit(options.get("memory_limit"))
-    return BuildRequest(options, kind, BuildConfig(**_given(options, *BuildConfig().to_dict())))
+    return BuildArguments(options, kind, BuildConfig(**_given(options, *BuildConfig().to_dict())))
 
 
 def _given(options: Options, *names: str) -> Options:
