@@ -537,14 +537,14 @@ def read_row(path: Path) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "expected --data FOLDER, or --queries FILE and perhaps --qrels FILE, got neither"),
+        ([], "expected --data DATA, or --queries FILE with or without --qrels FILE, got neither"),
         (["--data", "x", "--queries", "y"], "got both"),
         (["--queries", "none.tsv"], "there is no file 'none.tsv'"),
         (["--data", ".", "--methods", "magic"], "expected a method"),
         (["--data", ".", "-k", "many"], "-k: expected a whole number, got 'many'"),
         (["--data", ".", "--plot", "x.gif"], "expected a plot to end in .png"),
         (["--data", ".", "--csv", "nowhere/x.csv"], "--csv: expected an existing directory, got 'nowhere'"),
-        (["--data", ".", "--correction", "fdr"], "expected --correction to be 'holm' or 'bonferroni' or 'none'"),
+        (["--data", ".", "--correction", "fdr"], "argument --correction: invalid choice: 'fdr'"),
     ],
 )
 def test_command_tells_what_is_wrong(

@@ -24,7 +24,7 @@ from rich.console import Console
 import segmax
 from conftest import random_docs
 from segmax.base.errors import ConfigError, InputError
-from segmax.cli.experiment import experiment, experiment_parser
+from segmax.cli import experiment
 from segmax.clustering import Labels
 from segmax.demo import FOLDER
 from segmax.experiments import (
@@ -231,7 +231,7 @@ def test_clusters_of_an_index_build_it_again(index: segmax.Index) -> None:
     """Labels taken from an index give an index with the same clusters."""
     collection = tiny()
     labels = Labels(clusters_of(index))
-    again = Task(collections=(collection,)).build(collection, num_clusters=12, clustering=labels, seed=1)
+    again = Task(collections=(collection,)).build(collection, num_clusters=12, clusters=labels, seed=1)
     assert again.cluster_sizes().tolist() == index.cluster_sizes().tolist()
 
 
@@ -806,7 +806,7 @@ def test_without_matplotlib_there_are_no_pictures(tmp_path: Path, monkeypatch: p
 
 def command(*arguments: object) -> None:
     """Run `segmax experiment`."""
-    experiment(experiment_parser().parse_intermixed_args([str(argument) for argument in arguments]))
+    experiment.run(experiment.parser().parse_intermixed_args([str(argument) for argument in arguments]))
 
 
 @pytest.mark.parametrize("arguments", [(), ("list",)])
@@ -908,11 +908,11 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
         (("bounds", "--data", "x", "--encoder", "bm25", "--encoder", "y"), "bounds takes one collection, got 2"),
         (("zero-shot", "--data", "x", "--data", "x"), "expected every collection once"),
         (("models", "--data", "x", "--encoder", "a", "--encoder", "a"), "expected every --encoder once, got a a"),
-        (("example", "--seeds", "0"), "expected --seeds to be at least 1, got 0"),
+        (("example", "--seeds", "0"), "--seeds: expected at least 1, got 0"),
         (("example", "--seeds", "few"), "--seeds: expected a whole number, got 'few'"),
-        (("example", "-k", "0"), "expected -k to be at least 1, got 0"),
-        (("example", "--documents", "best"), "expected --documents to be 'maxscore' or 'blocks', got 'best'"),
-        (("example", "--num-clusters", "0"), "expected --num-clusters to be at least 1"),
+        (("example", "-k", "0"), "-k: expected at least 1, got 0"),
+        (("example", "--documents", "best"), "--documents: invalid choice: 'best'"),
+        (("example", "--num-clusters", "0"), "--num-clusters: expected at least 1"),
         (("example", "--unknown"), "unrecognized arguments: --unknown; see segmax experiment --help"),
     ],
 )
@@ -983,8 +983,8 @@ def test_an_interrupted_experiment_goes_on(tmp_path: Path, monkeypatch: pytest.M
 def test_a_real_interruption_keeps_steps(tmp_path: Path) -> None:
     """SIGINT in the middle of a run ends it with a word on what is kept, and the steps are there."""
     code = (
-        "import sys; from segmax.cli.experiment import *; "
-        "experiment(experiment_parser().parse_intermixed_args(sys.argv[1:]))"
+        "import sys; from segmax.cli import experiment; "
+        "experiment.run(experiment.parser().parse_intermixed_args(sys.argv[1:]))"
     )
     arguments = ["bounds", "--data", str(FOLDER), "--out", str(tmp_path)]
     process = subprocess.Popen(

@@ -129,10 +129,10 @@ def _vector_format(path: Path) -> str:
     if found is None:
         raise no_file(path / "*.jsonl") if path.is_dir() else unknown(path, "something else")
     if found in TEXT_FORMATS:
-        told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
+        hint = "encode it first, with segmax index or an encoder"
         if found == "tsv-text":
-            told += "; or, if words stand there as often as they weigh, say so with format='tokens'"
-        raise unknown(path, told)
+            hint += "; if each word is repeated as often as its weight says, pass {format='tokens'}"
+        raise unknown(path, TEXT_FORMATS[found], hint=hint)
     return found
 
 
@@ -279,7 +279,9 @@ def written_format(target: Path, format: str | None) -> str:
     kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
     if kind is None or kind not in _WRITERS:
         what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
-        raise ConfigError(expected=f"a format out of {', '.join(_WRITERS)}", got=what, hint="say which with format=...")
+        raise ConfigError(
+            expected=f"a format out of {', '.join(_WRITERS)}", got=what, hint="say which with {format=...}"
+        )
     return kind
 
 
