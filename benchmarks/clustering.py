@@ -35,7 +35,7 @@ from benchmarks import wiki
 from benchmarks.engine import recall
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers
-from segmax.base.progress import reporter
+from segmax.base.progress import progress_of
 from segmax.building import kmeans as km
 from segmax.building.clustering import DIMENSIONS, ClusterJob
 from segmax.building.points import DensePoints, Floats, Points, Projector, SparsePoints, normalized, one_thread, rarity
@@ -104,7 +104,7 @@ def by_sparse(
     rare: bool = True,
 ) -> Labels:
     """Cluster as `segmax.build` does by default, or with one thing changed."""
-    with Workers(1) as workers, reporter(False) as told:
+    with Workers(1) as workers, progress_of(False) as told:
         job = ClusterJob(
             num_docs=docs.shape[0],
             projector=projector(docs, seed, root=root, rare=rare),
@@ -168,7 +168,7 @@ def by_sketch(
 
 def by_points(points: Points, num_clusters: int, seed: int) -> Labels:
     """Run the k-means of segmax."""
-    with Workers(1) as workers, reporter(False) as told, one_thread():
+    with Workers(1) as workers, progress_of(False) as told, one_thread():
         return km.kmeans(
             points,
             num_clusters,

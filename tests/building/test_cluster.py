@@ -14,7 +14,7 @@ import segmax
 from conftest import clusters_of, purity, random_docs, topic_docs
 from segmax.base import memory
 from segmax.base.parallel import Workers
-from segmax.base.progress import reporter
+from segmax.base.progress import progress_of
 from segmax.building import kmeans
 from segmax.building.points import DensePoints, one_thread
 from segmax.clustering import Dense, Labels, Sparse
@@ -175,7 +175,7 @@ def test_balance_of_any_sizes(seed: int) -> None:
     labels = rng.choice(found, num_docs, p=chances / chances.sum())
     centroids = rng.normal(size=(found, 6)).astype(np.float32)
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
-    with one_thread(), reporter(progress=False) as told, told.stage("balance", None, "documents") as stage:
+    with one_thread(), progress_of(option=False) as told, told.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
         assigner = kmeans._Assigner(centroids, kmeans._flat_index(centroids))
         balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
@@ -445,7 +445,7 @@ def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch, tmp_
     found = []
     for available in (1, 1 << 16, 1 << 30):
         monkeypatch.setattr(memory.MemoryLimit, "available", lambda _, size=available: size)
-        with one_thread(), Workers(2) as workers, reporter(progress=False) as told:
+        with one_thread(), Workers(2) as workers, progress_of(option=False) as told:
             points = DensePoints(vectors, None, compress=False, seed=0)
             limit = memory.MemoryLimit(None)
             options: dict[str, Any] = {"seed": 0, "restarts": 1, "iterations": 4, "limit": limit, "scratch": tmp_path}

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers, ranges
-from segmax.base.progress import Reporter
+from segmax.base.progress import Progress
 from segmax.base.scratch import ScratchFile
 from segmax.base.system import total_memory
 from segmax.building.points import Projection
@@ -46,7 +46,7 @@ class Grouped(NamedTuple):
 
 
 def group_by_cluster(
-    spool: Spool, clusters: NDArray[Any], limit: MemoryLimit, folder: Path, workers: Workers, reporter: Reporter
+    spool: Spool, clusters: NDArray[Any], limit: MemoryLimit, folder: Path, workers: Workers, reporter: Progress
 ) -> Grouped:
     """Copy the documents of a spool into groups; the spool may be cleared afterwards."""
     rows = np.argsort(clusters, kind="stable").astype(np.uint32)
@@ -98,7 +98,7 @@ def _gather(
 
 
 def order_by_similarity(
-    grouped: Grouped, projection: Projection, workers: Workers, reporter: Reporter
+    grouped: Grouped, projection: Projection, workers: Workers, reporter: Progress
 ) -> NDArray[np.uint32]:
     """Return the slots of every cluster so that similar documents are neighbors."""
     order = np.arange(len(grouped.rows), dtype=np.uint32)
@@ -138,7 +138,7 @@ def write_arrays(
     writer: Writer,
     limit: MemoryLimit,
     workers: Workers,
-    reporter: Reporter,
+    reporter: Progress,
 ) -> None:
     """Make all arrays that follow from documents, order and segments (by slot), and give them to the writer."""
     docs = grouped.docs

@@ -20,7 +20,7 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError, InputError, SegmaxWarning
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers
-from segmax.base.progress import ProgressOption, Reporter, reporter
+from segmax.base.progress import Progress, ProgressOption, progress_of
 from segmax.building.assemble import Grouped, Writer, group_by_cluster, order_by_similarity, write_arrays
 from segmax.building.clustering import DIMENSIONS, ClusterJob, Labels, Representation, Sparse
 from segmax.building.given_texts import check_texts, texts_by_row
@@ -56,7 +56,7 @@ _BYTES_PER_THREAD = 64 * 2**20  # what a thread may need for pieces of its own
 class Prepared(Protocol):
     """Vectors that cannot be read before something else is done: BM25 has to count the words of all documents."""
 
-    def prepare(self, told: Reporter) -> int | None:
+    def prepare(self, told: Progress) -> int | None:
         """Do that, and return how many documents there are, where it is known then."""
 
 
@@ -138,7 +138,7 @@ def build(
     scratch
         The folder for that; by default the one that holds `path`, or that of temporary files.
     progress
-        None shows progress bars on a terminal, True always, False never; a function is called with `BuildProgress`.
+        True draws bars on standard error; a function is called with `BuildProgress`; None and False are silent.
     options
         Fields of `BuildConfig`, given directly: `build(vectors, num_clusters=512)`. They override those of `config`.
 
@@ -183,7 +183,7 @@ def build(
     if source.num_docs is not None:
         representation.check(source.num_docs)
     num_workers = min(num_threads(threads), max(1, limit.available() // _BYTES_PER_THREAD))
-    with Workers(num_workers) as workers, reporter(progress) as told:
+    with Workers(num_workers) as workers, progress_of(progress) as told:
         builder = _Builder(config, limit, folder, workers, told)
         if isinstance(vectors, Prepared):
             source = source._replace(num_docs=vectors.prepare(told))
@@ -296,7 +296,7 @@ def _representation(clusters: Representation | ArrayLike | None) -> Representati
 class _Builder:
     """The stages of a build, with what they share."""
 
-    def __init__(self, config: BuildConfig, limit: MemoryLimit, folder: Path, workers: Workers, told: Reporter) -> None:
+    def __init__(self, config: BuildConfig, limit: MemoryLimit, folder: Path, workers: Workers, told: Progress) -> None:
         self._config = config
         self._limit = limit
         self._folder = folder

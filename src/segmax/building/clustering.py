@@ -18,7 +18,7 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers
-from segmax.base.progress import Reporter
+from segmax.base.progress import Progress
 from segmax.building.kmeans import kmeans
 from segmax.building.points import DensePoints, Points, Projector, SparsePoints, one_thread
 
@@ -38,7 +38,7 @@ class ClusterJob:
     limit: MemoryLimit
     scratch: Path
     workers: Workers
-    told: Reporter
+    told: Progress
 
 
 class Representation(ABC):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers, ranges
-from segmax.base.progress import Reporter, Stage
+from segmax.base.progress import Progress, Stage
 from segmax.base.scratch import ScratchFile
 from segmax.building.points import Floats, Points, normalized
 from segmax.vectors.rows import sample_rows
@@ -47,7 +47,7 @@ def kmeans(
     limit: MemoryLimit,
     scratch: Path,
     workers: Workers,
-    told: Reporter,
+    told: Progress,
 ) -> NDArray[np.int64]:
     """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
 

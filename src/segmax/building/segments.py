@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from segmax.base.checks import checked_labels
 from segmax.base.errors import InputError
 from segmax.base.parallel import Workers
-from segmax.base.progress import Reporter
+from segmax.base.progress import Progress
 from segmax.building.kmeans import kmeans_small
 from segmax.building.points import Projection, one_thread
 from segmax.vectors.csr import Csr
@@ -56,7 +56,7 @@ def kmeans_segments(
     num_segments: int,
     seed: int,
     workers: Workers,
-    told: Reporter,
+    told: Progress,
 ) -> NDArray[np.uint32]:
     """Split every cluster into groups of similar documents: the paper's comparison, without its guarantee for μ < 1.
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_choice
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.base.progress import Reporter
+from segmax.base.progress import Progress
 from segmax.base.scratch import ScratchFile
 from segmax.building.builder import BuildKeywords, build, check_keywords, scratch_folder
 from segmax.building.clustering import ClusterJob, Dense, Representation
@@ -247,7 +247,7 @@ class EncodedTexts:
         """Not known before `prepare`."""
         return None
 
-    def prepare(self, told: Reporter) -> int | None:
+    def prepare(self, told: Progress) -> int | None:
         """Count the words of all documents, if that has to be done before the first one has a vector."""
         if isinstance(self._encoder, BM25):
             with told.stage("count", self._count, "documents") as stage:
