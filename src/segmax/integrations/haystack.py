@@ -8,11 +8,12 @@ import os
 from typing import Any, Self
 
 from segmax.base.checks import checked_int
-from segmax.base.errors import InputError
+from segmax.base.errors import ConfigError, InputError
 from segmax.base.optional import needing
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
+from segmax.paper import method_name, parse_method
 from segmax.search.index import Index, open_index
-from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.methods import SearchParams
 
 with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -22,9 +23,6 @@ with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack.utils import deserialize_callable, serialize_callable
     from haystack.utils.filters import document_matches_filter
 
-_METHODS: dict[str, type[SearchParams]] = {
-    kind.__name__: kind for kind in (ASC, Anytime, BestFirst, Exhaustive, MaxScore)
-}
 _GROWTH = 4  # how much further a search looks where a filter left too little
 
 
@@ -144,7 +142,7 @@ class SegmaxRetriever:
             top_k=self.top_k,
             filters=self.filters,
             filter_policy=self.filter_policy.value,
-            params=_written_params(self.params),
+            params=None if self.params is None else method_name(self.params),
             target_recall=self.target_recall,
         )
         return written
@@ -228,14 +226,10 @@ def _written_function(name: str, value: Any) -> str:
     return written
 
 
-def _written_params(params: SearchParams | None) -> dict[str, Any] | None:
-    return None if params is None else {"method": type(params).__name__, **dataclasses.asdict(params)}
-
-
-def _read_params(written: dict[str, Any]) -> SearchParams:
-    options = dict(written)
-    method = options.pop("method", None)
-    if method not in _METHODS:
-        msg = f"expected params with method {', '.join(_METHODS)}, got {method!r}"
-        raise DeserializationError(msg)
-    return _METHODS[method](**options)
+def _read_params(written: object) -> SearchParams:
+    """Return the parameters that a name such as "asc:mu=0.9" stands for."""
+    try:
+        return parse_method(str(written))
+    except ConfigError as error:
+        msg = f"params: {error}"
+        raise DeserializationError(msg) from error
