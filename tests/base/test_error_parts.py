@@ -35,9 +35,7 @@ def test_parts_make_a_sentence(parts: dict[str, str], text: str) -> None:
 
 def test_a_shell_spells_options_its_own_way() -> None:
     """The option itself, and those of a hint."""
-    error = ConfigError(
-        option="num_clusters", expected="at least 1", got=0, hint="leave {num_clusters} out, {force=1}"
-    )
+    error = ConfigError(option="num_clusters", expected="at least 1", got=0, hint="leave {num_clusters} out, {force=1}")
     shown = error.text(lambda name, value: f"--{name.replace('_', '-')}{' ' + value if value else ''}")
     assert shown == "expected --num-clusters to be at least 1, got 0; leave --num-clusters out, --force 1"
 

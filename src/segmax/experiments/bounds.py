@@ -42,7 +42,7 @@ really has for a query (Actual) over BoundSum, which Anytime Ranking uses, and
 over MaxSBound, which ASC uses, for several numbers of clusters (Figure 2); and
 for the largest number, cluster by cluster, whether AvgSBound/MaxSBound tells
 how tight MaxSBound is (Figure 5). Needs queries, but no judgments; uses up to
-500 of them. --clusters chooses the largest number, --seeds repeats it all.
+500 of them. --num-clusters chooses the largest number, --seeds repeats it all.
 """
 
 

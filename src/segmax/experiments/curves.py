@@ -64,7 +64,7 @@ def scaling_note(clusters: Mapping[int, int]) -> str:
     if all(number == scaled for number, scaled in clusters.items()):
         return ""
     pairs = ", ".join(f"{scaled} for {number}" for number, scaled in clusters.items())
-    return f"The paper's numbers of clusters are scaled to this collection, or to what --clusters says: {pairs}."
+    return f"The paper's numbers of clusters are scaled to this collection, or to what --num-clusters says: {pairs}."
 
 
 def measure_curves(

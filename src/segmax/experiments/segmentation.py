@@ -250,7 +250,7 @@ and searches both with ASC, η = 1 and μ = 0.3 to 1. Below that it compares how
 tight segment bounds are (Actual/MaxSBound, Actual being the best score that a
 cluster really has) and how far the largest bound of a cluster lies from their
 mean: that gap decides what small μ may prune. The depth is the largest k, in
-the paper 1000; --clusters chooses the clusters.
+the paper 1000; --num-clusters chooses the clusters.
 
 Needs a collection; without judgments recall is that of exact results.""",
     run=run,

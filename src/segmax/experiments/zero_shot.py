@@ -229,7 +229,7 @@ EXPERIMENT = Experiment(
 Searches many collections, BEIR folders for instance, given as several --data,
 with MaxScore, with Anytime* (μ = 0.9) and with ASC (η = 1; μ = 0.9 up to
 k = 100, 0.5 above). Clusters hold about 2,000 documents each, in 8 segments,
-unless --clusters says how many there are. The last line has the mean nDCG@10
+unless --num-clusters says how many there are. The last line has the mean nDCG@10
 and, over collections, the mean of MaxScore's time over the method's.
 
 Collections without judgments have recall of exact results in its place.""",

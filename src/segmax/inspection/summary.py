@@ -225,7 +225,7 @@ def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 
         num_segments=index.num_segments,
         bits=index.bits,
         quantization_error=index.quantization_error,
-        clustering=dict(meta.get("clusters", {})),
+        clustering=dict(meta.get("clustering", {})),
         config=index.config.to_dict(),
         sizes=index.sizes(),
         cluster_sizes=index.cluster_sizes(),
@@ -360,7 +360,12 @@ def _counts(report: IndexSummary) -> Table:
 
 def _clustering(clustering: Mapping[str, Any]) -> str:
     options = ", ".join(f"{name}={_plain(value)}" for name, value in clustering.items() if name != "kind")
-    names = {"sparse": "sparse vectors", "dense": "dense vectors", "labels": "given labels"}
+    names = {
+        "sparse": "sparse vectors",
+        "dense": "dense vectors",
+        "pooled": "pooled token embeddings",
+        "labels": "given labels",
+    }
     return names.get(clustering.get("kind", ""), "not recorded") + (f" ({options})" if options else "")
 
 
