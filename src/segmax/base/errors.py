@@ -45,7 +45,8 @@ class SegmaxError(Exception):
     got
         What was given instead.
     hint
-        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags.
+        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags. Hence
+        a hint never holds data, which might have braces of its own: data belongs into `got`.
 
     Examples
     --------

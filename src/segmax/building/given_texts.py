@@ -56,8 +56,7 @@ def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_doc
         extra = next(name for name in texts if name not in known)
         raise InputError(
             expected=f"{num_docs} texts, one per document",
-            got=len(texts),
-            hint=f"no document has the id {shown(extra)}",
+            got=f"{len(texts)}; no document has the id {shown(extra)}",
         )
     return [texts[name] for name in names]
 

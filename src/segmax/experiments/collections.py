@@ -255,8 +255,7 @@ def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, so
         raise InputError(
             where=f"'{source}'",
             expected="queries that are judged",
-            got="none",
-            hint=f"ids of judgments are like {some or 'nothing'}",
+            got=f"none; ids of judgments are like {some or 'nothing'}",
         )
     return rows[:max_queries]
 

@@ -223,12 +223,14 @@ def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
     kinds = " and ".join(f"{kind} files ('{file.relative_to(folder)}')" for kind, file in found.items())
     choice = list(found.values())[-1]
     ending = Path(base_name(choice)).suffix
-    alone = ", or take its .txt and .md files alone with {format='files'}" if ".txt or .md" in found else ""
+    hint = "name the files that you want"
+    if ".txt or .md" in found:
+        hint += ", or take the .txt and .md files alone with {format='files'}"
     return InputError(
         where=f"'{folder}'",
-        expected="documents in files of one kind",
+        expected=f"documents in files of one kind, as in {choice.parent}/*{ending}",
         got=kinds,
-        hint=f"name the files that you want, as in FOLDER/*{ending}{alone}",
+        hint=hint,
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.base.progress import ProgressOption, reporter
+from segmax.base.progress import ProgressOption, progress_of
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
 from segmax.io.bigann import BigannVectors, write_bigann
@@ -292,7 +292,7 @@ def write_vectors(
     *,
     terms: Sequence[str] | None = None,
     overwrite: bool = False,
-    progress: ProgressOption = False,
+    progress: ProgressOption = None,
 ) -> int:
     """Write vectors.
 
@@ -310,7 +310,7 @@ def write_vectors(
     overwrite
         Replace a file at `path`.
     progress
-        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+        True draws bars on standard error; a function is called with `BuildProgress`; None and False are silent.
 
     Returns
     -------
@@ -330,7 +330,7 @@ def write_vectors(
         msg = "expected terms with batches only; a reader has its own"
         raise ConfigError(msg)
     count = 0
-    with reporter(progress) as told, told.stage("convert", reader.num_docs, "vectors") as stage:
+    with progress_of(progress) as told, told.stage("convert", reader.num_docs, "vectors") as stage:
 
         def counted() -> Iterator[VectorBatch]:
             nonlocal count

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from segmax.base.errors import ConfigError, IndexExistsError, InputError
-from segmax.base.progress import ProgressOption, Stage, reporter
+from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.encoders.base import EncodedBatch, Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
@@ -113,7 +113,7 @@ def encode_texts(
     _check_outputs(target, work, overwrite)
     journal.begin()
     num_resumed = journal.num_docs
-    with reporter(progress) as told:
+    with progress_of(progress) as told:
         with told.stage("encode", _count(texts), "documents") as stage:
             source = _Source(texts, title)
             source.skip(journal, stage)
