@@ -25,7 +25,7 @@ import segmax
 from benchmarks import wiki
 from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
-from segmax.base.memory import anonymous_memory
+from segmax.base.system import anonymous_memory
 from segmax.storage.components import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)

@@ -885,7 +885,8 @@ MEASURED = """
     import numpy as np
     import scipy.sparse as sp
     import segmax
-    from segmax.base.memory import anonymous_memory, parse_bytes
+    from segmax.base.memory import parse_bytes
+    from segmax.base.system import anonymous_memory
 
     path, limit, num_docs, num_terms, threads, pruned = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:])
     BATCH, COLUMNS = 1000, 30_000

@@ -538,7 +538,7 @@ def test_memory_does_not_grow_with_the_collection(tmp_path: Path) -> None:
     program = f"""
 from segmax.encoders.bm25 import BM25
 from segmax.vectors.documents import Document
-from segmax.base.memory import anonymous_memory
+from segmax.base.system import anonymous_memory
 bm25 = BM25(workers=1, scratch={str(tmp_path)!r})
 def docs(count, seen):
     for i in range(count):

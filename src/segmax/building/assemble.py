@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.memory import MemoryLimit, total_memory
+from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers, ranges
 from segmax.base.progress import Reporter
 from segmax.base.scratch import ScratchFile
+from segmax.base.system import total_memory
 from segmax.building.points import Projection
 from segmax.building.spool import Spool
 from segmax.vectors.csr import Csr

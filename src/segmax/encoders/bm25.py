@@ -21,6 +21,7 @@ from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
 from segmax.base.files import replacing
 from segmax.base.parallel import Workers
 from segmax.base.scratch import ScratchFile
+from segmax.base.system import num_cores
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.packages import need
@@ -496,7 +497,7 @@ class _WordProcesses:
 
 
 def _checked_workers(workers: int | None) -> int:
-    cores = len(os.sched_getaffinity(0))
+    cores = num_cores()
     return cores if workers is None else checked_int("workers", workers, 1, max(_MOST_WORKERS, cores))
 
 
