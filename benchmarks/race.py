@@ -30,7 +30,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import segmax
-from benchmarks import race_report, wiki
+from benchmarks import race_tables, wiki
 from benchmarks.racers import RACERS, Answer, Racer, Searcher, Setting, installed
 from benchmarks.rivals import peak_bytes, stdout_to_stderr
 from benchmarks.truth import Truth
@@ -88,10 +88,10 @@ def screen(racer: Racer, searcher: Searcher, truth: Truth, k: int, numbers: Sequ
     for setting in racer.grid:
         runs = [one_pass(searcher, setting, k, numbers) for _ in range(2)]
         missed = truth.missed(k, numbers, [answer.rows for answer in runs[0].answers])
-        recall = race_report.mean_recall(missed, truth.wanted(k)[list(numbers)])
+        recall = race_tables.mean_recall(missed, truth.wanted(k)[list(numbers)])
         ms = float(np.minimum(*(run.latency_ns(racer) for run in runs)).mean()) / 1e6
         rows.append({"setting": setting.label, "k": k, "queries": len(numbers), "mean_ms": ms, "recall": recall})
-    best = race_report.candidates([(row["mean_ms"], row["recall"]) for row in rows], TARGETS)
+    best = race_tables.candidates([(row["mean_ms"], row["recall"]) for row in rows], TARGETS)
     for i, (row, setting) in enumerate(zip(rows, racer.grid, strict=True)):
         row["kept"] = setting.always or i in best
     return rows
@@ -136,7 +136,7 @@ def search(task: Record, folder: Path) -> Record:
     records: list[Record] = []
     for k in task["ks"]:
         if k not in kept:
-            rows = screen(racer, searcher, truth, k, race_report.sample_of_even(queries.shape[0], task["screen"]))
+            rows = screen(racer, searcher, truth, k, race_tables.sample_of_even(queries.shape[0], task["screen"]))
             kept[k] = [row["setting"] for row in rows if row["kept"]]
             screened += rows
         records += search_records(racer, searcher, truth, k, kept[k])
@@ -366,7 +366,7 @@ def main() -> None:
             return
         lines.parent.mkdir(parents=True, exist_ok=True)
         lines.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in race.records))
-    race_report.write(lines, args.output / "docs")
+    race_tables.write(lines, args.output / "docs")
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ REPEATED = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "d
 WITH_SHELL = [document for document in REPEATED if document != "README.md"]
 WIDTH = 120
 #: Pages that are not wrapped yet.
-STILL_WIDE = {"ARCHITECTURE.md", *(f"docs/{n}.md" for n in ("benchmarks", "experiments", "findings", "format", "performance"))}
+STILL_WIDE = {
     "ARCHITECTURE.md",
     *(f"docs/{name}.md" for name in ("benchmarks", "experiments", "findings", "format", "performance")),
 }

@@ -40,11 +40,12 @@ from segmax.experiments import (
     open_collection,
 )
 from segmax.experiments.bounds import _Points, tightness
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import _name as source_name
 from segmax.experiments.drawing import drawn, svg
-from segmax.experiments.output import run_experiment
 from segmax.experiments.properties import _fourth, _Kept, check_bounds, check_decisions, score_ratios
 from segmax.experiments.render import column_texts, is_numeric, show
+from segmax.experiments.runner import run_experiment
 from segmax.experiments.segmentation import bound_ratios
 from segmax.experiments.space import counted
 from segmax.experiments.steps import Steps, digest_of
@@ -109,12 +110,7 @@ def test_every_experiment_runs_quickly_on_a_tiny_judged_collection(name: str, tm
 )
 def test_no_collection_is_too_small(name: str, collection: Collection, options: dict, tmp_path: Path) -> None:
     """One cluster, one document, one query, or queries that find nothing are no reason to fail."""
-    chosen = EXPERIMENTS[name]
-    if chosen.needs_qrels:
-        with pytest.raises(InputError, match="needs judgments"):
-            ran(chosen, collection, tmp_path, **options)
-    else:
-        assert ran(chosen, collection, tmp_path, **options).sheets
+    assert ran(EXPERIMENTS[name], collection, tmp_path, **options).sheets
 
 
 def test_experiments_are_in_the_order_of_the_specification() -> None:
@@ -168,7 +164,9 @@ def test_properties_are_counted_and_hold(index: segmax.Index) -> None:
     assert first["checks"] > 100
     assert first["violations"] == 0
     for eta in (0.8, 1.0):
-        (decisions,) = check_decisions(index, queries, [segmax.ASC(mu=0.3, eta=eta, seed=False, sweep=False)], 5)
+        (decisions,) = check_decisions(
+            index, queries, [segmax.paper.ASC(mu=0.3, eta=eta, estimate_threshold=False, sweep=False)], 5
+        )
         assert decisions["kept_wrong"] == decisions["pruned_wrong"] == 0
         assert decisions["pruned"] > 0
     exact = Anytime(), segmax.ASC(), segmax.ASC()
@@ -222,8 +220,8 @@ def test_properties_find_a_violation(index: segmax.Index) -> None:
     """Ratios below the promise are counted: 0.5 is not kept where 1 is promised."""
     queries = tiny().single_queries()
     rough = (
-        Anytime(mu=0.2, seed=False),
-        segmax.ASC(mu=0.2, eta=0.2, seed=False),
+        Anytime(mu=0.2, estimate_threshold=False),
+        segmax.paper.ASC(mu=0.2, eta=0.2, estimate_threshold=False),
         Anytime(mu=0.2),
     )
     assert score_ratios(index, queries, {1.0: rough}, 5)["violations"] > 0
@@ -266,10 +264,10 @@ def test_the_number_of_clusters_can_be_chosen() -> None:
 def test_methods_are_the_papers() -> None:
     """No threshold seed, no sweep, MaxScore inside clusters unless the user says otherwise, always in their order."""
     task = Task(documents="blocks")
-    assert Task().asc(0.9) == segmax.ASC(mu=0.9, documents="maxscore", seed=False, sweep=False)
-    plain = {"seed": False, "sweep": False, "max_clusters": 2**31}
+    assert Task().asc(0.9) == segmax.paper.ASC(mu=0.9, documents="maxscore", estimate_threshold=False, sweep=False)
+    plain = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
     assert task.anytime(0.7, budget_ms=3.0) == Anytime(mu=0.7, budget_ms=3.0, **plain)
-    assert task.maxscore() == MaxScore(seed=False)
+    assert task.maxscore() == MaxScore(estimate_threshold=False)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -812,13 +810,69 @@ def command(*arguments: object) -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("list",)])
-def test_a_list_of_all(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a name, or with "list", all experiments are listed with their place in the paper."""
+@pytest.mark.parametrize("width", [40, 60, 80, 200])
+def test_a_list_of_all(
+    arguments: tuple[str, ...], width: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a name, or with "list", all experiments are listed with their place in the paper, as wide as fits."""
+    monkeypatch.setenv("COLUMNS", str(width))
     command(*arguments)
     out = capsys.readouterr().out
-    assert len(out.splitlines()) == len(EXPERIMENTS)
-    assert "static-pruning" in out
-    assert "Section 3.2" in out
+    assert all(len(line) <= width for line in out.splitlines())
+    assert all(any(line.split()[:1] == [name] for line in out.splitlines()) for name in EXPERIMENTS)
+    assert all(word in out for each in EXPERIMENTS.values() for word in (each.place, *each.title.split()))
+
+
+@pytest.mark.parametrize(
+    "arguments", [["experiment"], ["experiment", "list"], ["experiment", "--help"], ["report", "-h"]]
+)
+def test_listing_and_help_load_no_experiment(arguments: list[str]) -> None:
+    """Only the catalog is loaded: no experiment, and nothing that an experiment computes with."""
+    loaded = loaded_by(arguments)
+    assert {name for name in loaded if name.startswith("segmax.experiments.")} == {
+        "segmax.experiments.catalog",
+        "segmax.experiments.experiment",
+    }
+    assert loaded.isdisjoint({"numpy", "scipy", "segmax.building", "segmax.encoders", "segmax.evaluation"})
+
+
+@pytest.mark.parametrize("arguments", [["experiment", "space", "--help"], ["experiment", "space"]])
+def test_a_command_loads_one_experiment(arguments: list[str]) -> None:
+    """An experiment is loaded alone, also where the command ends with an error."""
+    modules = {f"segmax.experiments.{name.replace('-', '_')}" for name in EXPERIMENTS}
+    assert loaded_by(arguments) & modules == {"segmax.experiments.space"}
+
+
+def test_a_report_loads_no_experiment(tmp_path: Path) -> None:
+    """Old outcomes are all that a page needs."""
+    pytest.importorskip("matplotlib")
+    ran(EXPERIMENTS["example"], tiny(), tmp_path)
+    loaded = loaded_by(["report", str(tmp_path)])
+    assert loaded.isdisjoint(f"segmax.experiments.{name.replace('-', '_')}" for name in EXPERIMENTS)
+    assert "segmax.experiments.task" not in loaded
+
+
+def loaded_by(arguments: list[str]) -> set[str]:
+    """The modules that a process of its own has loaded after a command."""
+    code = (
+        "import json, sys\nfrom segmax.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
+        "print(json.dumps(sorted(sys.modules)), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(json.loads(done.stderr.splitlines()[-1]))
+
+
+def test_every_module_is_named_after_its_experiment() -> None:
+    """What the catalog says is what the module has."""
+    for name, listed in LISTED.items():
+        chosen = EXPERIMENTS[name]
+        assert (chosen.name, chosen.place, chosen.title) == listed
+    with pytest.raises(KeyError):
+        EXPERIMENTS["nope"]
+    with pytest.raises(AttributeError, match="no attribute 'odd'"):
+        _ = segmax.experiments.odd  # type: ignore[attr-defined]
+    assert set(segmax.experiments.__all__) <= set(dir(segmax.experiments))
 
 
 def test_help_without_a_name_tells_about_all(capsys: pytest.CaptureFixture[str]) -> None:

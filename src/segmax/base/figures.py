@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segmax.base.errors import ConfigError
+from segmax.base.optional import need
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,12 +20,8 @@ COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f
 
 
 def check_matplotlib() -> None:
-    """Raise ConfigError if matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        msg = "a plot needs matplotlib, which is not installed; run: pip install 'segmax[plot]'"
-        raise ConfigError(msg) from error
+    """Raise MissingPackageError if matplotlib is not installed."""
+    need("matplotlib.figure", "a plot", "plot")
 
 
 def check_plot(path: str | os.PathLike[str]) -> None:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import segmax
 from segmax.base.checks import checked_choice, parsed_int
-from segmax.base.display import counted, json_text
+from segmax.base.display import counted, json_text, size_text
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
 from segmax.building.clustering import Dense, Labels, Representation, Sparse
@@ -25,7 +25,7 @@ from segmax.cli.encode import add_model_options, encoder_options
 from segmax.cli.parser import Parser
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.inspection.summary import size_text, step_text
+from segmax.inspection.summary import step_text
 from segmax.search.index import num_threads
 from segmax.storage.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
 from segmax.text.pipeline import CLUSTER_BY, from_vectors

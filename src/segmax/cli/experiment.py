@@ -8,16 +8,20 @@ import shlex
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from segmax.base.checks import checked_choice, checked_int
 from segmax.base.display import printable
 from segmax.base.errors import ConfigError, WriteError
+from segmax.base.text_table import Column, tables
 from segmax.cli.parser import Parser, read_number
-from segmax.experiments import EXPERIMENTS, Collection, Experiment, Task, open_collection
-from segmax.experiments.output import Ran, check_number, run_experiment
-from segmax.experiments.render import show, spent
-from segmax.experiments.steps import Steps
+from segmax.experiments.catalog import LISTED
+
+if TYPE_CHECKING:  # help and list load no experiment, and nothing that one needs
+    from rich.console import Console
+
+    from segmax.experiments import Collection, Experiment
+    from segmax.experiments.runner import Ran
 
 _QUICK_QUERIES = 50
 _CACHE = "cache"
@@ -114,13 +118,20 @@ def _examples(about: Experiment | None) -> str:
     return "examples:\n" + "".join(f"  segmax experiment {about.name} {line}\n" for line in lines)
 
 
-def _list() -> str:
-    width = max(len(name) for name in EXPERIMENTS)
-    return "\n".join(f"  {name:{width}}  {each.place:15}  {each.title}" for name, each in EXPERIMENTS.items())
+def _show_list(console: Console) -> None:
+    """Print all experiments as a table that fits the console."""
+    names, places, titles = zip(*LISTED.values(), strict=True)
+    columns = [
+        Column(heading="name", cells=names, words=True),
+        Column(heading="in the paper", cells=places, words=True),
+        Column(heading="what it measures", cells=titles, words=True),
+    ]
+    for part in tables([columns], console.width):
+        console.print(part)
 
 
 def _wrapped_list() -> str:
-    width = 2 + max(len(name) for name in EXPERIMENTS) + 2
+    width = 2 + max(len(name) for name in LISTED) + 2
     return "\n".join(
         textwrap.fill(
             f"{each.title} ({each.place})",
@@ -128,7 +139,7 @@ def _wrapped_list() -> str:
             initial_indent=f"  {name}".ljust(width),
             subsequent_indent=" " * width,
         )
-        for name, each in EXPERIMENTS.items()
+        for name, each in LISTED.items()
     )
 
 
@@ -137,13 +148,23 @@ def experiment(args: argparse.Namespace) -> None:
     if args.name == "list":
         if args.help:
             _help(None)
-        sys.stdout.write(f"{_list()}\n")
+        from rich.console import Console
+
+        _show_list(Console(highlight=False))
         return
-    if args.name not in EXPERIMENTS:
-        raise ConfigError(expected=f"an experiment ({', '.join(EXPERIMENTS)})", got=f"{args.name!r}")
-    chosen = EXPERIMENTS[args.name]
+    if args.name not in LISTED:
+        raise ConfigError(expected=f"an experiment ({', '.join(LISTED)})", got=f"{args.name!r}")
+    chosen = LISTED[args.name].load()
     if args.help:
         _help(chosen)
+    _run(chosen, args)
+
+
+def _run(chosen: Experiment, args: argparse.Namespace) -> None:
+    from segmax.experiments.runner import run_experiment
+    from segmax.experiments.steps import Steps
+    from segmax.experiments.task import Task
+
     sources = _sources(args)
     _check_data(chosen, args, len(sources))
     options = _options(args)
@@ -178,6 +199,8 @@ def _check_data(chosen: Experiment, args: argparse.Namespace, count: int) -> Non
             raise ConfigError(
                 expected=f"every {what} once", got=f"{' '.join(given)}", hint="leave out what comes again"
             )
+    from segmax.experiments.runner import check_number
+
     check_number(chosen, count)
 
 
@@ -210,6 +233,8 @@ def _folder(out: str) -> Path:
 
 
 def _opened(args: argparse.Namespace, folder: Path, data: str, encoder: str) -> Collection:
+    from segmax.experiments.collections import open_collection
+
     most = _number(args.max_queries, "--max-queries")
     if args.quick:
         most = min(most or _QUICK_QUERIES, _QUICK_QUERIES)
@@ -238,6 +263,8 @@ def _command(args: argparse.Namespace) -> str:
 
 def _tell(ran: Ran) -> None:
     from rich.console import Console
+
+    from segmax.experiments.render import show, spent
 
     show(ran.outcome, Console(highlight=False))
     sys.stderr.write(f"\n{printable(spent(ran.about))}; written: {printable(' '.join(map(str, ran.files)))}\n")

@@ -8,9 +8,7 @@ from pathlib import Path
 from segmax.base.display import counted
 from segmax.cli.parser import Parser
 from segmax.cli.show import say
-from segmax.experiments import EXPERIMENTS
-from segmax.experiments.report import read_entries, report_page
-from segmax.io.streams import write_whole
+from segmax.experiments.catalog import LISTED
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -35,10 +33,11 @@ def report_parser() -> argparse.ArgumentParser:
 
 def report(args: argparse.Namespace) -> None:
     """Run `segmax report`."""
+    from segmax.experiments.outcome_files import write_text
+    from segmax.experiments.report import read_entries, report_page
+
     folder = Path(args.folder)
-    entries = read_entries(folder, tuple(EXPERIMENTS))
+    entries = read_entries(folder, tuple(LISTED))
     target = folder / "report.html" if args.output is None else Path(args.output)
-    page = report_page(entries)
-    with write_whole(target, overwrite=True) as file:
-        file.write(page.encode("utf-8"))
+    write_text(target, report_page(entries))
     say(f"{target}: {counted(len(entries), 'experiment')}")

@@ -11,10 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.evaluation.significance import LEVEL
-from segmax.experiments import paper, verdicts
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
+from segmax.experiments import printed, verdicts
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY
+from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
 from segmax.search.bound_reader import BoundReader
@@ -31,8 +32,8 @@ _LEAST_POINTS = 3
 
 _FIGURE_2 = (
     "Figure 2 of the paper shows the ratios for MS MARCO without values; its text says that they grow with the number "
-    f"of clusters. For {paper.FINE_CLUSTERS:,} clusters of {paper.NUM_SEGMENTS} random segments its Table 3 prints "
-    f"Actual/MaxSBound = {paper.TABLE_3_RATIOS['random'][0]}."
+    f"of clusters. For {printed.FINE_CLUSTERS:,} clusters of {printed.NUM_SEGMENTS} random segments its Table 3 prints "
+    f"Actual/MaxSBound = {printed.TABLE_3_RATIOS['random'][0]}."
 )
 
 _DESCRIPTION = """\
@@ -262,9 +263,7 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float 
 
 
 EXPERIMENT = Experiment(
-    name="bounds",
-    place="Figures 2 and 5",
-    title="how tight bounds of clusters are, with and without segments",
+    **LISTED["bounds"]._asdict(),
     description=_DESCRIPTION,
     run=run,
 )

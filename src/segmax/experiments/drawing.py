@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.figures import FAINT, INK, check_matplotlib, literal
-from segmax.experiments.base import Plot, Series
+from segmax.experiments.outcome import Plot, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segmax.building.builder import build
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
+from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import counted, finding
 from segmax.search.index import Index
@@ -19,7 +20,7 @@ from segmax.storage.config import BuildConfig
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: Term maxima of the two segments of each cluster, in tenths.
 _SEGMENTS = {
@@ -153,9 +154,7 @@ def _decisions_agree(name: str, words: tuple[str, ...]) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="example",
-    place="Figure 4",
-    title="which clusters of a worked example Anytime, Anytime* and ASC prune",
+    **LISTED["example"]._asdict(),
     description=_DESCRIPTION,
     run=run,
     needs_data=False,

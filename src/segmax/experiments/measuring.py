@@ -12,12 +12,12 @@ import numpy as np
 from segmax.building.clustering import Representation
 from segmax.evaluation.measures import measure_names
 from segmax.experiments import verdicts
-from segmax.experiments.base import Cell, Json
 from segmax.experiments.collections import Collection
+from segmax.experiments.outcome import Cell, Json
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Compared, Ruling
+from segmax.paper import method_name
 from segmax.search.index import Index
-from segmax.search.method_names import method_name
 from segmax.search.methods import SearchParams
 from segmax.storage.config import DocumentOrder, Segmentation
 from segmax.vectors.pruning import Step

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.building.clustering import Labels
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
+from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, counted, finding, unknown
 from segmax.search.bound_reader import BoundReader, clusters_of
@@ -433,9 +434,7 @@ def _fourth(decisions: list[dict[str, Any]], kept: _Kept) -> tuple[Finding, ...]
 
 
 EXPERIMENT = Experiment(
-    name="properties",
-    place="Table 1",
-    title="the paper's four propositions, checked on an index of yours",
+    **LISTED["properties"]._asdict(),
     description=_DESCRIPTION,
     run=run,
 )

@@ -19,7 +19,7 @@ from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import open_for_update
 from segmax.base.progress import ProgressOption, Stage, reporter
 from segmax.base.system import locked
-from segmax.experiments.base import Json
+from segmax.experiments.outcome import Json
 
 
 class Steps:

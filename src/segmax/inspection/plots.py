@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from segmax.base.display import counted
+from segmax.base.display import counted, size_text
 from segmax.base.figures import INK, check_plot, finish, literal, new_figure, picture_format
-from segmax.inspection.summary import IndexSummary, Tightness, size_text, structure_of
+from segmax.inspection.summary import IndexSummary, Tightness, structure_of
 from segmax.io.streams import write_whole
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
-from segmax.base.display import counted, printable
+from segmax.base.display import counted, printable, size_text
 from segmax.base.errors import InputError, damaged
 from segmax.base.text_table import Column, tables
 from segmax.search.bound_reader import BoundReader
@@ -311,20 +311,6 @@ def _row(rows: Csr, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
 _SHOWN_TARGETS = (0.95, 0.99)
 _BAR_LENGTH = 40
 _BAR_MARGIN = 35  # for the columns before the bars
-
-
-def size_text(num_bytes: int) -> str:
-    """Return a size in the largest unit that it has.
-
-    Examples
-    --------
-    >>> size_text(3 * 2**19)
-    '1.5 MiB'
-    """
-    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
-        if num_bytes >= factor:
-            return f"{num_bytes / factor:,.1f} {unit}"
-    return f"{num_bytes} bytes"
 
 
 def step_text(step: Step) -> str:
