@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from segmax.base.checks import checked_choice
 from segmax.base.display import json_text, printable
 from segmax.base.errors import ConfigError, WriteError
-from segmax.base.figures import check_plot
 from segmax.base.text_table import Column, tables
 from segmax.cli.parser import Parser, add_query_encoder, read_number
+from segmax.drawing.figures import check_plot
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.significance import CORRECTIONS, TTest
 from segmax.search.method_names import METHODS, method_name

@@ -7,9 +7,9 @@ import sys
 
 import segmax
 from segmax.base.display import json_text
-from segmax.base.figures import check_plot
 from segmax.cli.parser import Parser, add_query_encoder, read_number
-from segmax.inspection.plots import plot_report
+from segmax.drawing.figures import check_plot
+from segmax.inspection.plots import plot_summary
 from segmax.inspection.summary import STAND_IN_TERMS, inspect
 from segmax.text.questions import read_questions
 
@@ -62,7 +62,7 @@ def run_inspect(args: argparse.Namespace) -> None:
         queries = read_questions(args.queries, index).vectors if args.queries is not None else None
         report = inspect(index, queries, sample, seed)
     if args.plot is not None:
-        plot_report(report, args.plot)
+        plot_summary(report, args.plot)
     if args.json:
         sys.stdout.write(json_text(report.to_dict(), indent=1) + "\n")
     else:
