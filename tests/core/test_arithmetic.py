@@ -43,7 +43,7 @@ def test_many_segments_at_the_largest_codes() -> None:
         config=segmax.BuildConfig(num_segments=num_segments),
     )
     assert index.cluster_bounds({0: 32_767}).avg_bound.tolist() == [255 * 32_767]
-    trace = index.search({0: 32_767}, k=1, params=segmax.ASC(order="bound_sum", mu=0.9), trace=True).trace
+    trace = index.search({0: 32_767}, k=1, params=segmax.paper.ASC(cluster_order="bound_sum", mu=0.9), trace=True).trace
     assert trace is not None
     assert len(trace) == 1
 

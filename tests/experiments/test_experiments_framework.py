@@ -160,7 +160,9 @@ def test_properties_are_counted_and_hold(index: segmax.Index) -> None:
     assert first["checks"] > 100
     assert first["violations"] == 0
     for eta in (0.8, 1.0):
-        (decisions,) = check_decisions(index, queries, [segmax.ASC(mu=0.3, eta=eta, seed=False, sweep=False)], 5)
+        (decisions,) = check_decisions(
+            index, queries, [segmax.paper.ASC(mu=0.3, eta=eta, estimate_threshold=False, sweep=False)], 5
+        )
         assert decisions["kept_wrong"] == decisions["pruned_wrong"] == 0
         assert decisions["pruned"] > 0
     exact = Anytime(), segmax.ASC(), segmax.ASC()
@@ -214,8 +216,8 @@ def test_properties_find_a_violation(index: segmax.Index) -> None:
     """Ratios below the promise are counted: 0.5 is not kept where 1 is promised."""
     queries = tiny().single_queries()
     rough = (
-        Anytime(mu=0.2, seed=False),
-        segmax.ASC(mu=0.2, eta=0.2, seed=False),
+        Anytime(mu=0.2, estimate_threshold=False),
+        segmax.paper.ASC(mu=0.2, eta=0.2, estimate_threshold=False),
         Anytime(mu=0.2),
     )
     assert score_ratios(index, queries, {1.0: rough}, 5)["violations"] > 0
@@ -258,10 +260,10 @@ def test_the_number_of_clusters_can_be_chosen() -> None:
 def test_methods_are_the_papers() -> None:
     """No threshold seed, no sweep, MaxScore inside clusters unless the user says otherwise, always in their order."""
     task = Task(documents="blocks")
-    assert Task().asc(0.9) == segmax.ASC(mu=0.9, documents="maxscore", seed=False, sweep=False)
-    plain = {"seed": False, "sweep": False, "max_clusters": 2**31}
+    assert Task().asc(0.9) == segmax.paper.ASC(mu=0.9, documents="maxscore", estimate_threshold=False, sweep=False)
+    plain = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
     assert task.anytime(0.7, budget_ms=3.0) == Anytime(mu=0.7, budget_ms=3.0, **plain)
-    assert task.maxscore() == MaxScore(seed=False)
+    assert task.maxscore() == MaxScore(estimate_threshold=False)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------

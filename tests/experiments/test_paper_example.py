@@ -67,7 +67,12 @@ def test_decisions_are_as_printed(index: segmax.Index, documents: str) -> None:
         3: "kept",
         4: "kept",
     }
-    assert decisions(index, segmax.ASC(mu=0.9, documents=documents)) == {1: "pruned", 2: "kept", 3: "pruned", 4: "kept"}
+    assert decisions(index, segmax.paper.ASC(mu=0.9, documents=documents)) == {
+        1: "pruned",
+        2: "kept",
+        3: "pruned",
+        4: "kept",
+    }
 
 
 def visited_by_rule(bounds: segmax.search.results.ClusterBounds, theta: float, mu: float, *, breaks: bool) -> set[int]:

@@ -10,7 +10,8 @@ import pytest
 from benchmarks.findings import verdict_table
 
 from benchmarks import findings
-from segmax.base.errors import ConfigError, InputError
+from conftest import refused
+from segmax.base.errors import InputError, MissingPackageError
 from segmax.cli.report import report, report_parser
 from segmax.drawing.plot import Plot, Series
 from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Sheet, Task, printed
@@ -186,7 +187,7 @@ def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest
     """It is told what to install, and nothing is written."""
     run_experiment(named("one"), Task(), tmp_path, "command")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match="pip install"):
+    with refused(MissingPackageError, hint="pip install"):
         gathered(tmp_path)
     assert not (tmp_path / "report.html").exists()
 

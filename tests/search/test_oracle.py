@@ -116,7 +116,11 @@ def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generat
         scores = docs @ np.array([query.get(term, 0) for term in range(54)])
         order = np.lexsort((np.arange(num_docs), -scores))
         for k in (1, 10, 1000):
-            for params in (segmax.ASC(sweep=False), segmax.ASC(sweep=False, seed=False), Anytime()):
+            for params in (
+                segmax.paper.ASC(sweep=False),
+                segmax.paper.ASC(sweep=False, estimate_threshold=False),
+                Anytime(),
+            ):
                 hits = index.search(query, k=k, params=params)
                 assert hits.rows.tolist() == order[:k].tolist()
                 assert hits.scores.tolist() == scores[order[:k]].tolist()

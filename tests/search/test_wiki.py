@@ -48,8 +48,8 @@ def test_asc_is_identical_to_exhaustive(wiki: tuple[segmax.Index, sp.csr_matrix]
     exact = index.search_batch(queries, k=k, params=segmax.Exhaustive())
     for params in (
         segmax.ASC(),
-        segmax.ASC(sweep=False),
-        segmax.ASC(documents="maxscore"),
+        segmax.paper.ASC(sweep=False),
+        segmax.paper.ASC(documents="maxscore"),
         Anytime(sweep=False),
         MaxScore(),
     ):

@@ -27,6 +27,7 @@ import segmax
 from segmax.errors import ConfigError, FormatError, IndexExistsError, IndexNotFoundError, InputError, WriteError
 from segmax.paper import MaxScore
 from segmax.pruning import TopTerms
+from segmax.search.hooks import with_hooks
 from segmax.storage import components as storage
 from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES, meta_bytes
 
@@ -74,7 +75,12 @@ def exercise(index: segmax.Index) -> None:
     """Do what a reader does with an index; only errors of segmax may come out."""
     with contextlib.suppress(segmax.SegmaxError):
         query = (np.arange(6), np.ones(6))
-        for params in (segmax.Exhaustive(), MaxScore(), segmax.ASC(sweep=False), segmax.ASC(lazy=False)):
+        for params in (
+            segmax.Exhaustive(),
+            MaxScore(),
+            segmax.paper.ASC(sweep=False),
+            with_hooks(segmax.ASC(), lazy=False),
+        ):
             index.search(query, k=3, params=params)
         assert str(index.expectation(10, 0.9)) + str(index.calibration) + repr(index)
         assert [index.search(query, k=2).ids, index.num_bytes, index.bits, index.quantization_error]
@@ -423,6 +429,7 @@ GUARDED = """
     import resource, sys
     import numpy as np
     import segmax
+    from segmax.search.hooks import with_hooks
     segmax.build(__import__("scipy.sparse").sparse.csr_matrix([[1, 2]])).search({0: 1.0})
     peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     before = peak()
@@ -431,7 +438,8 @@ GUARDED = """
     told = "nothing"
     try:
         index = segmax.open(sys.argv[1], preload=len(sys.argv) > 2)
-        for params in (None, segmax.ASC(sweep=False, lazy=False), segmax.ASC(mu=0.5), segmax.paper.MaxScore()):
+        eager = with_hooks(segmax.ASC(), lazy=False, sweep=False)
+        for params in (None, eager, segmax.ASC(mu=0.5), segmax.paper.MaxScore()):
             index.search({0: 1.0}, k=10, params=params)
         if index.texts is not None:
             sum(len(index.texts[row].text) for row in range(len(index)))

@@ -18,6 +18,7 @@ import segmax
 from conftest import random_docs
 from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, UnknownIdError, WriteError
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import with_hooks
 from segmax.storage import components as storage
 
 
@@ -235,11 +236,11 @@ def search_every_way(index: segmax.Index) -> None:
         segmax.Exhaustive(),
         MaxScore(),
         Anytime(),
-        segmax.ASC(sweep=False),
-        segmax.ASC(documents="maxscore"),
+        segmax.paper.ASC(sweep=False),
+        segmax.paper.ASC(documents="maxscore"),
         segmax.ASC(max_clusters=100),
-        segmax.ASC(mu=0.5, eta=0.7, lazy=False),
-        segmax.BestFirst(eta=0.9, sweep=False),
+        with_hooks(segmax.ASC(mu=0.5, eta=0.7), lazy=False),
+        with_hooks(segmax.BestFirst(eta=0.9), sweep=False),
     ):
         index.search(query, k=5, params=params)
     index.search_batch([query, ([3], [0.5])], k=30, threads=1)

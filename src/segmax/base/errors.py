@@ -7,6 +7,7 @@ SegmaxError
 ├── IndexNotFoundError (FileNotFoundError)
 ├── IndexExistsError (FileExistsError)    the path is taken
 ├── IndexClosedError (ValueError)         used after close()
+├── MissingPackageError (ImportError)     an optional package is not installed, or too old
 ├── UnknownIdError (KeyError)             no document has this id
 └── WriteError (OSError)                  the index could not be written; nothing was changed
 
@@ -111,6 +112,10 @@ class IndexExistsError(SegmaxError, FileExistsError):
 
 class IndexClosedError(SegmaxError, ValueError):
     """The index was used after close()."""
+
+
+class MissingPackageError(SegmaxError, ImportError):
+    """An optional package is not installed, or too old; `hint` has the command that installs it."""
 
 
 class UnknownIdError(SegmaxError, KeyError):

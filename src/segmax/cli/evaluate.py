@@ -17,7 +17,7 @@ from segmax.cli.parser import Parser, add_query_encoder, read_number
 from segmax.drawing.figures import check_plot
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.significance import CORRECTIONS, TTest
-from segmax.search.method_names import METHODS, method_name
+from segmax.paper import METHODS, method_name
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

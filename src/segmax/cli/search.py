@@ -17,7 +17,8 @@ from segmax.base.errors import ConfigError, InputError
 from segmax.cli.parser import Parser, add_query_encoder, in_words_of_the_shell, read_number
 from segmax.cli.show import answer, as_json, as_run, say, show, typed_lines
 from segmax.cli.unanswered import Reason, summary, why_nothing
-from segmax.search.method_names import METHODS
+from segmax.paper import METHODS
+from segmax.search.method_names import simplest
 from segmax.search.methods import SearchParams
 
 if TYPE_CHECKING:
@@ -266,7 +267,7 @@ def _params(args: argparse.Namespace) -> SearchParams | None:
     if method == "asc" and "eta" in given and "mu" not in given:
         msg = "--eta without --mu: asc expects mu <= eta; add --mu, or --method best_first, which has eta alone"
         raise ConfigError(msg)
-    return METHODS[method](**values)
+    return simplest(METHODS[method], values)(**values)
 
 
 # --- tune ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from rich.text import Text
 
 import segmax
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError
+from segmax.base.errors import MissingPackageError
 from segmax.base.text_table import Column, tables
 from segmax.cli.show import answer, show
 from segmax.demo import FOLDER
@@ -143,7 +143,7 @@ def race(console: Console, k: int, picture: Path) -> None:
     )
     try:
         check_matplotlib()
-    except ConfigError as error:
+    except MissingPackageError as error:
         console.print(Text(f"no picture: {error}", style="dim"))
     else:
         draw_speed(found, picture)

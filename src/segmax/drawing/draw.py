@@ -54,7 +54,7 @@ def draw(
 
     Raises
     ------
-    ConfigError
+    MissingPackageError
         If matplotlib is not installed.
 
     Examples

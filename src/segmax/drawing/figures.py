@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import replacing
+from segmax.base.optional import need
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,12 +19,8 @@ _DPI = 150
 
 
 def check_matplotlib() -> None:
-    """Raise ConfigError if matplotlib is not installed."""
-    try:
-        import matplotlib.figure  # noqa: F401
-    except ImportError as error:
-        msg = "a plot needs matplotlib, which is not installed; run: pip install 'segmax[plot]'"
-        raise ConfigError(msg) from error
+    """Raise MissingPackageError if matplotlib is not installed."""
+    need("matplotlib.figure", "a plot", "plot")
 
 
 def check_plot(path: str | os.PathLike[str]) -> None:
@@ -31,8 +28,10 @@ def check_plot(path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
+    MissingPackageError
+        If matplotlib is not installed.
     ConfigError
-        If matplotlib is not installed, the suffix is unknown, or the directory does not exist.
+        If the suffix is unknown, or the directory does not exist.
     """
     check_matplotlib()
     where = Path(path)

@@ -23,7 +23,7 @@ from segmax.drawing.figures import check_plot, save_figure
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
 from segmax.io.streams import write_whole
-from segmax.search.method_names import method_name, parse_method
+from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
 
 if TYPE_CHECKING:

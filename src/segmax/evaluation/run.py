@@ -20,9 +20,9 @@ from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.io.streams import write_whole
 from segmax.io.trec import run_lines, untied
+from segmax.paper import Anytime, MaxScore, method_name, parse_method
 from segmax.search.index import Index, open_index
-from segmax.search.method_names import method_name, parse_method
-from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
 from segmax.search.results import BatchHits
 
 DEFAULT_METHODS: tuple[SearchParams, ...] = (
@@ -240,7 +240,7 @@ def _ask_all(
 
 
 def _has_budget(params: SearchParams) -> bool:
-    return params.budget_ms is not None
+    return isinstance(params, ClusterParams) and params.budget_ms is not None
 
 
 class _Answers:
@@ -307,7 +307,7 @@ class _Tally:
         columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
-        visits = isinstance(params, (ASC, Anytime))
+        visits = isinstance(params, ClusterParams)
         shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,

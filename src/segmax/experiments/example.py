@@ -21,7 +21,7 @@ from segmax.storage.config import BuildConfig
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: Term maxima of the two segments of each cluster, in tenths.
 _SEGMENTS = {

@@ -16,8 +16,8 @@ from segmax.experiments.collections import Collection
 from segmax.experiments.outcome import Cell, Json
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Compared, Ruling
+from segmax.paper import method_name
 from segmax.search.index import Index
-from segmax.search.method_names import method_name
 from segmax.search.methods import SearchParams
 from segmax.storage.config import DocumentOrder, Segmentation
 from segmax.vectors.pruning import Step

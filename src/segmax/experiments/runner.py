@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.base.errors import ConfigError
+from segmax.base.errors import ConfigError, MissingPackageError
 from segmax.drawing.draw import svg
 from segmax.experiments.about import about
 from segmax.experiments.experiment import Experiment
@@ -76,7 +76,7 @@ def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:
     pictures = wanted[: len(outcome.plots)]
     try:
         drawn = [svg(plot, picture.stem) for plot, picture in zip(outcome.plots, pictures, strict=True)]
-    except ConfigError as error:
+    except MissingPackageError as error:
         drawn, pictures, missing = [], [], str(error)
     else:
         missing = ""

@@ -16,8 +16,9 @@ from segmax.experiments import printed
 from segmax.experiments.collections import Collection
 from segmax.experiments.outcome import Json
 from segmax.experiments.steps import Steps, code_digest
+from segmax.paper.methods import ASC, Anytime, DocumentMethod, MaxScore
 from segmax.search.index import Index
-from segmax.search.methods import ASC, Anytime, DocumentMethod, MaxScore, SearchParams
+from segmax.search.methods import SearchParams
 from segmax.storage.config import BuildConfig, DocumentOrder, Segmentation
 from segmax.vectors.pruning import Step
 
@@ -184,11 +185,11 @@ class Task:
 
     def maxscore(self) -> MaxScore:
         """Return MaxScore as the paper has it, without a threshold known beforehand."""
-        return MaxScore(seed=False)
+        return MaxScore(estimate_threshold=False)
 
     @property
     def _plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"documents": self.documents, "seed": False, "sweep": False}
+        plain: dict[str, Any] = {"documents": self.documents, "estimate_threshold": False, "sweep": False}
         if self.documents == "blocks":
             plain["max_clusters"] = _NO_LIMIT  # exact search would leave the order of clusters for that of blocks
         return plain

@@ -41,8 +41,10 @@ def plot_summary(summary: IndexSummary, path: str | os.PathLike[str]) -> None:
 
     Raises
     ------
+    MissingPackageError
+        If matplotlib is not installed.
     ConfigError
-        If matplotlib is not installed, or the suffix is none of these.
+        If the suffix is none of these.
     """
     check_plot(path)
     name = Path(summary.path).name if summary.path else "index in memory"

@@ -24,7 +24,7 @@ from segmax.vectors.documents import VectorBatch, VectorReader
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _BUCKET_BYTES = 1 << 23  # of postings, as they are kept: some ten times as much once they are sorted
 _ASSUMED_RATIO = 4  # of a compressed file

@@ -35,7 +35,7 @@ from segmax.vectors.rows import PART_DOCS, PART_POSTINGS, narrowest
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: What zipfile and numpy raise about damaged files.
 _UNREADABLE = (zlib.error, lzma.LZMAError, EOFError, OSError, MemoryError, *DAMAGE)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
 from segmax.base.progress import ProgressOption, reporter
+from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
 from segmax.io.bigann import BigannVectors, write_bigann
 from segmax.io.ciff import CiffVectors, write_ciff
@@ -230,8 +230,7 @@ class _Joined:
         if any((reader.terms is not None) != self._named for reader in readers):
             msg = "expected files that all name their terms, or none that does; got both"
             raise InputError(msg)
-        self._numbers: dict[str, int] = {}
-        self._terms: list[str] = []
+        self._vocabulary = GrowingVocabulary()
 
     @property
     def loose_width(self) -> bool:
@@ -246,7 +245,7 @@ class _Joined:
     @property
     def terms(self) -> Sequence[str] | None:
         """The terms so far."""
-        return self._terms if self._named else None
+        return self._vocabulary.terms if self._named else None
 
     @property
     def num_docs(self) -> int | None:
@@ -261,8 +260,8 @@ class _Joined:
             here = np.zeros(0, np.uint32)
             for ids, vectors in reader.batches():
                 if reader.terms is not None:
-                    here = np.concatenate([here, self._added(reader.terms[len(here) : vectors.num_columns])])
-                    vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._terms))
+                    here = np.concatenate([here, self._vocabulary.add(reader.terms[len(here) : vectors.num_columns])])
+                    vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._vocabulary))
                 elif self.loose_width:
                     width = max(width, vectors.num_columns)
                     vectors = vectors._replace(num_columns=width)
@@ -270,15 +269,6 @@ class _Joined:
                     ids = [str(number) for number in range(row, row + len(ids))]
                 row += len(ids)
                 yield VectorBatch(ids, vectors)
-
-    def _added(self, terms: Sequence[str]) -> Any:
-        found = np.empty(len(terms), np.uint32)
-        for place, term in enumerate(terms):
-            number = self._numbers.setdefault(term, len(self._terms))
-            if number == len(self._terms):
-                self._terms.append(term)
-            found[place] = number
-        return found
 
 
 # --- out -------------------------------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from segmax.vectors.documents import Document, TextReader, VectorBatch
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _SHARD_POSTINGS = 1 << 22  # a shard is read whole
 _SHARD_SECONDS = 30.0  # what an interruption may cost
