@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from segmax.base.memory import anonymous_memory
+from segmax.base.system import anonymous_memory
 from segmax.io import VectorBatch, open_vectors, write_vectors
 from segmax.vectors.csr import Csr
 

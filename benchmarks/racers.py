@@ -80,7 +80,7 @@ _ETA_MASS = [
 ]
 SEGMAX_GRID = (
     _segmax("exact", segmax.ASC(), exact=True),
-    _segmax("exact, never swept", segmax.ASC(sweep=False), exact=True),
+    _segmax("exact, never swept", segmax.paper.ASC(sweep=False), exact=True),
     _segmax("exhaustive", segmax.Exhaustive(), exact=True),
     *(_segmax(f"eta={eta:g}, query_mass={q:g}", segmax.BestFirst(eta=eta, query_mass=q)) for eta, q in _ETA_MASS),
     *(_segmax(f"max_blocks={count}", segmax.BestFirst(max_blocks=count)) for count in (60, 90, 140, 300, 1500, 3000)),

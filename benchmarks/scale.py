@@ -25,7 +25,8 @@ import segmax
 from benchmarks import wiki
 from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
-from segmax.base.memory import anonymous_memory
+from segmax.base.system import anonymous_memory
+from segmax.drawing.figures import new_figure, save_figure
 from segmax.storage.components import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
@@ -170,9 +171,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def plot(records: list[dict[str, Any]], path: Path) -> None:
     """Draw time, memory, disk and latency against the number of documents."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 7), layout="constrained")
+    figure = new_figure(12, 7)
     axes = figure.subplots(2, 2)
     millions = [r["docs"] / 1e6 for r in records]
     stages = list(records[0]["stages"])
@@ -188,14 +187,15 @@ def plot(records: list[dict[str, Any]], path: Path) -> None:
     for name in ("scatter_add", *METHODS):
         axes[1, 1].plot(millions, [r[f"{name}_ms"] for r in records], "o-", label=f"{name}, mean")
         axes[1, 1].plot(millions, [r[f"{name}_p99_ms"] for r in records], "o:", label=f"{name}, p99")
-    axes[1, 1].set(title="query latency, k = 10, one thread, exact", ylabel="ms", yscale="log")
+    axes[1, 1].set(title="query latency, k = 10, one thread, exact", ylabel="ms", yscale="log", ylim=(0.1, 1000))
     for axis in axes.flat:
         axis.set_xlabel("million documents")
         if axis.get_yscale() == "linear":
             axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
         axis.legend()
-    figure.savefig(path, dpi=110)
+    axes[1, 1].legend(loc="upper left", ncols=2)  # where no line is
+    save_figure(figure, path)
 
 
 def main() -> None:

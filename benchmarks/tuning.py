@@ -22,7 +22,10 @@ from scipy.optimize import nnls
 import segmax
 from benchmarks import wiki
 from benchmarks.engine import recall
+from segmax import paper
+from segmax.drawing.figures import new_figure, save_figure
 from segmax.search.calibration import COST, GRID, CostModel
+from segmax.search.hooks import with_hooks
 from segmax.search.methods import ASC, BestFirst, SearchParams
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "approximation.md"
@@ -57,7 +60,7 @@ def curves(exact_ms: float) -> dict[str, list[SearchParams]]:
         "query_mass": [BestFirst(query_mass=mass) for mass in (1.0, 0.99, 0.98, 0.96, 0.93, 0.9, 0.8)],
         "max_terms": [BestFirst(max_terms=count) for count in terms],
         "max_terms, bounded": [BestFirst(max_terms=count, dropped="bounded") for count in terms],
-        "mu (ASC)": [ASC(mu=mu, sweep=False) for mu in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)],
+        "mu (ASC)": [paper.ASC(mu=mu, sweep=False) for mu in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)],
         "eta (ASC, mu = eta)": [ASC(mu=eta, eta=eta) for eta in (0.98, 0.96, 0.94, 0.9, 0.8)],
         "max_clusters (ASC)": [ASC(max_clusters=count) for count in (200, 150, 100, 70, 40, 20, 10)],
         "budget_ms (ASC)": [
@@ -97,9 +100,8 @@ def measure(
 
 def text_of(params: SearchParams) -> str:
     """Return a setting as short Python."""
-    names = ("mu", "eta", "query_mass")
-    shown = [f"{name}={getattr(params, name)}" for name in names if getattr(params, name, 1.0) != 1.0]
-    shown += [f"max_terms={params.max_terms}"] if params.max_terms else []
+    names = ("mu", "eta", "query_mass", "max_terms")
+    shown = [f"{name}={getattr(params, name)}" for name in names if getattr(params, name, None) not in (1.0, None)]
     return f"`{type(params).__name__}({', '.join(shown)})`"
 
 
@@ -138,12 +140,8 @@ def curves_table(knob: str, lines_of: Mapping[tuple[str, int], list[tuple[float,
 
 def draw(path: Path, drawn: Mapping[str, Mapping[tuple[str, int], list[tuple[float, Point]]]]) -> None:
     """Draw recall over latency, a line per knob, a panel per set of queries and k."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     panels = list(next(iter(drawn.values())))
-    figure = Figure(figsize=(4.2 * len(panels), 4.2), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(4.2 * len(panels), 4.2)
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, panel in zip(all_axes, panels, strict=True):
         for knob, lines_of in drawn.items():
@@ -153,7 +151,7 @@ def draw(path: Path, drawn: Mapping[str, Mapping[tuple[str, int], list[tuple[flo
         axes.grid(alpha=0.3)
     all_axes[0].legend(fontsize=8)
     path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def fitted(points: Iterable[Point]) -> CostModel:
@@ -208,7 +206,7 @@ def main() -> None:
     ]
     sets = query_sets(args.wiki, args.queries)
     if args.fit:
-        tried = [*GRID, BestFirst(max_terms=16), BestFirst(max_terms=8), BestFirst(sweep=False)]
+        tried = [*GRID, BestFirst(max_terms=16), BestFirst(max_terms=8), with_hooks(BestFirst(), sweep=False)]
         measured = [measure(index, q, k, tried, args.passes) for q in sets.values() for k in MEASURED_KS]
         print(f"now    {COST}\nfitted {fitted(p for points in measured for p in points.values())}")
         return

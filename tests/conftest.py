@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import re
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.errors import SegmaxError
+
+E = TypeVar("E", bound=SegmaxError)
 
 # A job that a shell starts in the background ignores Ctrl-C, and so would every program that the tests start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -19,6 +26,31 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 WIKI = SHARED / "data" / "wiki"
+
+
+@contextlib.contextmanager
+def refused(
+    kind: type[E],
+    *,
+    where: str = "",
+    option: str = "",
+    expected: str = "",
+    got: str = "",
+    hint: str = "",
+    message: str = "",
+) -> Iterator[pytest.ExceptionInfo[E]]:
+    """Expect an error of this kind whose parts match; every part is a regular expression to search for.
+
+    `message` is searched in `str(error)`, for errors that are one sentence rather than parts. The empty default
+    matches anything; `"^$"` matches a part that is not there.
+    """
+    patterns = {"where": where, "option": option, "expected": expected, "got": got, "hint": hint}
+    with pytest.raises(kind) as info:
+        yield info
+    parts = {part: str(getattr(info.value, part)) for part in patterns}
+    for part, pattern in {**patterns, "message": message}.items():
+        found = parts.get(part, str(info.value))
+        assert re.search(pattern, found), f"expected {part} to match {pattern!r}, got {found!r} in: {info.value}"
 
 
 def wiki_reader() -> ModuleType:

@@ -6,7 +6,9 @@ import numpy as np
 import scipy.sparse as sp
 
 import segmax
+from segmax import paper
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams
 
 _NO_LIMIT = 2**31
@@ -15,28 +17,30 @@ _NO_LIMIT = 2**31
 SAFE_METHODS: dict[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
     "maxscore": MaxScore(),
-    "maxscore, no seed": MaxScore(seed=False),
+    "maxscore, no estimate": MaxScore(estimate_threshold=False),
     **{
-        f"{kind.__name__}, {documents}, seed {seed}, sweep {sweep}": kind(documents=documents, seed=seed, sweep=sweep)
-        for kind in (Anytime, segmax.ASC)
+        f"{kind.__name__}, {documents}, estimate {estimate}, sweep {sweep}": kind(
+            documents=documents, estimate_threshold=estimate, sweep=sweep
+        )
+        for kind in (Anytime, paper.ASC)
         for documents in ("blocks", "maxscore")
-        for seed in (True, False)
+        for estimate in (True, False)
         for sweep in (True, False)
     },
     # An exact search takes the fastest way; a limit, even one that is never reached, makes it visit cluster by cluster.
     **{
         f"{kind.__name__}, {documents}, one by one": kind(documents=documents, max_clusters=_NO_LIMIT)
-        for kind in (Anytime, segmax.ASC)
+        for kind in (Anytime, paper.ASC)
         for documents in ("blocks", "maxscore")
     },
-    "best first": segmax.BestFirst(sweep=False),
-    "best first, no seed": segmax.BestFirst(seed=False, sweep=False),
+    "best first": with_hooks(segmax.BestFirst(), sweep=False),
+    "best first, no estimate": with_hooks(segmax.BestFirst(), estimate_threshold=False, sweep=False),
     "best first, may sweep": segmax.BestFirst(),
-    "best first, bounded": segmax.BestFirst(max_terms=2, dropped="bounded", sweep=False),
-    "asc by bound_sum": segmax.ASC(order="bound_sum", max_clusters=_NO_LIMIT),
-    "asc by bound_sum, eager": segmax.ASC(order="bound_sum", lazy=False, max_clusters=_NO_LIMIT),
-    "asc, eager": segmax.ASC(lazy=False, max_clusters=_NO_LIMIT),
-    "asc by bound_sum, maxscore, seeded": segmax.ASC(order="bound_sum", documents="maxscore"),
+    "best first, bounded": with_hooks(segmax.BestFirst(max_terms=2, dropped="bounded"), sweep=False),
+    "asc by bound_sum": paper.ASC(cluster_order="bound_sum", max_clusters=_NO_LIMIT),
+    "asc by bound_sum, eager": with_hooks(paper.ASC(cluster_order="bound_sum", max_clusters=_NO_LIMIT), lazy=False),
+    "asc, eager": with_hooks(segmax.ASC(max_clusters=_NO_LIMIT), lazy=False),
+    "asc by bound_sum, maxscore": paper.ASC(cluster_order="bound_sum", documents="maxscore"),
 }
 
 

@@ -99,7 +99,9 @@ def test_default_values() -> None:
     assert (asc.mu, asc.eta, asc.budget_ms, asc.risk, asc.max_clusters) == (1.0, 1.0, None, 1.0, None)
     assert (asc.max_terms, asc.query_mass, asc.dropped) == (None, 1.0, "ignored")
     assert config.calibrate
-    assert (asc.order, asc.documents, asc.lazy, asc.seed, asc.sweep) == ("max_bound", "blocks", True, True, True)
+    theirs = segmax.paper.ASC()
+    assert (theirs.cluster_order, theirs.documents) == ("max_bound", "blocks")
+    assert (theirs.estimate_threshold, theirs.sweep) == (True, True)
     assert Anytime().mu == 1.0
 
 

@@ -14,9 +14,10 @@ import scipy.sparse as sp
 
 import segmax
 import segmax.io
+from segmax import paper
 from segmax.clustering import Dense
 from segmax.errors import ConfigError, InputError
-from segmax.paper import Anytime, MaxScore
+from segmax.paper import Anytime
 from segmax.search.methods import SearchParams
 
 CLIP = "clip negative weights to 0 first if the model produces them"
@@ -48,16 +49,13 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected mu to be greater than 0 and at most 1, got 1.5": lambda: Anytime(mu=1.5),
     "expected mu to be greater than 0 and at most 1, got nan": lambda: Anytime(mu=float("nan")),
     "expected eta to be greater than 0 and at most 1, got -1": lambda: segmax.ASC(mu=0.5, eta=-1),
-    "budget_ms applies to Anytime and ASC, not to Exhaustive: it visits no clusters": lambda: segmax.Exhaustive(
-        budget_ms=3
-    ),
-    "max_clusters applies to Anytime and ASC, not to MaxScore: it visits no clusters": lambda: MaxScore(max_clusters=3),
-    "risk applies to Anytime and ASC, not to MaxScore: it visits no clusters": lambda: MaxScore(risk=2.0),
     "expected budget_ms to be greater than 0 or None, got 0": lambda: segmax.ASC(budget_ms=0),
     "expected risk to be at least 0, got -0.5": lambda: segmax.ASC(risk=-0.5),
     "expected max_clusters to be at least 1, got 0": lambda: Anytime(max_clusters=0),
-    "expected order to be 'max_bound' or 'bound_sum', got 'random'": lambda: segmax.ASC(order="random"),
-    "expected documents to be 'blocks' or 'maxscore', got 'wand'": lambda: segmax.ASC(documents="wand"),
+    "expected cluster_order to be 'max_bound' or 'bound_sum', got 'random'": lambda: segmax.paper.ASC(
+        cluster_order="random"
+    ),
+    "expected documents to be 'blocks' or 'maxscore', got 'wand'": lambda: paper.ASC(documents="wand"),
     "expected num_clusters to be at least 1, got 0": lambda: segmax.BuildConfig(num_clusters=0),
     "expected num_segments to be from 1 to 65535, got 0": lambda: segmax.BuildConfig(num_segments=0),
     "expected bits to be 8 or 16, got 12": lambda: segmax.BuildConfig(bits=12),
@@ -77,8 +75,8 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     ),
     "expected at most 1024 threads, got 1025; more than cores do not help": lambda: segmax.build(DOCS, threads=1025),
     f"expected mu to be a number, got {10**79}...": lambda: segmax.ASC(mu=10**400),
-    "SearchParams is no method; use ASC, BestFirst, Anytime, MaxScore or Exhaustive": lambda: SearchParams(),
-    "expected params to be ASC, BestFirst, Anytime, MaxScore or Exhaustive, got str": lambda: segmax.build(DOCS).search(
+    "SearchParams is not a method; use ASC, BestFirst or Exhaustive": lambda: SearchParams(),
+    "expected params to be a method such as ASC, BestFirst or Exhaustive, got str": lambda: segmax.build(DOCS).search(
         {0: 1}, params="asc"
     ),
 }
@@ -100,9 +98,9 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
     "expected 3 terms, one per column of the vectors, got 1": lambda: segmax.build(DOCS, terms=["a"]),
     "expected every term once, got 'a' at column 0 and again at 2": lambda: segmax.build(DOCS, terms=["a", "b", "a"]),
     "expected terms to be strings, got int at column 1": lambda: segmax.build(DOCS, terms=["a", 5, "c"]),
-    "expected 2 cluster labels, one per document, got shape (3,)": lambda: segmax.build(DOCS, clusters=[0, 1, 2]),
-    "expected integer cluster labels, got float64": lambda: segmax.build(DOCS, clusters=[0.5, 1.0]),
-    "expected cluster labels >= 0, got -1 for document 1": lambda: segmax.build(DOCS, clusters=[0, -1]),
+    "expected 2 cluster labels, one per document, got shape (3,)": lambda: segmax.build(DOCS, clustering=[0, 1, 2]),
+    "expected integer cluster labels, got float64": lambda: segmax.build(DOCS, clustering=[0.5, 1.0]),
+    "expected cluster labels >= 0, got -1 for document 1": lambda: segmax.build(DOCS, clustering=[0, -1]),
     "expected 2 segment labels, one per document, got shape (1,)": lambda: segmax.build(DOCS, segments=[0]),
     "expected segment labels below num_segments=8, got 8": lambda: segmax.build(DOCS, segments=[0, 8]),
     "expected at least one document, got an empty collection": lambda: segmax.build(sp.csr_matrix((0, 3))),
@@ -211,7 +209,7 @@ def test_masks_are_refused() -> None:
             with pytest.raises(InputError, match="without a mask, got a masked array"):
                 ask(query)
     labels = np.ma.array([0, 1], mask=[False, True])
-    for options in ({"clusters": labels}, {"segments": labels}):
+    for options in ({"clustering": labels}, {"segments": labels}):
         with pytest.raises(InputError, match="labels without a mask"):
             segmax.build(DOCS, **options)
     with pytest.raises(InputError, match="dense vectors without a mask"):

@@ -18,7 +18,7 @@ def test_long_queries_at_the_largest_codes(num_terms: int, bits: int) -> None:
     weight = 32_767
     docs = sp.csr_matrix(np.vstack([np.full(num_terms, largest), np.full(num_terms, largest), np.full(num_terms, 1)]))
     index = segmax.build(
-        docs, clusters=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2)
+        docs, clustering=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2)
     )
     query = (np.arange(num_terms), np.full(num_terms, weight))
     expected = [largest * weight * num_terms, largest * weight * num_terms, weight * num_terms]
@@ -38,12 +38,12 @@ def test_many_segments_at_the_largest_codes() -> None:
     docs = sp.csr_matrix(np.full((num_segments, 1), 255))
     index = segmax.build(
         docs,
-        clusters=np.zeros(num_segments, int),
+        clustering=np.zeros(num_segments, int),
         segments=np.arange(num_segments),
         config=segmax.BuildConfig(num_segments=num_segments),
     )
     assert index.cluster_bounds({0: 32_767}).avg_bound.tolist() == [255 * 32_767]
-    trace = index.search({0: 32_767}, k=1, params=segmax.ASC(order="bound_sum", mu=0.9), trace=True).trace
+    trace = index.search({0: 32_767}, k=1, params=segmax.paper.ASC(cluster_order="bound_sum", mu=0.9), trace=True).trace
     assert trace is not None
     assert len(trace) == 1
 

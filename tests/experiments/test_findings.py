@@ -15,10 +15,10 @@ import scipy.sparse as sp
 
 import segmax
 from conftest import SHARED, wiki_reader
-from segmax import ASC, BuildConfig
+from segmax import BuildConfig
 from segmax.evaluation import Evaluation, Questions, evaluate
 from segmax.io import read_qrels
-from segmax.paper import Anytime
+from segmax.paper import ASC, Anytime
 from segmax.search.methods import SearchParams
 
 pytestmark = pytest.mark.slow
@@ -27,8 +27,8 @@ QUERIES = 500
 SEEDS = (0, 1, 2)
 FINE, COARSE = 512, 64  # the paper's 4096 and 512, for a collection that is a thirtieth of the size
 #: One cluster after the other, as in the paper: a limit that is never reached keeps exact search from short cuts.
-PLAIN = {"seed": False, "sweep": False, "max_clusters": 2**31}
-AS_IN_THE_PAPER = {"documents": "maxscore", "seed": False, "sweep": False}
+PLAIN = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
+AS_IN_THE_PAPER = {"documents": "maxscore", "estimate_threshold": False, "sweep": False}
 
 
 class Collection(NamedTuple):

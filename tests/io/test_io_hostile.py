@@ -309,7 +309,8 @@ import resource, sys
 import numpy, scipy.sparse
 import segmax
 from segmax.io import open_texts, open_vectors, read_queries
-from segmax.base.memory import anonymous_memory, MemoryLimit
+from segmax.base.memory import MemoryLimit
+from segmax.base.system import anonymous_memory
 
 resource.setrlimit(resource.RLIMIT_DATA, (anonymous_memory() + int(sys.argv[1]),) * 2)
 for name, path in zip(sys.argv[2::2], sys.argv[3::2]):

@@ -10,6 +10,7 @@ import segmax
 from conftest import random_docs
 from reference import as_query, best
 from segmax.paper import Anytime
+from segmax.search.hooks import with_hooks
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +19,7 @@ def collection() -> tuple[sp.csr_matrix, np.ndarray, segmax.Index]:
     rng = np.random.default_rng(11)
     docs = random_docs(rng, 2000, 120, 9.0)
     labels = rng.integers(0, 80, 2000)
-    return docs, labels, segmax.build(docs, clusters=labels)
+    return docs, labels, segmax.build(docs, clustering=labels)
 
 
 @pytest.mark.parametrize("order", ["max_bound", "bound_sum"])
@@ -36,7 +37,9 @@ def test_lazy_segments_take_the_decisions_of_the_plain_rule(
                 index.search(
                     query,
                     k=10,
-                    params=segmax.ASC(mu=mu, eta=eta, order=order, lazy=lazy, documents=documents),
+                    params=with_hooks(
+                        segmax.paper.ASC(mu=mu, eta=eta, cluster_order=order, documents=documents), lazy=lazy
+                    ),
                     trace=True,
                 )
                 for lazy in (True, False)
@@ -71,7 +74,7 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
 
 def budget_params(times_ms: list[float], **limits: float) -> segmax._core.SearchParams:
     """Parameters whose clock reads the given times one after the other."""
-    core = segmax.ASC(sweep=False, **limits).to_core()
+    core = segmax.paper.ASC(sweep=False, **limits).to_core()
     core.hooks.set_clock([round(t * 1e6) for t in times_ms])
     return core
 
@@ -141,7 +144,7 @@ def test_statistics_add_up(collection: tuple) -> None:
         segmax.ASC(mu=0.6),
         Anytime(),
         Anytime(mu=0.8),
-        segmax.ASC(sweep=False),
+        segmax.paper.ASC(sweep=False),
     ):
         for _ in range(20):
             query = as_query(rng, 120, 6) | {500: 1, 501: 2}
@@ -164,9 +167,9 @@ def test_statistics_add_up(collection: tuple) -> None:
 def test_a_search_may_finish_exhaustively_and_says_so(rng: np.random.Generator) -> None:
     """Where pruning cannot pay (k near the collection), a safe search sweeps; the trace and μ < 1 never do."""
     docs = random_docs(rng, 3000, 30, 8.0)
-    index = segmax.build(docs, clusters=rng.integers(0, 30, 3000))
+    index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))
     query = as_query(rng, 30, 3)
     assert index.search(query, k=1000).stats.swept
-    assert not index.search(query, k=1000, params=segmax.ASC(sweep=False)).stats.swept
+    assert not index.search(query, k=1000, params=segmax.paper.ASC(sweep=False)).stats.swept
     assert not index.search(query, k=1000, params=segmax.ASC(mu=0.9)).stats.swept
     assert not index.search(query, k=1000, trace=True).stats.swept

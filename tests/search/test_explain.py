@@ -15,13 +15,14 @@ from conftest import random_docs
 from reference import as_query
 from segmax.errors import InputError
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams
 
 FACTORS = (0.3, 0.5, 0.7, 0.9, 1.0)
 WAYS: list[SearchParams] = [
     *(Anytime(mu=mu, documents=documents) for mu in FACTORS for documents in ("blocks", "maxscore")),
     *(
-        segmax.ASC(mu=mu, eta=eta, documents=documents, order=order, seed=seed)
+        segmax.paper.ASC(mu=mu, eta=eta, documents=documents, cluster_order=order, estimate_threshold=seed)
         for mu, eta in itertools.combinations_with_replacement(FACTORS, 2)
         for documents, order, seed in (
             ("blocks", "max_bound", True),
@@ -29,13 +30,13 @@ WAYS: list[SearchParams] = [
             ("maxscore", "bound_sum", False),
         )
     ),
-    *(segmax.ASC(mu=0.5, eta=0.5, documents=documents, max_clusters=3) for documents in ("blocks", "maxscore")),
-    *(segmax.ASC(query_mass=0.7, documents=documents) for documents in ("blocks", "maxscore")),
-    *(segmax.ASC(max_terms=2, dropped="bounded", documents=documents) for documents in ("blocks", "maxscore")),
-    *(segmax.BestFirst(eta=eta, sweep=False) for eta in FACTORS),
+    *(segmax.paper.ASC(mu=0.5, eta=0.5, documents=documents, max_clusters=3) for documents in ("blocks", "maxscore")),
+    *(segmax.paper.ASC(query_mass=0.7, documents=documents) for documents in ("blocks", "maxscore")),
+    *(segmax.paper.ASC(max_terms=2, dropped="bounded", documents=documents) for documents in ("blocks", "maxscore")),
+    *(with_hooks(segmax.BestFirst(eta=eta), sweep=False) for eta in FACTORS),
     segmax.BestFirst(max_blocks=4),
     MaxScore(),
-    MaxScore(seed=False),
+    MaxScore(estimate_threshold=False),
     segmax.Exhaustive(),
 ]
 
@@ -45,7 +46,7 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
     """Watching a document does not change what becomes of it: for every method, factor and document."""
     rng = np.random.default_rng(seed)
     docs = random_docs(rng, 60, 12, 5.0, largest=20)
-    index = segmax.build(docs, clusters=rng.integers(0, 8, 60), config=segmax.BuildConfig(num_segments=2))
+    index = segmax.build(docs, clustering=rng.integers(0, 8, 60), config=segmax.BuildConfig(num_segments=2))
     query, k = as_query(rng, 12, 5, largest=9), int(rng.integers(1, 8))
     for params in WAYS:
         rows = index.search(query, k=k, params=params).rows.tolist()
@@ -58,12 +59,12 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
                 assert told.score <= told.final_threshold, f"{params}: row {row}, {told}"
 
 
-@pytest.mark.parametrize("params", [Anytime(mu=0.5), segmax.ASC(mu=0.5, eta=0.5)])
-def test_factors_judge_bounds_and_never_a_score(params: segmax.ASC | Anytime) -> None:
+@pytest.mark.parametrize("params", [Anytime(mu=0.5), segmax.paper.ASC(mu=0.5, eta=0.5)])
+def test_factors_judge_bounds_and_never_a_score(params: segmax.paper.ASC | Anytime) -> None:
     """A document that MaxScore has scored in full enters if it is above θ, even where it is below θ/μ."""
     docs = sp.csr_matrix(np.array([[20], [5], [6]]))
-    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, order="row"))
-    params = dataclasses.replace(params, documents="maxscore", seed=False)
+    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, document_order="row"))
+    params = dataclasses.replace(params, documents="maxscore", estimate_threshold=False)
     # After two documents θ is 5. The list may still hold a 20, above θ/μ = 10, so the third document is scored: 6.
     assert index.search({0: 1}, k=2, params=params).scores.tolist() == [20, 6]
 

@@ -12,14 +12,15 @@ import segmax
 from conftest import topic_docs
 from reference import as_query
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import Hooks, with_hooks
 
 EXACT = (
     segmax.Exhaustive(),
     MaxScore(),
     Anytime(),
     segmax.ASC(),
-    segmax.ASC(sweep=False, seed=False),
-    segmax.BestFirst(sweep=False),
+    segmax.paper.ASC(sweep=False, estimate_threshold=False),
+    with_hooks(segmax.BestFirst(), sweep=False),
 )
 #: Weights are rounded to so many levels at least.
 FEWEST_LEVELS = 2**12 - 1
@@ -108,25 +109,26 @@ def _missed_and_saved(eta: float, seed: int) -> tuple[int, int]:
     """Check what is promised; return how many results were missed, and how many blocks fewer than with η = 1 read."""
     _, index, rng = built(seed)
     missed = saved = 0
-    ways = [
-        segmax.BestFirst(eta=eta, sweep=False),
-        segmax.BestFirst(eta=eta, sweep=False, seed=False),
-        segmax.BestFirst(eta=eta),
-        segmax.BestFirst(eta=eta, sweep=False, max_terms=3, dropped="bounded"),
+    plain, bounded = segmax.BestFirst(eta=eta), segmax.BestFirst(eta=eta, max_terms=3, dropped="bounded")
+    ways: list[tuple[segmax.BestFirst, Hooks]] = [
+        (plain, {"sweep": False}),
+        (plain, {"sweep": False, "estimate_threshold": False}),
+        (plain, {}),
+        (bounded, {"sweep": False}),
     ]
     for _ in range(30):
         query = as_query(rng, index.num_terms, int(rng.integers(2, 20)))
         k = int(rng.integers(1, 60))
         exact = index.search(query, k=k, params=segmax.Exhaustive())
-        for params in ways:
-            found = index.search(query, k=k, params=params)
+        for params, hooks in ways:
+            found = index.search(query, k=k, params=with_hooks(params, **hooks))
             assert len(found) == len(exact)
             assert (found.scores >= eta * exact.scores - 1e-9).all(), params
             assert (np.cumsum(found.scores) >= eta * np.cumsum(exact.scores) - 1e-9).all(), params
             lost = exact.scores[~np.isin(exact.rows, found.rows)]
             missed += len(lost)
             assert (lost <= found.scores[-1] / eta + 1e-9).all(), params
-            safe = index.search(query, k=k, params=dataclasses.replace(params, eta=1.0))
+            safe = index.search(query, k=k, params=with_hooks(dataclasses.replace(params, eta=1.0), **hooks))
             saved += safe.stats.blocks_scored - found.stats.blocks_scored
     return missed, saved
 
@@ -162,7 +164,7 @@ def test_bounded_terms_void_nothing(method: type) -> None:
 def test_limits_void_proposition_3(params: segmax.ASC) -> None:
     """A search that stops after one cluster may miss the best document altogether."""
     docs = sp.csr_matrix(np.array([[9, 0], [0, 9], [6, 6]]))
-    index = segmax.build(docs, clusters=[0, 0, 1], config=segmax.BuildConfig(num_segments=1))
+    index = segmax.build(docs, clustering=[0, 0, 1], config=segmax.BuildConfig(num_segments=1))
     query = {0: 1, 1: 1}
     assert index.search(query, k=1).scores.tolist() == [12]
     assert index.search(query, k=1, params=params).scores.tolist() == [9]

@@ -15,7 +15,8 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, READ_FLAGS, UPDATE_FLAGS
+
 _PERMISSIONS = 0o666  # less what the umask takes away
 _LONGEST_STEM = 200  # bytes: what is left of the 255 of a file name once a temporary name is made of it
 
@@ -28,7 +29,7 @@ def create(path: Path) -> int:
     FileExistsError
         If something is at the path, be it a link that leads nowhere.
     """
-    return os.open(path, _NEW, _PERMISSIONS)
+    return os.open(path, CREATE_FLAGS, _PERMISSIONS)
 
 
 @contextlib.contextmanager
@@ -82,8 +83,7 @@ def _create_again(path: Path) -> int:
 
 def open_for_update(path: Path) -> BinaryIO:
     """Open a regular file to be read and written, and create it if there is none; links are not followed."""
-    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    return os.fdopen(_checked_regular(os.open(path, flags, _PERMISSIONS), path), "r+b")
+    return os.fdopen(_checked_regular(os.open(path, UPDATE_FLAGS, _PERMISSIONS), path), "r+b")
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -94,8 +94,7 @@ def open_regular(path: Path) -> BufferedReader:
     OSError
         With a `strerror` that says what it is instead, if it is no regular file.
     """
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-    return os.fdopen(_checked_regular(os.open(path, flags), path), "rb")
+    return os.fdopen(_checked_regular(os.open(path, READ_FLAGS), path), "rb")
 
 
 def _checked_regular(descriptor: int, path: Path) -> int:
@@ -111,7 +110,7 @@ def _checked_regular(descriptor: int, path: Path) -> int:
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder safe on disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    descriptor = os.open(folder, FOLDER_FLAGS)
     try:
         os.fsync(descriptor)
     finally:

@@ -2,37 +2,27 @@
 
 from __future__ import annotations
 
-import contextlib
-import mmap
-import os
 import re
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.base.errors import ConfigError
+from segmax.base.system import anonymous_memory, huge_pages, total_memory
 
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?\s*", re.IGNORECASE)
-_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 #: What a build needs besides tables of documents and terms: the libraries, and batches in several forms.
 LEAST_LIMIT = 256 * 2**20
 #: What is taken to be left where nothing is, so that work goes on in small steps.
 _LEAST_ROOM = LEAST_LIMIT // 8
 
-_HUGE_PAGE = 2 * 2**20
-
 
 def fast_bytes(size: int) -> NDArray[np.uint8]:
-    """Return zeroed memory in huge pages where the system has them: a random read then costs two thirds."""
-    if size < 2 * _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
-        return np.zeros(size, dtype=np.uint8)
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    with contextlib.suppress(OSError):  # a kernel built without them
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    return np.frombuffer(memory, dtype=np.uint8)
+    """Return zeroed memory, in huge pages where the system has them: a random read then costs two thirds."""
+    pages = huge_pages(size)
+    return np.zeros(size, dtype=np.uint8) if pages is None else np.frombuffer(pages, dtype=np.uint8)
 
 
 def parse_bytes(value: int | str) -> int:
@@ -48,25 +38,7 @@ def parse_bytes(value: int | str) -> int:
         return int(float(match[1]) * _UNITS[match[2].lower()])
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
         return int(value)
-    raise ConfigError(expected="a size in bytes, as a number or like '8GiB'", got=f"{value!r}")
-
-
-def total_memory() -> int:
-    """Return the memory of this machine, or of the container that limits this process."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        return min(total, int(_CGROUP_LIMIT.read_text()))
-    except (OSError, ValueError):  # no cgroup, or no limit ("max")
-        return total
-
-
-def anonymous_memory() -> int:
-    """Return the anonymous resident memory of this process: what it holds that no file backs."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("RssAnon:"):
-            return int(line.split()[1]) * 1024
-    msg = "this system does not tell how much anonymous memory a process has"
-    raise OSError(msg)
+    raise ConfigError(option="memory_limit", expected="a size in bytes, as a number or like '8GiB'", got=f"{value!r}")
 
 
 class MemoryLimit:
@@ -81,7 +53,7 @@ class MemoryLimit:
             return
         self.limit = parse_bytes(limit)
         if self.limit < LEAST_LIMIT:
-            raise ConfigError(expected=f"memory_limit of at least {LEAST_LIMIT // 2**20} MiB", got=f"{limit!r}")
+            raise ConfigError(option="memory_limit", expected=f"at least {LEAST_LIMIT // 2**20} MiB", got=f"{limit!r}")
 
     def check_start(self) -> None:
         """Raise ConfigError if the process holds more than the limit before any work is done."""

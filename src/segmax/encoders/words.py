@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import pickle
 import re
-import signal
-import subprocess
 import sys
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
@@ -188,10 +186,10 @@ class WordProcess:
     """A helper process with a `WordCounter`."""
 
     def __init__(self, rules: WordRules) -> None:
+        from segmax.base.system import start_worker  # which the worker itself does not need
+
         # -P: the folder of this file is no place to import from.
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        )
+        self._process = start_worker([sys.executable, "-P", __file__])
         try:
             self._send(tuple(rules))
         except BaseException:
@@ -233,5 +231,4 @@ def _serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for whoever started this
     _serve(sys.stdin.buffer, sys.stdout.buffer)

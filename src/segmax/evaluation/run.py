@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError, UnknownIdError, WriteError
-from segmax.base.progress import ProgressOption, Reporter, reporter
+from segmax.base.progress import Progress, ProgressOption, progress_of
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
 from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.io.streams import write_whole
 from segmax.io.trec import run_lines, untied
+from segmax.paper import Anytime, MaxScore, method_name, parse_method
 from segmax.search.index import Index, open_index
-from segmax.search.method_names import method_name, parse_method
-from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
 from segmax.search.results import BatchHits
 
 DEFAULT_METHODS: tuple[SearchParams, ...] = (
@@ -91,7 +91,7 @@ def evaluate(
     runs
         A folder for a TREC run per method; files there are replaced.
     progress
-        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+        True draws bars on standard error; a function is called with `BuildProgress`; None and False are silent.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def evaluate(
         files = stack.enter_context(_run_files(runs, named))
         asked = _Asked(opened, judged, own, k, min_rel)
         tallies = {name: _Tally() for name in named}
-        with reporter(progress) as told:
+        with progress_of(progress) as told:
             _ask_all(asked, named, passes, tallies, files, told)
         return Evaluation(
             methods=tuple(
@@ -212,7 +212,7 @@ def _ask_all(
     passes: int,
     tallies: Mapping[str, _Tally],
     files: Mapping[str, BinaryIO],
-    told: Reporter,
+    told: Progress,
 ) -> None:
     count = len(asked.own)
     with told.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:
@@ -240,7 +240,7 @@ def _ask_all(
 
 
 def _has_budget(params: SearchParams) -> bool:
-    return params.budget_ms is not None
+    return isinstance(params, ClusterParams) and params.budget_ms is not None
 
 
 class _Answers:
@@ -307,7 +307,7 @@ class _Tally:
         columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
-        visits = isinstance(params, (ASC, Anytime))
+        visits = isinstance(params, ClusterParams)
         shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,

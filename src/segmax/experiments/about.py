@@ -12,7 +12,7 @@ from typing import Any
 
 import segmax
 from segmax import _core
-from segmax.base.memory import total_memory
+from segmax.base.system import cpu_name, total_memory
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
 
@@ -55,21 +55,12 @@ def about(experiment: Experiment, task: Task, command: str, seconds: float) -> d
 def machine() -> dict[str, Any]:
     """Return what the figures were measured on."""
     return {
-        "cpu": _cpu_name(),
+        "cpu": cpu_name(),
         "cores": os.cpu_count() or 1,
         "memory_bytes": total_memory(),
         "simd": _core.simd_level(),
         "system": f"{platform.system()} {platform.release()}",
     }
-
-
-def _cpu_name() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, platform.processor() or platform.machine())
 
 
 def versions() -> dict[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -18,8 +17,9 @@ import segmax
 from segmax import _core
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import open_for_update
-from segmax.base.progress import ProgressOption, Stage, reporter
-from segmax.experiments.base import Json
+from segmax.base.progress import ProgressOption, Stage, progress_of
+from segmax.base.system import locked
+from segmax.experiments.outcome import Json
 
 
 class Steps:
@@ -64,7 +64,7 @@ class Steps:
                 if self._fresh:
                     self._file.truncate(0)
                 self._read(self._file)
-            told = stack.enter_context(reporter(progress))
+            told = stack.enter_context(progress_of(progress))
             self._stage = stack.enter_context(told.stage("measure", None, "steps"))
             yield self
 
@@ -140,9 +140,9 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         msg = f"could not write '{path}' ({error.strerror or error})"
         raise WriteError(msg) from error
-    with file:
+    with file, contextlib.ExitStack() as stack:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            stack.enter_context(locked(file, wait=False))
         except OSError as error:
             msg = f"'{path}' is in use: the same experiment runs already; wait for it, or choose another --out"
             raise ConfigError(msg) from error

@@ -8,25 +8,21 @@ import os
 from typing import Any, Self
 
 from segmax.base.checks import checked_int
-from segmax.base.errors import InputError
-from segmax.integrations.extras import cannot_import
+from segmax.base.errors import ConfigError, InputError
+from segmax.base.optional import needing
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
+from segmax.paper import method_name, parse_method
 from segmax.search.index import Index, open_index
-from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.methods import SearchParams
 
-try:
+with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import DeserializationError, SerializationError
     from haystack.dataclasses import SparseEmbedding
     from haystack.document_stores.types import FilterPolicy, apply_filter_policy
     from haystack.utils import deserialize_callable, serialize_callable
     from haystack.utils.filters import document_matches_filter
-except ImportError as error:
-    raise cannot_import("haystack-ai", "haystack", error) from error
 
-_METHODS: dict[str, type[SearchParams]] = {
-    kind.__name__: kind for kind in (ASC, Anytime, BestFirst, Exhaustive, MaxScore)
-}
 _GROWTH = 4  # how much further a search looks where a filter left too little
 
 
@@ -146,7 +142,7 @@ class SegmaxRetriever:
             top_k=self.top_k,
             filters=self.filters,
             filter_policy=self.filter_policy.value,
-            params=_written_params(self.params),
+            params=None if self.params is None else method_name(self.params),
             target_recall=self.target_recall,
         )
         return written
@@ -230,14 +226,10 @@ def _written_function(name: str, value: Any) -> str:
     return written
 
 
-def _written_params(params: SearchParams | None) -> dict[str, Any] | None:
-    return None if params is None else {"method": type(params).__name__, **dataclasses.asdict(params)}
-
-
-def _read_params(written: dict[str, Any]) -> SearchParams:
-    options = dict(written)
-    method = options.pop("method", None)
-    if method not in _METHODS:
-        msg = f"expected params with method {', '.join(_METHODS)}, got {method!r}"
-        raise DeserializationError(msg)
-    return _METHODS[method](**options)
+def _read_params(written: object) -> SearchParams:
+    """Return the parameters that a name such as "asc:mu=0.9" stands for."""
+    try:
+        return parse_method(str(written))
+    except ConfigError as error:
+        msg = f"params: {error}"
+        raise DeserializationError(msg) from error

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import stat
 import sys
 import tempfile
@@ -14,13 +13,13 @@ from pathlib import Path
 from typing import IO
 
 from segmax.base.errors import InputError
+from segmax.base.system import descriptor_of_path, path_of_descriptor
 from segmax.io.scratch import unpacking
 from segmax.io.streams import BLOCK_BYTES, reading
 from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
 
 #: What stands for standard input.
 STANDARD_INPUT = "-"
-_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
 
 
 def is_stream(source: str | os.PathLike[str]) -> bool:
@@ -56,7 +55,7 @@ class Spooled:
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         #: The path of the scratch file, as long as this lives.
-        self.path = Path(f"/proc/self/fd/{self._file.fileno()}")
+        self.path = path_of_descriptor(self._file.fileno())
         with reading(Path(source)):
             self._copy(source, scratch)
 
@@ -81,8 +80,8 @@ class Spooled:
 def _opened(source: str | os.PathLike[str]) -> IO[bytes]:
     """Open a stream. A socket has no path that could be opened, only the number of a descriptor."""
     name = "/dev/fd/0" if os.fspath(source) == "/dev/stdin" else os.fspath(source)
-    if (found := _DESCRIPTOR.fullmatch(name)) is not None and Path(name).is_socket():
-        return os.fdopen(os.dup(int(found[1])), "rb")
+    if (descriptor := descriptor_of_path(name)) is not None and Path(name).is_socket():
+        return os.fdopen(os.dup(descriptor), "rb")
     return Path(source).open("rb")
 
 
@@ -95,7 +94,7 @@ def _check_standard_input(name: str) -> None:
 
 def renamed(error: InputError, spools: Iterable[Spooled]) -> InputError:
     """Return an error that calls streams by their names, not by those of their scratch files."""
-    return InputError(_with_names(str(error), spools))
+    return error.edited(lambda text: _with_names(text, spools))
 
 
 def _with_names(text: str, spools: Iterable[Spooled]) -> str:

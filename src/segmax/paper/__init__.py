@@ -1,5 +1,5 @@
-"""The paper's own methods, beside ours: what experiments compare."""
+"""The paper's methods beside ours, and the names of all methods: what experiments compare."""
 
-from segmax.search.methods import Anytime, MaxScore
+from segmax.paper.methods import ASC, METHODS, Anytime, MaxScore, method_name, parse_method
 
-__all__ = ["Anytime", "MaxScore"]
+__all__ = ["ASC", "METHODS", "Anytime", "MaxScore", "method_name", "parse_method"]

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.search.hooks import with_hooks
 from segmax.search.index import Index
 from segmax.search.methods import ASC
 from segmax.search.results import ClusterBounds
 
-_ALL = ASC(lazy=False, seed=False, sweep=False)
+_ALL = with_hooks(ASC(), estimate_threshold=False, sweep=False, lazy=False)
 
 
 class BoundReader:

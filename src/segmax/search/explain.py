@@ -133,7 +133,7 @@ def _shortening(dropped_terms: int, params: SearchParams) -> str:
     if not dropped_terms:
         return ""
     terms = "the lightest term" if dropped_terms == 1 else f"the {dropped_terms} lightest terms"
-    if params.dropped == "bounded":
+    if not params.drops_terms:
         return f"; {terms} of the query served for bounds and final scores only"
     return f"; {terms} of the query took no part in the search, so bounds and θ are without what they add"
 

@@ -18,7 +18,7 @@ from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
 from segmax.search.calibration import MOST_QUERIES, Calibration, Expectation, measure
 from segmax.search.explain import Fate, explanation, matched_terms
-from segmax.search.methods import ASC, BestFirst, SearchParams
+from segmax.search.methods import ASC, BestFirst, SearchParams, TermParams
 from segmax.search.results import BatchHits, BatchStats, ClusterBounds, Explanation, Hits, MatchedTerm, TraceEntry
 from segmax.storage.components import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.storage.config import BuildConfig
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
     from segmax.vectors.types import Queries, Query  # loads what only annotations need
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _EXACT = ASC()
 _MOST_RESULTS = 2**32  # more than an index can hold
@@ -205,7 +205,7 @@ class Index:
         k
             How many results; documents that share no term with the query are never among them.
         params
-            `ASC` (the default, exact), `BestFirst`, `Anytime`, `MaxScore` or `Exhaustive`.
+            `ASC` (the default, exact), `BestFirst`, `Exhaustive`, or a method of `segmax.paper`.
         target_recall
             Instead of params: the share of the exact results to find, on average over queries. `expectation` tells what
             is chosen and why.
@@ -334,7 +334,7 @@ class Index:
         score = self._score(terms, weights, np.array([row]))[0]
         matched = self._matched(terms, weights, row)
         hits, fate = self._traced(terms, weights, k, _core_params(used), row)
-        if used.drops_terms:  # bounds have to be those of the terms that are left
+        if isinstance(used, TermParams) and used.drops_terms:  # bounds have to be those of the terms that are left
             batch = _as_batch(terms, weights)
             short, _ = heaviest_terms(batch, self._ceilings(), mass=used.query_mass, count=used.max_terms)
             terms, weights = short.indices, short.values
@@ -600,7 +600,7 @@ def _core_params(params: SearchParams | None) -> _core.SearchParams:
     if isinstance(params, SearchParams):
         return params.to_core()
     raise ConfigError(
-        option="params", expected="ASC, BestFirst, Anytime, MaxScore or Exhaustive", got=type(params).__name__
+        option="params", expected="a method such as ASC, BestFirst or Exhaustive", got=type(params).__name__
     )
 
 

@@ -1,63 +1,51 @@
-"""Ways to search by name: what the command line and tables of results write for `SearchParams`."""
+"""Methods by name: "asc:mu=0.9" is what the command line and tables of results write for `ASC(mu=0.9)`."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from segmax.base.checks import parsed_float, parsed_int
 from segmax.base.errors import ConfigError
-from segmax.search.methods import ASC, Anytime, BestFirst, Exhaustive, MaxScore, SearchParams
+from segmax.search.methods import SearchParams
 
-METHODS: Mapping[str, type[SearchParams]] = {
-    kind.method: kind for kind in (ASC, BestFirst, Anytime, MaxScore, Exhaustive)
-}
+#: The class of each method, by name. Where one class extends another of the same method, this is the one with more
+#: options; `simplest` finds the other.
+Methods = Mapping[str, type[SearchParams]]
+
 _WORDS = {"true": True, "false": False, "none": None}
 
 
-def method_class(name: str) -> type[SearchParams]:
-    """Return the class of a method, or raise ConfigError."""
-    if name not in METHODS:
-        raise ConfigError(expected=f"a method, {', '.join(METHODS)}", got=f"{name!r}")
-    return METHODS[name]
-
-
-def parse_method(text: str) -> SearchParams:
-    """Return the parameters that a text names.
-
-    Parameters
-    ----------
-    text
-        A method, alone or with options of its class: "asc", "asc:mu=0.9,eta=1", "anytime:budget_ms=10".
-
-    Examples
-    --------
-    >>> parse_method("anytime:mu=0.7").mu
-    0.7
-    """
+def parse(text: str, methods: Methods) -> SearchParams:
+    """Return the parameters that a text such as "asc:mu=0.9,eta=1" names; see `segmax.paper.parse_method`."""
     name, _, options = text.partition(":")
-    kind = method_class(name.strip())
+    kind = _class_of(name.strip(), methods)
     values: dict[str, object] = {}
-    for option in filter(None, options.split(",")):
-        key, equals, value = (part.strip() for part in option.partition("="))
-        if key not in kind.options() or not equals:
-            known = ", ".join(kind.options()) or "it has none"
-            raise ConfigError(
-                where=f"{text!r}", expected=f"options of {kind.method} as NAME=VALUE ({known})", got=f"{option!r}"
-            )
+    for key, value in _pairs(text, options, kind):
         if key in values:
             raise ConfigError(where=f"{text!r}", expected="every option once", got=f"{key} again")
         values[key] = _value(value)
-    return kind(**values)  # type: ignore[arg-type]  # the class checks them
+    return simplest(kind, values)(**values)
+
+
+def simplest(kind: type[SearchParams], options: Collection[str]) -> type[SearchParams]:
+    """Return the class of the same method with the fewest options that takes the given ones."""
+    family = [
+        parent
+        for parent in kind.__mro__
+        if issubclass(parent, SearchParams) and getattr(parent, "method", None) == kind.method
+    ]
+    return next((parent for parent in reversed(family) if set(options) <= set(parent.options())), kind)
 
 
 def method_name(params: SearchParams) -> str:
-    """Return the text for parameters; options that have their defaults are left out.
+    """Return the name of a method with its options; options that have their defaults are left out.
 
     Examples
     --------
-    >>> method_name(ASC(mu=0.9, sweep=False))
-    'asc:mu=0.9,sweep=false'
+    >>> from segmax import ASC
+    >>> method_name(ASC(mu=0.9, max_clusters=7))
+    'asc:mu=0.9,max_clusters=7'
     """
     given = []
     for field in dataclasses.fields(params):
@@ -65,6 +53,24 @@ def method_name(params: SearchParams) -> str:
         if value != field.default:
             given.append(f"{field.name}={_text(value)}")
     return f"{params.method}:{','.join(given)}" if given else params.method
+
+
+def _class_of(name: str, methods: Methods) -> type[SearchParams]:
+    if name not in methods:
+        raise ConfigError(expected=f"a method, {', '.join(methods)}", got=f"{name!r}")
+    return methods[name]
+
+
+def _pairs(text: str, options: str, kind: type[SearchParams]) -> Iterator[tuple[str, str]]:
+    """Yield the name and value of every option of a text."""
+    for option in filter(None, options.split(",")):
+        key, equals, value = (part.strip() for part in option.partition("="))
+        if key not in kind.options() or not equals:
+            known = ", ".join(kind.options()) or "it has none"
+            raise ConfigError(
+                where=f"{text!r}", expected=f"options of {kind.method} as NAME=VALUE ({known})", got=f"{option!r}"
+            )
+        yield key, value
 
 
 def _value(text: str) -> object:

@@ -1,4 +1,4 @@
-"""How to search: one small class per method, passed to every call."""
+"""Search methods: one small class each, passed to every call. `segmax.paper` has more of them."""
 
 from __future__ import annotations
 
@@ -9,196 +9,165 @@ from segmax import _core
 from segmax.base.checks import checked_choice, checked_int, checked_number
 from segmax.base.errors import ConfigError
 
-ClusterOrder = Literal["max_bound", "bound_sum"]
-DocumentMethod = Literal["blocks", "maxscore"]
 Dropped = Literal["ignored", "bounded"]
 
+_MOST = 2**32 - 1  # that the core's limits hold: more than there are clusters, blocks or terms
 
-def _check_fraction(name: str, value: float) -> None:
+
+def check_fraction(name: str, value: float) -> None:
+    """Raise ConfigError unless a value is above 0 and at most 1."""
     if not 0.0 < checked_number(name, value) <= 1.0:
         raise ConfigError(option=name, expected="greater than 0 and at most 1", got=value)
 
 
+def _check_limit(name: str, value: int | None) -> None:
+    if value is not None:
+        checked_int(name, value, 1)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchParams:
-    """What all methods share. Use `ASC`, `BestFirst`, `Anytime`, `MaxScore` or `Exhaustive`."""
-
-    budget_ms: float | None = None
-    risk: float = 1.0
-    max_clusters: int | None = None
-    max_terms: int | None = None
-    query_mass: float = 1.0
-    dropped: Dropped = "ignored"
+    """The base class of all methods: use `ASC`, `BestFirst`, `Exhaustive` or a method of `segmax.paper`."""
 
     method: ClassVar[str]
-    _takes: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         if not hasattr(self, "method"):
-            msg = f"{type(self).__name__} is no method; use ASC, BestFirst, Anytime, MaxScore or Exhaustive"
+            msg = f"{type(self).__name__} is not a method; use ASC, BestFirst or Exhaustive"
             raise ConfigError(msg)
-        for name, default in {**_LIMITS, **_SHORTENING}.items():
-            if name not in self._takes and getattr(self, name) != default:
-                kind = type(self).__name__
-                if name in _LIMITS:
-                    msg = f"{name} applies to Anytime and ASC, not to {kind}: it visits no clusters"
-                else:
-                    msg = f"{name} applies to Anytime, ASC and BestFirst, not to {kind}"
-                raise ConfigError(msg)
-        if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
-            raise ConfigError(option="budget_ms", expected="greater than 0 or None", got=self.budget_ms)
-        if not checked_number("risk", self.risk) >= 0:
-            raise ConfigError(option="risk", expected="at least 0", got=self.risk)
-        if self.max_clusters is not None:
-            checked_int("max_clusters", self.max_clusters, 1)
-        if self.max_terms is not None:
-            checked_int("max_terms", self.max_terms, 1)
-        _check_fraction("query_mass", self.query_mass)
-        checked_choice("dropped", self.dropped, ("ignored", "bounded"))
-        if self.dropped == "bounded" and self.query_mass < 1.0:
-            raise ConfigError(expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use max_terms")
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
-        """Return the names of the options that this method takes."""
-        shared = {**_LIMITS, **_SHORTENING}
-        names = [field.name for field in dataclasses.fields(cls)]
-        return tuple(name for name in names if name not in shared or name in cls._takes)
+        """Return the names of the options that this method takes.
+
+        Examples
+        --------
+        >>> Exhaustive.options()
+        ()
+        """
+        return tuple(field.name for field in dataclasses.fields(cls))
 
     @property
     def drops_terms(self) -> bool:
-        """Whether a search may leave terms of a query out and never make up for it."""
-        return self.dropped == "ignored" and (self.max_terms is not None or self.query_mass < 1.0)
+        """Whether scores may lack terms of a query that the search leaves out."""
+        return False
 
     def to_core(self) -> _core.SearchParams:
-        """Return the parameters in the core's own form; made once, so do not change it."""
+        """Return the parameters in the core's form. They are converted once, so do not modify the result."""
         found: _core.SearchParams | None = self.__dict__.get("_core")
         if found is None:
-            found = self._made_core()
+            found = self._new_core()
             self.__dict__["_core"] = found  # past the frozen dataclass, as functools.cached_property does
         return found
 
     def __getstate__(self) -> dict[str, object]:
-        return {name: value for name, value in self.__dict__.items() if name != "_core"}  # the core's form stays here
+        return {name: value for name, value in self.__dict__.items() if name != "_core"}  # which cannot be pickled
 
-    def _made_core(self) -> _core.SearchParams:
+    def _new_core(self) -> _core.SearchParams:
         core = _core.SearchParams()
         core.method = getattr(_core.Method, self.method)
-        core.budget_ms = self.budget_ms or 0.0
-        core.risk = self.risk
-        core.max_clusters = min(self.max_clusters or 0, 2**32 - 1)
-        core.max_terms = min(self.max_terms or 0, 2**32 - 1)
-        core.query_mass = self.query_mass
-        core.bound_dropped = self.dropped == "bounded"
         return core
-
-
-#: The options that not all methods take, and their defaults: what ends a search early, and what shortens a query.
-_LIMITS: dict[str, object] = {"budget_ms": None, "risk": 1.0, "max_clusters": None}
-_SHORTENING: dict[str, object] = {"max_terms": None, "query_mass": 1.0, "dropped": "ignored"}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Exhaustive(SearchParams):
-    """Score every document that shares a term with the query: the yardstick, always exact."""
+    """Score every document that shares a term with the query. Always exact; what other methods are measured against.
+
+    Examples
+    --------
+    >>> index.search({"red": 2}, k=1, params=Exhaustive()).ids  # doctest: +SKIP
+    ['z']
+    """
 
     method: ClassVar[str] = "exhaustive"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class MaxScore(SearchParams):
-    """MaxScore (Turtle and Flood 1995) without clusters, document at a time; always exact.
+class TermParams(SearchParams):
+    """Options of methods that can search with the heaviest terms of a query only; `ASC` documents them."""
 
-    Parameters
-    ----------
-    seed
-        Start from a lower bound of the final threshold, found from the k-th largest weight of each term.
-    """
-
-    seed: bool = True
-
-    method: ClassVar[str] = "maxscore"
-
-    def _made_core(self) -> _core.SearchParams:
-        core = super()._made_core()
-        core.hooks.estimate_threshold = bool(self.seed)
-        return core
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ClusterParams(SearchParams):
-    """What `Anytime` and `ASC` share.
-
-    Parameters
-    ----------
-    mu
-        How far pruning may over-estimate the threshold: clusters are compared with θ/μ. 1 is exact.
-    budget_ms
-        Stop when the time spent plus `risk` times the mean time per visited cluster would pass this.
-    max_clusters
-        Visit at most this many clusters.
-    max_terms
-        Search with this many terms of a query only: those whose weight × largest stored weight is largest.
-    query_mass
-        Search with the fewest such terms that hold this share of the query's mass, which is the sum of weight × largest
-        stored weight over all its terms. 1 keeps all of them.
-    dropped
-        What becomes of the other terms: "ignored" (scores lack them, faster), or "bounded" (what they may add counts in
-        every bound and in the scores, so exact stays exact; `max_terms` only).
-    documents
-        Inside a visited cluster: "blocks" (ours) or "maxscore" (the paper's).
-    seed
-        Start from a lower bound of the final threshold; off by itself where a limit is set.
-    sweep
-        Let an exact search be answered exhaustively where that is faster; `stats.swept` tells.
-    """
-
-    mu: float = 1.0
-    documents: DocumentMethod = "blocks"
-    seed: bool = True
-    sweep: bool = True
-
-    _takes: ClassVar[frozenset[str]] = frozenset({*_LIMITS, *_SHORTENING})
+    max_terms: int | None = None
+    query_mass: float = 1.0
+    dropped: Dropped = "ignored"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_fraction("mu", self.mu)
-        checked_choice("documents", self.documents, ("blocks", "maxscore"))
+        _check_limit("max_terms", self.max_terms)
+        check_fraction("query_mass", self.query_mass)
+        checked_choice("dropped", self.dropped, ("ignored", "bounded"))
+        if self.dropped == "bounded" and self.query_mass < 1.0:
+            raise ConfigError(
+                expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
+            )
 
-    def _made_core(self) -> _core.SearchParams:
-        core = super()._made_core()
-        core.mu = self.mu
-        core.hooks.documents = getattr(_core.DocumentMethod, self.documents)
-        core.hooks.estimate_threshold = bool(self.seed)
-        core.hooks.sweep = bool(self.sweep)
+    @property
+    def drops_terms(self) -> bool:
+        """Whether scores may lack terms of a query that the search leaves out."""
+        return self.dropped == "ignored" and (self.max_terms is not None or self.query_mass < 1.0)
+
+    def _new_core(self) -> _core.SearchParams:
+        core = super()._new_core()
+        core.max_terms = min(self.max_terms or 0, _MOST)
+        core.query_mass = self.query_mass
+        core.bound_dropped = self.dropped == "bounded"
         return core
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Anytime(ClusterParams):
-    """Anytime Ranking (Mackenzie et al. 2022); with mu < 1 the paper's Anytime*.
+class ClusterParams(TermParams):
+    """Options of methods that visit clusters one by one; `ASC` documents them."""
 
-    Clusters come in the order of BoundSum; a cluster or document whose bound is at most θ/μ is pruned.
-    The parameters are those of `ASC` without `eta`.
-    """
+    mu: float = 1.0
+    budget_ms: float | None = None
+    risk: float = 1.0
+    max_clusters: int | None = None
 
-    method: ClassVar[str] = "anytime"
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fraction("mu", self.mu)
+        if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
+            raise ConfigError(option="budget_ms", expected="greater than 0 or None", got=self.budget_ms)
+        if not checked_number("risk", self.risk) >= 0:
+            raise ConfigError(option="risk", expected="at least 0", got=self.risk)
+        _check_limit("max_clusters", self.max_clusters)
+
+    def _new_core(self) -> _core.SearchParams:
+        core = super()._new_core()
+        core.mu = self.mu
+        core.budget_ms = self.budget_ms or 0.0
+        core.risk = self.risk
+        core.max_clusters = min(self.max_clusters or 0, _MOST)
+        return core
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ASC(ClusterParams):
-    """ASC: a cluster is pruned when MaxSBound <= θ/μ and AvgSBound <= θ/η, a document when its bound <= θ/η.
+    """ASC: prune a cluster when MaxSBound <= θ/μ and AvgSBound <= θ/η, a document when its bound <= θ/η.
 
-    mu = eta = 1 is exact. eta = 1 with mu < 1 is what the paper calls probabilistically safe.
+    θ is the score of the k-th best document so far. mu = eta = 1 is exact. eta = 1 with mu < 1 is what the paper calls
+    probabilistically safe. Where an exact search would score nearly everything, it scores all documents instead, which
+    is faster; `stats.swept` is True then.
 
     Parameters
     ----------
+    mu
+        How far pruning of clusters over-estimates the threshold: clusters are compared with θ/μ. 1 is exact.
     eta
-        Over-estimation at document level and for the average segment bound; mu <= eta <= 1.
-    order
-        Visit clusters by MaxSBound ("max_bound", the paper's) or by BoundSum ("bound_sum").
-    lazy
-        Read segment maxima only of clusters that come to the top. The decisions are the same.
+        Over-estimation for documents and for the average segment bound; mu <= eta <= 1.
+    budget_ms
+        Stop when the time spent plus `risk` times the mean time per visited cluster would exceed this.
+    risk
+        How cautiously `budget_ms` is kept: 0 stops after the budget is spent, larger values stop earlier.
+    max_clusters
+        Visit at most this many clusters.
+    max_terms
+        Search with at most this many terms of a query: those whose weight × largest stored weight is largest.
+    query_mass
+        Search with the fewest such terms that hold this share of the query's mass, which is the sum of weight × largest
+        stored weight over all its terms. 1 keeps all of them.
+    dropped
+        What happens to the other terms: "ignored" leaves them out of the scores, which is faster; "bounded" lets them
+        count in every bound and score, so an exact search stays exact (with `max_terms` only).
 
     Examples
     --------
@@ -207,46 +176,37 @@ class ASC(ClusterParams):
     """
 
     eta: float = 1.0
-    order: ClusterOrder = "max_bound"
-    lazy: bool = True
 
     method: ClassVar[str] = "asc"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_fraction("eta", self.eta)
-        checked_choice("order", self.order, ("max_bound", "bound_sum"))
+        check_fraction("eta", self.eta)
         if self.mu > self.eta:
             raise ConfigError(expected="mu <= eta", got=f"mu={self.mu} and eta={self.eta}")
 
-    def _made_core(self) -> _core.SearchParams:
-        core = super()._made_core()
+    def _new_core(self) -> _core.SearchParams:
+        core = super()._new_core()
         core.eta = self.eta
-        core.hooks.cluster_order = getattr(_core.ClusterOrder, self.order)
-        core.hooks.lazy = bool(self.lazy)
         return core
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BestFirst(SearchParams):
-    """Blocks of eight documents, the best bound first, until none can follow; clusters play no part.
+class BestFirst(TermParams):
+    """Score blocks of eight documents, the best bound first, until no block can improve the results.
 
-    eta = 1 without `max_blocks` is exact, and what an exact `ASC` does inside where nobody asks for a trace. Of the
-    approximate ways this is the fastest where collections fit into memory.
+    eta = 1 without `max_blocks` is exact; an exact `ASC` without a trace does the same. For collections that fit into
+    memory this is the fastest approximate method. Where a search without `max_blocks` would score nearly everything, it
+    scores all documents instead, and so is exact; `stats.swept` is True then.
 
     Parameters
     ----------
     eta
-        Look at a block only if its bound is above θ/η: bounds are seldom reached, so a little less than 1 loses little.
-        A block that is looked at is scored exactly.
+        Score a block only if its bound is above θ/η. Bounds are seldom reached, so a little less than 1 loses little.
     max_blocks
-        Look at no more blocks than this, the best ones.
+        Score at most this many blocks, those with the best bounds.
     max_terms, query_mass, dropped
-        Search with the heaviest terms of a query only, as `ASC` tells.
-    seed
-        Start from a lower bound of the final threshold.
-    sweep
-        Let a search without `max_blocks` be answered exhaustively, and so exactly, where that is faster.
+        Search with the heaviest terms of a query only; see `ASC`.
 
     Examples
     --------
@@ -256,22 +216,16 @@ class BestFirst(SearchParams):
 
     eta: float = 1.0
     max_blocks: int | None = None
-    seed: bool = True
-    sweep: bool = True
 
     method: ClassVar[str] = "best_first"
-    _takes: ClassVar[frozenset[str]] = frozenset(_SHORTENING)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_fraction("eta", self.eta)
-        if self.max_blocks is not None:
-            checked_int("max_blocks", self.max_blocks, 1)
+        check_fraction("eta", self.eta)
+        _check_limit("max_blocks", self.max_blocks)
 
-    def _made_core(self) -> _core.SearchParams:
-        core = super()._made_core()
+    def _new_core(self) -> _core.SearchParams:
+        core = super()._new_core()
         core.eta = self.eta
-        core.max_blocks = min(self.max_blocks or 0, 2**32 - 1)
-        core.hooks.estimate_threshold = bool(self.seed)
-        core.hooks.sweep = bool(self.sweep)
+        core.max_blocks = min(self.max_blocks or 0, _MOST)
         return core

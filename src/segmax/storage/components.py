@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import mmap
 import os
-import signal
 import struct
-import threading
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from io import BufferedReader
@@ -35,7 +32,8 @@ from segmax.base.errors import (
     damaged,
 )
 from segmax.base.files import create, open_regular, replacing, sync_folder
-from segmax.base.memory import fast_bytes, total_memory
+from segmax.base.memory import fast_bytes
+from segmax.base.system import locked, total_memory, without_interrupts
 from segmax.storage.meta import (
     COMPONENT_NAME,
     FORMAT_VERSION,
@@ -214,7 +212,7 @@ class IndexWriter:
 
     def _clean_up(self) -> None:
         """Remove what the current meta.json does not name, and a directory that was made in vain."""
-        with _no_interrupts():
+        with without_interrupts():
             self._remove_leftovers()
 
     def _remove_leftovers(self) -> None:
@@ -253,19 +251,6 @@ def _check_errors(path: Path) -> Iterator[None]:
     except (FormatError, TypeError, ValueError) as error:
         msg = f"the index for '{path}' cannot be opened, so it is not written: {error}; what was there is unchanged"
         raise WriteError(msg) from error
-
-
-@contextlib.contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Hold Ctrl-C back for a moment: who presses it twice must not find half an index."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # signals go to the main thread
-        return
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler if handler is not None else signal.SIG_DFL)
 
 
 class MemoryWriter:
@@ -349,8 +334,8 @@ def _write_all(descriptor: int, view: memoryview) -> None:
 def _locked(path: Path) -> Iterator[None]:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        with locked(descriptor):
+            yield
     finally:
         os.close(descriptor)
 
@@ -372,11 +357,14 @@ def _next_generation(path: Path, *, overwrite: bool) -> int:
     if leftovers and all(_is_own_file(entry.name) for entry in path.iterdir()):
         return 1  # an empty directory, or what an interrupted build left
     if not overwrite:
-        msg = f"'{path}' exists; choose another path, or pass overwrite=True to replace an index"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(
+            f"'{path}' exists", hint="choose another path, or pass {overwrite=True} to replace an index"
+        )
     if not path.is_dir() or leftovers or not _holds_an_index(path):
-        msg = f"'{path}' exists and is not a segmax index, so overwrite=True does not touch it; choose another path"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(
+            f"'{path}' exists and is not a segmax index",
+            hint="{overwrite=True} does not replace it; choose another path",
+        )
     generations = [int(match[2]) for entry in path.iterdir() if (match := COMPONENT_NAME.fullmatch(entry.name))]
     return max(generations, default=0) + 1
 

@@ -1,0 +1,146 @@
+"""The one door to what only Linux, or only POSIX, offers: locks, signals, /proc, huge pages, flags of files.
+
+Nothing else in segmax imports `fcntl` or `signal`, or reads /proc and /sys: a port to another system starts here.
+Standard library only, because everything imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import mmap
+import os
+import platform
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO
+
+#: Flags of `os.open`. None follows a link to write, waits for a pipe, or is inherited by a program that is started.
+CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+UPDATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
+_HUGE_PAGE = 2 * 2**20
+
+
+# --- locks and signals -----------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(file: IO[bytes] | int, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of an open file or folder, which one process at a time can have.
+
+    Parameters
+    ----------
+    file
+        A file, or the descriptor of a file or folder.
+    wait
+        Wait for a process that holds the lock, rather than raise.
+
+    Raises
+    ------
+    BlockingIOError
+        If another process holds the lock and `wait` is False.
+    """
+    fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    try:
+        yield
+    finally:
+        fcntl.flock(file, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def without_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment, in which half of the work would be worse than all or nothing."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals go to the main thread
+        return
+    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler if handler is not None else signal.SIG_DFL)
+
+
+def start_worker(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    """Start a program that reads and writes pipes, and that Ctrl-C does not reach: it is for this process to end it."""
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
+
+
+# --- the machine -----------------------------------------------------------------------------------------------------
+
+
+def num_cores() -> int:
+    """Return how many cores this process may use.
+
+    Examples
+    --------
+    >>> num_cores() >= 1
+    True
+    """
+    return len(os.sched_getaffinity(0))
+
+
+def cpu_name() -> str:
+    """Return the name of the processor."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def total_memory() -> int:
+    """Return the memory of this machine, or of the container that limits this process, in bytes."""
+    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        return min(total, int(_CGROUP_LIMIT.read_text()))
+    except (OSError, ValueError):  # no cgroup, or no limit ("max")
+        return total
+
+
+def anonymous_memory() -> int:
+    """Return the anonymous resident memory of this process in bytes: what it holds that no file backs."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    msg = "this system does not report the anonymous memory of a process"
+    raise OSError(msg)
+
+
+def huge_pages(size: int) -> mmap.mmap | None:
+    """Return zeroed memory in huge pages; None where the system has none, or where they do not pay."""
+    if size < 2 * _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return None
+    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # a kernel built without them
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
+
+
+# --- descriptors -----------------------------------------------------------------------------------------------------
+
+
+def path_of_descriptor(descriptor: int) -> Path:
+    """Return a path that opens the file of a descriptor in this process, even if the file has no name."""
+    return Path(f"/proc/self/fd/{descriptor}")
+
+
+def descriptor_of_path(path: str) -> int | None:
+    """Return the descriptor that a path stands for, as in a shell's <(command); None for other paths.
+
+    Examples
+    --------
+    >>> descriptor_of_path("/dev/fd/63"), descriptor_of_path("/tmp/fd/63")
+    (63, None)
+    """
+    found = _DESCRIPTOR.fullmatch(path)
+    return None if found is None else int(found[1])

@@ -1,0 +1,135 @@
+"""What only Linux offers: it works, and only `base/system.py` asks for it."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import segmax
+from segmax.base import system
+from segmax.base.memory import fast_bytes
+
+SOURCE = Path(segmax.__file__).parent
+MODULES = {"fcntl", "signal", "resource", "pwd", "grp", "termios", "tty"}
+FUNCTIONS = {
+    *("sched_getaffinity", "madvise", "MADV_HUGEPAGE", "sysconf", "fork", "preexec_fn", "process_group"),
+    *("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_DIRECTORY"),
+}
+
+
+def uses(tree: ast.AST) -> Iterator[str]:
+    """Yield the names in a module that only Linux, or only POSIX, has."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import():
+                yield from MODULES & {alias.name.split(".")[0] for alias in node.names}
+            case ast.ImportFrom(module=str(name)):
+                yield from MODULES & {name.split(".")[0]}
+            case ast.Attribute(attr=name) | ast.keyword(arg=str(name)) if name in FUNCTIONS:
+                yield name
+            case ast.Constant(value=str(text)) if text.startswith(("/proc", "/sys")):
+                yield text
+
+
+def test_one_door() -> None:
+    """No other module asks the system for what only Linux has."""
+    found = {
+        f"{file.relative_to(SOURCE)}: {use}"
+        for file in SOURCE.rglob("*.py")
+        for use in uses(ast.parse(file.read_text()))
+        if file != Path(system.__file__)
+    }
+    assert found == set()
+
+
+def test_the_door_is_found() -> None:
+    """The check above can fail: it sees every use in the module that is allowed to have them."""
+    found = set(uses(ast.parse(Path(system.__file__).read_text())))
+    assert found >= {"fcntl", "signal", "sched_getaffinity", "madvise", "O_NOFOLLOW", "/proc/cpuinfo", "sysconf"}
+
+
+def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
+    """A lock that is held is refused to others, and free again afterwards."""
+    path = tmp_path / "file"
+    path.touch()
+    with path.open("rb") as first, path.open("rb") as second:
+        with system.locked(first), pytest.raises(BlockingIOError), system.locked(second, wait=False):
+            pass
+        with system.locked(second, wait=False):
+            pass
+
+
+def test_a_folder_is_locked_by_its_descriptor(tmp_path: Path) -> None:
+    """A descriptor does as well as a file."""
+    descriptors = [os.open(tmp_path, os.O_RDONLY) for _ in range(2)]
+    with system.locked(descriptors[0]), pytest.raises(BlockingIOError), system.locked(descriptors[1], wait=False):
+        pass
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def test_interrupts_wait() -> None:
+    """Ctrl-C is ignored inside, and raises again outside."""
+    with system.without_interrupts():
+        os.kill(os.getpid(), signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_threads_leave_signals_alone() -> None:
+    """Python allows handlers to be set in the main thread only."""
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with system.without_interrupts():
+                pass
+        except ValueError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert errors == []
+
+
+def test_a_worker_is_in_a_group_of_its_own() -> None:
+    """A terminal sends Ctrl-C to a group of processes: not to workers."""
+    worker = system.start_worker([sys.executable, "-c", "import os; print(os.getpgrp())"])
+    output, _ = worker.communicate()
+    assert int(output) == worker.pid != os.getpgrp()
+
+
+def test_the_machine() -> None:
+    """What the machine reports is plausible."""
+    assert 1 <= system.num_cores() <= (os.cpu_count() or 1)
+    assert system.cpu_name()
+    assert 2**20 < system.anonymous_memory() < system.total_memory()
+
+
+@pytest.mark.parametrize("size", [0, 1, 5 * 2**20 + 3])
+def test_fast_bytes_are_zeroed(size: int) -> None:
+    """Small or in huge pages: zeros, and writable."""
+    memory = fast_bytes(size)
+    assert memory.shape == (size,)
+    assert not np.any(memory)
+    memory[:] = 1
+
+
+def test_a_file_without_a_name_has_a_path() -> None:
+    """It can be opened again as long as it is open."""
+    with tempfile.TemporaryFile() as file:
+        file.write(b"text")
+        file.flush()
+        path = system.path_of_descriptor(file.fileno())
+        assert path.read_bytes() == b"text"
+        assert system.descriptor_of_path(str(path)) == file.fileno()
