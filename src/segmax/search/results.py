@@ -56,7 +56,7 @@ class SearchStats:
     @classmethod
     def from_row(cls, row: NDArray[np.uint64]) -> SearchStats:
         """Read one row of the core's table."""
-        values: dict[str, Any] = {name: value for name, value in zip(STATS_FIELDS, row.tolist(), strict=True)}
+        values: dict[str, Any] = dict(zip(STATS_FIELDS, row.tolist(), strict=True))
         values["budget_hit"] = bool(values["budget_hit"])
         values["swept"] = bool(values["swept"])
         return cls(**values)
