@@ -20,11 +20,12 @@ from segmax.search.calibration import MOST_QUERIES, Calibration, Expectation, me
 from segmax.search.explain import Fate, explanation, matched_terms
 from segmax.search.methods import ASC, BestFirst, SearchParams, TermParams
 from segmax.search.results import BatchHits, BatchStats, ClusterBounds, Explanation, Hits, MatchedTerm, TraceEntry
-from segmax.storage.components import check_counts, index_errors, load_index, save_index, update_meta
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME
+from segmax.storage.reading import check_counts, index_errors, load_index
 from segmax.storage.tables import DocIds, TextTable
 from segmax.storage.texts import StoredText, Texts
+from segmax.storage.writing import save_index, update_meta
 from segmax.vectors.csr import Csr, TermLookup, is_matrix, query_arrays, query_batch, query_list
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import QueryThreshold, prune_queries, prune_query
