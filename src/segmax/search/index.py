@@ -480,8 +480,8 @@ class Index:
     def _ceilings(self) -> NDArray[np.float64]:
         """Return the largest stored weight of every term."""
         arrays = self._open_arrays
-        num_ranks = max(1, len(arrays["term_seed_code"]) // max(1, self.num_terms))
-        return np.asarray(arrays["term_seed_code"][::num_ranks] * arrays["term_scale"], dtype=np.float64)
+        num_ranks = max(1, len(arrays["term_top_code"]) // max(1, self.num_terms))
+        return np.asarray(arrays["term_top_code"][::num_ranks] * arrays["term_scale"], dtype=np.float64)
 
     def _targeted(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
         """Return the parameters for a target; they are looked up once."""
