@@ -29,8 +29,10 @@ from segmax.building.points import Projector, rarity, term_frequencies
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.building.spool import Spool
+from segmax.search.arguments import num_threads
 from segmax.search.calibration import BUILD_QUERIES, LEAST_DOCS, Calibration, measure
-from segmax.search.index import Index, check_opens, num_threads, open_index
+from segmax.search.index import Index, check_opens
+from segmax.search.opening import open_index
 from segmax.storage.components import IndexWriter, MemoryWriter, check_target, max_segments
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.storage.meta import FORMAT_VERSION

@@ -26,7 +26,7 @@ from segmax.cli.parser import Parser
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.inspection.summary import size_text, step_text
-from segmax.search.index import num_threads
+from segmax.search.arguments import num_threads
 from segmax.storage.config import DOCS_PER_CLUSTER, DOCUMENT_ORDERS, SEGMENTATIONS, BuildConfig
 from segmax.text.pipeline import CLUSTER_BY, from_vectors
 from segmax.vectors.pruning import Step, parse_step, step_from_dict

@@ -19,7 +19,7 @@ from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.transformer import DTYPES
 from segmax.io import SCALES, TEXT_FORMATS, Document, Queries, TextReader, open_texts, read_queries
 from segmax.text import encode_texts
-from segmax.text.questions import is_matrix_file
+from segmax.text.queries import is_matrix_file
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\

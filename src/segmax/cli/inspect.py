@@ -11,7 +11,7 @@ from segmax.base.figures import check_plot
 from segmax.cli.parser import Parser, add_query_encoder, read_number
 from segmax.inspection.plots import plot_report
 from segmax.inspection.summary import STAND_IN_TERMS, inspect
-from segmax.text.questions import read_questions
+from segmax.text.queries import read_encoded_queries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _INSPECT_HELP = """\
@@ -59,7 +59,7 @@ def run_inspect(args: argparse.Namespace) -> None:
     if args.plot is not None:
         check_plot(args.plot)
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_questions(args.queries, index).vectors if args.queries is not None else None
+        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
         report = inspect(index, queries, sample, seed)
     if args.plot is not None:
         plot_report(report, args.plot)

@@ -22,8 +22,9 @@ from segmax.search.method_names import simplest
 from segmax.search.methods import SearchParams
 
 if TYPE_CHECKING:
+    from segmax.search.protocol import Searchable
     from segmax.search.results import BatchHits
-    from segmax.text.questions import Questions
+    from segmax.text.queries import EncodedQueries
 
 #: Options of the methods: how they are read, their placeholder, and what they do. `ASC` documents them.
 _OPTIONS: Mapping[str, tuple[type, str, str]] = {
@@ -123,11 +124,11 @@ def search(args: argparse.Namespace) -> None:
                 show(found)
 
 
-def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
+def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
     """Print the results of a file of queries; queries that find nothing are counted on standard error."""
-    asked, texts = _read_file(file, index)
+    asked = _read_file(file, index)
     found = index.search_batch(asked.vectors, **how)
-    reasons = _unanswered(index, asked, texts, found)
+    reasons = _unanswered(index, asked, found)
     for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
         reason = reasons[row].sentence if row in reasons else None
         sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
@@ -136,28 +137,26 @@ def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argp
         sys.stderr.write(f"segmax: {summary(list(reasons.values()), len(asked))}\n")
 
 
-def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
-    """Read a file of queries, also as texts where it has texts."""
+def _read_file(file: str, index: Searchable) -> EncodedQueries:
+    """Read a file of queries."""
     from segmax.cli.encode import say_numbered
     from segmax.io import read_queries
-    from segmax.text.questions import is_matrix_file, questions_of, read_questions
+    from segmax.text.queries import encode_queries_for, is_matrix_file, read_encoded_queries
 
     if is_matrix_file(file):
-        return read_questions(file, index), None
+        return read_encoded_queries(file, index)
     with in_words_of_the_shell([("check the name", "check the name, or search for this text with -q")]):
         queries = read_queries(file)
     say_numbered(queries)
-    return questions_of(queries, index), None if queries.vectors is not None else queries.texts
+    return encode_queries_for(queries, index)
 
 
-def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> dict[int, Reason]:
+def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits) -> dict[int, Reason]:
     """Return why queries found nothing, by the number of each that did not."""
     reasons = {}
     for row in (found.counts == 0).nonzero()[0].tolist():
-        vector = asked.vectors[row]
-        num_terms = vector.nnz if hasattr(vector, "nnz") else len(vector)
-        text, encoder = (None, None) if texts is None else (texts[row], index.encoder)
-        reasons[row] = why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row]))
+        text, encoder = (None, None) if asked.texts is None else (asked.texts[row], index.encoder)
+        reasons[row] = why_nothing(text, asked.num_terms(row), encoder, limited=bool(found.stats.budget_hit[row]))
     return reasons
 
 
@@ -306,10 +305,10 @@ def tune(args: argparse.Namespace) -> None:
     target = read_number(float, "--target-recall", args.target_recall)
     k = read_number(int, "-k", args.k)
     threads = None if args.threads is None else read_number(int, "--threads", args.threads)
-    from segmax.text.questions import read_questions
+    from segmax.text.queries import read_encoded_queries
 
     with segmax.open(args.index, encoder=args.encoder) as index:
-        told = index.tune(read_questions(args.queries, index).vectors, k, target, threads=threads)
+        told = index.tune(read_encoded_queries(args.queries, index).vectors, k, target, threads=threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == k)
             sys.stdout.write(json.dumps(measured.to_dict(), indent=1) + "\n")

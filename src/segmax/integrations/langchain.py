@@ -14,7 +14,7 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.search.index import Index
+from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document as SegmaxDocument
 
 try:
@@ -22,7 +22,7 @@ try:
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables.config import run_in_executor
-    from pydantic import PrivateAttr
+    from pydantic import PrivateAttr, SkipValidation
 except ImportError as error:
     raise cannot_import("langchain-core", "langchain", error) from error
 
@@ -49,7 +49,7 @@ class SegmaxRetriever(BaseRetriever):
         As for `segmax.Index.search`; without them the search is exact.
     """
 
-    index: Index
+    index: SkipValidation[Searchable]
     encoder: Any = None
     texts: Any = None
     k: int = 4

@@ -14,8 +14,8 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.search.index import Index
 from segmax.search.methods import SearchParams
+from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document
 
 try:
@@ -58,7 +58,7 @@ class SegmaxRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: Index,
+        index: Searchable,
         encoder: object = None,
         texts: Any = None,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,

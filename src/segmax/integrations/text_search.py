@@ -11,8 +11,9 @@ from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.building.builder import build
 from segmax.encoders import as_encoder, description
-from segmax.search.index import Index, resolve_encoder
+from segmax.search.index import Index
 from segmax.search.methods import SearchParams
+from segmax.search.protocol import Searchable, is_searchable
 from segmax.text.pipeline import EncodedTexts, with_encoder
 from segmax.vectors.documents import DocId, Document
 
@@ -48,15 +49,15 @@ class TextSearch:
 
     def __init__(
         self,
-        index: Index,
+        index: Searchable,
         encoder: object = None,
         texts: Any = None,
         params: SearchParams | None = None,
         target_recall: float | None = None,
     ) -> None:
-        if not isinstance(index, Index):
+        if not is_searchable(index):
             raise ConfigError(
-                expected="index to be a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
+                option="index", expected="a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
             )
         if texts is None and index.texts is None:
             msg = (
@@ -69,7 +70,7 @@ class TextSearch:
                 option="texts", expected="a dictionary or a function from id to text", got=type(texts).__name__
             )
         self.index = index
-        self._encoder = None if encoder is None else resolve_encoder(index, encoder)
+        self._encoder = None if encoder is None else index.encoder_for(encoder)
         self._texts = texts
         self._params = params
         self._target_recall = target_recall
