@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test sanitize bench race stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test sanitize bench race report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -86,5 +86,9 @@ race: $(VENV)/.installed
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py rivals)
 	$(PY) -m benchmarks.race $(RACE)
 
+# The page of all experiments of the paper, docs/report.html, drawn from the outcomes that are kept.
+report: $(VENV)/.installed
+	$(VENV)/bin/segmax report benchmarks/results/experiments --output docs/report.html
+
 clean:
-	rm -rf $(VENV) build segmax-demo
+	rm -rf $(VENV) build segmax-demo docs/report.html

@@ -30,10 +30,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import segmax
-from benchmarks import race_report, wiki
+from benchmarks import race_tables, wiki
 from benchmarks.racers import RACERS, Answer, Racer, Searcher, Setting, installed
 from benchmarks.rivals import peak_bytes, stdout_to_stderr
 from benchmarks.truth import Truth
+from segmax.base.system import cpu_name
 
 WARM_UP = 20
 #: Of an engine's settings those run on all queries that are the fastest of the sample with one of these recalls.
@@ -88,10 +89,10 @@ def screen(racer: Racer, searcher: Searcher, truth: Truth, k: int, numbers: Sequ
     for setting in racer.grid:
         runs = [one_pass(searcher, setting, k, numbers) for _ in range(2)]
         missed = truth.missed(k, numbers, [answer.rows for answer in runs[0].answers])
-        recall = race_report.mean_recall(missed, truth.wanted(k)[list(numbers)])
+        recall = race_tables.mean_recall(missed, truth.wanted(k)[list(numbers)])
         ms = float(np.minimum(*(run.latency_ns(racer) for run in runs)).mean()) / 1e6
         rows.append({"setting": setting.label, "k": k, "queries": len(numbers), "mean_ms": ms, "recall": recall})
-    best = race_report.candidates([(row["mean_ms"], row["recall"]) for row in rows], TARGETS)
+    best = race_tables.candidates([(row["mean_ms"], row["recall"]) for row in rows], TARGETS)
     for i, (row, setting) in enumerate(zip(rows, racer.grid, strict=True)):
         row["kept"] = setting.always or i in best
     return rows
@@ -136,7 +137,7 @@ def search(task: Record, folder: Path) -> Record:
     records: list[Record] = []
     for k in task["ks"]:
         if k not in kept:
-            rows = screen(racer, searcher, truth, k, race_report.sample_of_even(queries.shape[0], task["screen"]))
+            rows = screen(racer, searcher, truth, k, race_tables.sample_of_even(queries.shape[0], task["screen"]))
             kept[k] = [row["setting"] for row in rows if row["kept"]]
             screened += rows
         records += search_records(racer, searcher, truth, k, kept[k])
@@ -293,13 +294,6 @@ class Race:
             self.search(folder, ["segmax"], [GROWTH_K], {GROWTH_K: exact})
 
 
-def cpu_name() -> str:
-    """Return the name of the CPU as Linux has it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def setup(docs: sp.csr_matrix, queries: sp.csr_matrix, args: argparse.Namespace) -> Record:
     """Return the record that says what ran where."""
     return {
@@ -366,7 +360,7 @@ def main() -> None:
             return
         lines.parent.mkdir(parents=True, exist_ok=True)
         lines.write_text("".join(json.dumps(record, separators=(",", ":")) + "\n" for record in race.records))
-    race_report.write(lines, args.output / "docs")
+    race_tables.write(lines, args.output / "docs")
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from benchmarks.race_report import Results, Run
+from benchmarks.race_tables import Results, Run
 from benchmarks.truth import Truth, best_rows
 
-from benchmarks import race_report
+from benchmarks import race_tables
 
 
 def record(engine: str, setting: str, latency_us: list[int], missed: list[int], **other: Any) -> dict[str, Any]:
@@ -81,14 +81,14 @@ class TestChoice:
         good = Run.of(record("a", "good", [100, 900], [0, 3]))
         tempting = Run.of(record("a", "tempting", [200, 1], [0, 0]))
         lossy = Run.of(record("a", "lossy", [1, 1], [1, 0]))
-        assert race_report.choose([tempting, lossy, good], 0.99) is good
+        assert race_tables.choose([tempting, lossy, good], 0.99) is good
         assert good.reported() == (0.9, 0.9, 0.9, 0.7)
-        assert race_report.choose([lossy], 0.99) is None
+        assert race_tables.choose([lossy], 0.99) is None
 
     def test_the_sample_is_even(self) -> None:
         """Settings are screened on even-numbered queries, spread over all of them."""
-        assert race_report.sample_of_even(7, 9) == [0, 2, 4, 6]
-        sample = race_report.sample_of_even(1000, 50)
+        assert race_tables.sample_of_even(7, 9) == [0, 2, 4, 6]
+        sample = race_tables.sample_of_even(1000, 50)
         assert len(set(sample)) == 50
         assert all(number % 2 == 0 for number in sample)
         assert sample[-1] == 998
@@ -96,7 +96,7 @@ class TestChoice:
     def test_candidates(self) -> None:
         """The fastest setting with each recall goes on; where none has it, none does."""
         points = [(1.0, 0.9), (2.0, 0.9), (1.5, 0.8), (3.0, 0.99), (2.5, 0.95), (4.0, 0.995)]
-        assert race_report.candidates(points, [0.8, 0.95, 0.97, 0.999]) == {0, 4, 3}
+        assert race_tables.candidates(points, [0.8, 0.95, 0.97, 0.999]) == {0, 4, 3}
 
 
 class TestReport:
@@ -142,8 +142,8 @@ class TestReport:
 
     def test_page(self, results: Results) -> None:
         """The page has all tables between its markers, a failed engine with its reason, and keeps the rest."""
-        page = race_report.between_markers(
-            "above\n<!-- begin -->\nold\n<!-- end -->\nbelow\n", race_report.markdown(results)
+        page = race_tables.between_markers(
+            "above\n<!-- begin -->\nold\n<!-- end -->\nbelow\n", race_tables.markdown(results)
         )
         assert page.startswith("above\n<!-- begin -->\n")
         assert page.endswith("\n<!-- end -->\nbelow\n")
@@ -155,5 +155,5 @@ class TestReport:
     def test_plot(self, results: Results, tmp_path: Path) -> None:
         """A picture is drawn."""
         pytest.importorskip("matplotlib")
-        race_report.plot(results, 10, tmp_path / "race.png")
+        race_tables.plot(results, 10, tmp_path / "race.png")
         assert (tmp_path / "race.png").stat().st_size > 10_000

@@ -28,9 +28,10 @@ import torch
 import transformers
 
 import segmax
-from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
+from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError, SegmaxError
+from segmax.base.optional import major_version
 from segmax.cli.main import main
-from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder, packages
+from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder
 from segmax.encoders import model_files as files
 from tiny_models import HIDDEN, VOCABULARY, change_json, write_bert, write_lexmae, write_splade, write_unicoil
 
@@ -221,7 +222,7 @@ def test_old_packages_are_refused(
 ) -> None:
     """Versions that would run the code of a local folder are refused where a model is loaded."""
     monkeypatch.setattr(sys.modules[package], "__version__", version)
-    with pytest.raises(ConfigError, match=rf"needs {package.replace('_', '-')} \d or newer, got {version}"):
+    with pytest.raises(MissingPackageError, match=rf"needs {package.replace('_', '-')} \d or newer, got {version}"):
         make(bert)
 
 
@@ -229,7 +230,7 @@ def test_versions_of_all_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Versions with suffixes, and none at all."""
     for version, major in (("6.2.0", 6), ("10.0.0.dev0", 10), ("odd", 0), (None, 0)):
         monkeypatch.setattr(transformers, "__version__", version)
-        assert packages.major_version(transformers) == major
+        assert major_version(transformers) == major
 
 
 def test_pickled_weights_need_a_safe_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,8 +22,8 @@ import torch
 import transformers
 
 import segmax
-from conftest import SHARED, WIKI, clusters_of, wiki_reader
-from segmax.base.errors import ConfigError, InputError
+from conftest import SHARED, WIKI, clusters_of, refused, wiki_reader
+from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.cli.main import main
 from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder, write_dense
 from segmax.encoders.base import EncodedBatch, Encoder
@@ -388,7 +388,7 @@ def test_without_torch_the_message_says_what_to_install(
 ) -> None:
     """No torch: one line with the command."""
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(ConfigError, match=r"needs torch .*pip install 'segmax\[encoders\]'"):
+    with refused(MissingPackageError, message="needs torch", hint=r"pip install 'segmax\[encoders\]'"):
         encoder(bert)
 
 
@@ -436,7 +436,7 @@ def test_a_pickled_checkpoint_without_torch(tmp_path: Path, monkeypatch: pytest.
     """To look into pytorch_model.bin takes torch: the message says what to install."""
     write_unicoil(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
-    with pytest.raises(ConfigError, match=r"pytorch_model\.bin' needs torch .*pip install 'segmax\[encoders\]'"):
+    with refused(MissingPackageError, message=r"pytorch_model\.bin' needs torch", hint="pip install"):
         load_encoder(tmp_path)
 
 
@@ -472,10 +472,10 @@ def test_a_model_in_two_steps(splade: Path, corpus: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("name", ["max", "mean", "cls"])
 def test_clusters_by_a_models_embeddings(splade: Path, corpus: Path, name: str) -> None:
-    """With --cluster-by, index makes the clusters that encode --dense and build --dense make."""
+    """With --clustering, index makes the clusters that encode --dense and build --dense make."""
     model = ["--encoder", str(splade)]
     flags = ["--num-clusters", "3", "--dimensions", "4", "--restarts", "2"]
-    assert main(["index", "corpus.jsonl", "one", *model, *flags, "--cluster-by", name]) == 0
+    assert main(["index", "corpus.jsonl", "one", *model, *flags, "--clustering", name]) == 0
     assert main(["encode", "corpus.jsonl", "docs.npz", *model, "--dense", name]) == 0
     assert main(["build", "docs.npz", "two", *flags, "--dense", f"docs.{name}.npy"]) == 0
     with segmax.open("one", encoder=splade) as one, segmax.open("two") as two:

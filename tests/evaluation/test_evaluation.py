@@ -336,22 +336,22 @@ def own_documents(rng: np.random.Generator, names: list[str]) -> tuple[segmax.In
 
 def test_own_documents_are_dropped_where_queries_are_documents(rng: np.random.Generator) -> None:
     """As for ArguAna: by themselves where ids are names, not where they are numbers, and as the caller says."""
-    index, questions = own_documents(rng, [f"argument-{n}" for n in range(40)])
-    qrels = {name: {questions.ids[row - 1]: 1} for row, name in enumerate(questions.ids)}
-    dropped = evaluate(index, questions, qrels, methods=["exhaustive", "asc"], k=5, passes=1)
-    kept = evaluate(index, questions, qrels, methods=["asc"], k=5, passes=1, drop_self=False)
+    index, queries = own_documents(rng, [f"argument-{n}" for n in range(40)])
+    qrels = {name: {queries.ids[row - 1]: 1} for row, name in enumerate(queries.ids)}
+    dropped = evaluate(index, queries, qrels, methods=["exhaustive", "asc"], k=5, passes=1)
+    kept = evaluate(index, queries, qrels, methods=["asc"], k=5, passes=1, drop_self=False)
     assert dropped.dropped_self
     assert not kept.dropped_self
     assert dropped["asc"].recall_of_exact == 1
-    hits = index.search_batch(questions.vectors, 6, Exhaustive())
-    for number, name in enumerate(questions.ids):
+    hits = index.search_batch(queries.vectors, 6, Exhaustive())
+    for number, name in enumerate(queries.ids):
         fair = [doc for doc in hits[number].ids if doc != name][:5]
         expected = next((1 / rank for rank, doc in enumerate(fair, start=1) if doc in qrels[name]), 0.0)
         assert dropped["asc"].per_query["MRR@5"][number] == expected
     assert dropped["asc"].relevance["MRR@5"] > kept["asc"].relevance["MRR@5"]
-    index, questions = own_documents(rng, [str(n) for n in range(40)])
-    assert not evaluate(index, questions, methods=["asc"], passes=1).dropped_self
-    assert evaluate(index, questions, methods=["asc"], passes=1, drop_self=True).dropped_self
+    index, queries = own_documents(rng, [str(n) for n in range(40)])
+    assert not evaluate(index, queries, methods=["asc"], passes=1).dropped_self
+    assert evaluate(index, queries, methods=["asc"], passes=1, drop_self=True).dropped_self
 
 
 def test_own_documents_may_be_called_by_numbers(rng: np.random.Generator) -> None:
@@ -405,7 +405,7 @@ def test_infinite_t_is_null_in_json(tmp_path: Path, rng: np.random.Generator) ->
     """JSON has no infinity: a t without bound is null there, with p = 0."""
     docs = sp.identity(30, format="csr")
     methods = {"exact": Exhaustive(), "blind": ASC(max_clusters=1)}
-    index = segmax.build(docs, clusters=np.arange(30), config=segmax.BuildConfig(num_clusters=30))
+    index = segmax.build(docs, clustering=np.arange(30), config=segmax.BuildConfig(num_clusters=30))
     queries = sp.vstack([docs[n] + 0.5 * docs[n + 10] for n in range(5)], format="csr")
     found = evaluate(index, queries, {str(n): {str(n + 10): 1} for n in range(5)}, methods=methods, passes=1)
     found.to_json(tmp_path / "x.json")
@@ -537,14 +537,14 @@ def read_row(path: Path) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "expected --data FOLDER, or --queries FILE and perhaps --qrels FILE, got neither"),
+        ([], "expected --data DATA, or --queries FILE with or without --qrels FILE, got neither"),
         (["--data", "x", "--queries", "y"], "got both"),
         (["--queries", "none.tsv"], "there is no file 'none.tsv'"),
         (["--data", ".", "--methods", "magic"], "expected a method"),
         (["--data", ".", "-k", "many"], "-k: expected a whole number, got 'many'"),
         (["--data", ".", "--plot", "x.gif"], "expected a plot to end in .png"),
         (["--data", ".", "--csv", "nowhere/x.csv"], "--csv: expected an existing directory, got 'nowhere'"),
-        (["--data", ".", "--correction", "fdr"], "expected --correction to be 'holm' or 'bonferroni' or 'none'"),
+        (["--data", ".", "--correction", "fdr"], "argument --correction: invalid choice: 'fdr'"),
     ],
 )
 def test_command_tells_what_is_wrong(

@@ -20,16 +20,16 @@ from segmax.experiments import (
     clustering,
     models,
     overestimation,
-    paper,
     parameters,
+    printed,
     segmentation,
     static_pruning,
     zero_shot,
 )
-from segmax.experiments.base import Finding, Outcome
 from segmax.experiments.collections import Collection
 from segmax.experiments.curves import Curve, scaled_clusters, scaling_note
 from segmax.experiments.measuring import Plan, Row, compared, is_faster, measure, unique_names
+from segmax.experiments.outcome import Finding, Outcome
 from segmax.experiments.rows import budget_rows, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests
@@ -229,15 +229,15 @@ def test_clusters_of_known_labels(tmp_path: Path) -> None:
 def test_numbers_of_clusters_are_scaled() -> None:
     """Numbers that leave fewer than 16 documents per cluster are scaled down alike, and that is said."""
     large = _sized(8_800_000)
-    assert scaled_clusters(Task(), large, paper.FIGURE_3_CLUSTERS) == {m: m for m in paper.FIGURE_3_CLUSTERS}
+    assert scaled_clusters(Task(), large, printed.FIGURE_3_CLUSTERS) == {m: m for m in printed.FIGURE_3_CLUSTERS}
     assert scaling_note({256: 256}) == ""
-    small = scaled_clusters(Task(), _sized(4096), paper.FIGURE_3_CLUSTERS)
+    small = scaled_clusters(Task(), _sized(4096), printed.FIGURE_3_CLUSTERS)
     assert small == {256: 16, 512: 32, 1024: 64, 2048: 128, 4096: 256}
     assert "16 for 256" in scaling_note(small)
     for chosen in (100, 8192):
-        assert max(scaled_clusters(Task(num_clusters=chosen), large, paper.FIGURE_3_CLUSTERS).values()) == chosen
-    assert max(scaled_clusters(Task(num_clusters=100_000), _sized(3633), paper.FIGURE_3_CLUSTERS).values()) == 3633
-    assert scaled_clusters(Task(), _sized(1), paper.FIGURE_3_CLUSTERS) == {4096: 1}
+        assert max(scaled_clusters(Task(num_clusters=chosen), large, printed.FIGURE_3_CLUSTERS).values()) == chosen
+    assert max(scaled_clusters(Task(num_clusters=100_000), _sized(3633), printed.FIGURE_3_CLUSTERS).values()) == 3633
+    assert scaled_clusters(Task(), _sized(1), printed.FIGURE_3_CLUSTERS) == {4096: 1}
 
 
 def test_no_table_tells_more_clusters_than_are_built(tmp_path: Path) -> None:
@@ -294,48 +294,50 @@ def flat(values: object) -> list[float]:
 
 def test_tables_are_the_papers(tex: str) -> None:
     """Tables 2 to 7 hold every number that the paper prints, in its order."""
-    assert numbers(tex, "tab:clustering") == [flat(row) for row in paper.TABLE_2.values()]
-    ratios = [flat(paper.TABLE_3_RATIOS[kind]) for kind in ("random", "kmeans")]
-    assert numbers(tex, "tab:segmentrandom") == [flat(row) for row in paper.TABLE_3.values()] + ratios
+    assert numbers(tex, "tab:clustering") == [flat(row) for row in printed.TABLE_2.values()]
+    ratios = [flat(printed.TABLE_3_RATIOS[kind]) for kind in ("random", "kmeans")]
+    assert numbers(tex, "tab:segmentrandom") == [flat(row) for row in printed.TABLE_3.values()] + ratios
     table_4 = [
         flat((row.visited, row.dev, row.p99_ms, row.dl19, row.dl20))
-        for rows in paper.TABLE_4.values()
+        for rows in printed.TABLE_4.values()
         for row in rows.values()
     ]
     assert numbers(tex, "tab:msmarco") == table_4
-    assert numbers(tex, "tab:sparsemodel") == [flat(row) for rows in paper.TABLE_5.values() for row in rows.values()]
-    averages = [flat(paper.TABLE_6_AVERAGE[k]) for k in (10, 1000)]
-    assert numbers(tex, "tab:beir") == [flat(row) for row in paper.TABLE_6.values()] + averages
-    assert numbers(tex, "tab:ortho") == [flat(row) for rows in paper.TABLE_7.values() for row in rows.values()]
+    assert numbers(tex, "tab:sparsemodel") == [flat(row) for rows in printed.TABLE_5.values() for row in rows.values()]
+    averages = [flat(printed.TABLE_6_AVERAGE[k]) for k in (10, 1000)]
+    assert numbers(tex, "tab:beir") == [flat(row) for row in printed.TABLE_6.values()] + averages
+    assert numbers(tex, "tab:ortho") == [flat(row) for rows in printed.TABLE_7.values() for row in rows.values()]
 
 
 def test_digits_are_the_papers(tex: str) -> None:
     """Times, shares and ratios are shown as the paper prints them."""
-    rows = [flat(row) for row in paper.TABLE_2.values()]
-    shown = [paper.printed(ms) for row in rows for ms in row[::2]]
-    for rows_4 in paper.TABLE_4.values():
+    rows = [flat(row) for row in printed.TABLE_2.values()]
+    shown = [printed.three_digits(ms) for row in rows for ms in row[::2]]
+    for rows_4 in printed.TABLE_4.values():
         shown += [
-            paper.printed(v) for r in rows_4.values() for v in (r.visited, r.dev.ms, r.p99_ms, r.dl19.ms, r.dl20.ms)
+            printed.three_digits(v)
+            for r in rows_4.values()
+            for v in (r.visited, r.dev.ms, r.p99_ms, r.dl19.ms, r.dl20.ms)
         ]
-    shown += [paper.printed(relevance.ms) for row in paper.TABLE_3.values() for relevance in row]
-    shown += [paper.printed(point.ms) for row in paper.TABLE_6.values() for point in row]
-    shown += [paper.printed(v) for t in paper.TABLE_7.values() for r in t.values() for v in (r.ms, r.p99_ms)]
-    shown += [paper.printed(v) for ratios in paper.TABLE_3_RATIOS.values() for v in ratios]
-    shown += [paper.printed_roughly(v.ms) for t in paper.TABLE_5.values() for r in t.values() for v in r]
-    printed = set(re.findall(r"[0-9.]+", tex))
-    assert {text for text in shown if text is not None} <= printed
+    shown += [printed.three_digits(relevance.ms) for row in printed.TABLE_3.values() for relevance in row]
+    shown += [printed.three_digits(point.ms) for row in printed.TABLE_6.values() for point in row]
+    shown += [printed.three_digits(v) for t in printed.TABLE_7.values() for r in t.values() for v in (r.ms, r.p99_ms)]
+    shown += [printed.three_digits(v) for ratios in printed.TABLE_3_RATIOS.values() for v in ratios]
+    shown += [printed.two_digits(v.ms) for t in printed.TABLE_5.values() for r in t.values() for v in r]
+    in_source = set(re.findall(r"[0-9.]+", tex))
+    assert {text for text in shown if text is not None} <= in_source
 
 
 def test_names_are_the_papers(tex: str) -> None:
     """Representations, models and collections are called as the paper calls them."""
-    for name in (*paper.TABLE_2, *paper.TABLE_5_MODELS, *paper.TABLE_6):
+    for name in (*printed.TABLE_2, *printed.TABLE_5_MODELS, *printed.TABLE_6):
         assert name in tex, name
 
 
 def test_values_in_sentences_are_the_papers(tex: str) -> None:
     """Sections 3.2 and 4.4, budgets and captions say what is copied from them."""
     text = " ".join(tex.split())
-    space, pruned = paper.SECTION_3_2, paper.SECTION_4_4
+    space, pruned = printed.SECTION_3_2, printed.SECTION_4_4
     for phrase in (
         f"about {space.extra_mb:g}MB extra space",
         f"from about {space.maxscore_gb}GB for MaxScore without clustering to {space.asc_gb}GB for ASC",
@@ -345,7 +347,7 @@ def test_values_in_sentences_are_the_papers(tex: str) -> None:
         f"latency of {pruned.maxscore_ms}ms for retrieval depth $k=1000$",
         f"by {pruned.speedup}x to {pruned.asc_ms}ms",
         f"degrades to {pruned.asc_mrr} MRR@10",
-        *(f"time budget {ms:g}ms for $k={k}$" for k, ms in paper.TABLE_7_BUDGET.items()),
+        *(f"time budget {ms:g}ms for $k={k}$" for k, ms in printed.TABLE_7_BUDGET.items()),
         "$\\mu$ varies from 0.3, 0.5, 0.7, 0.9, to 1 for each fixed number of clusters",
         "$\\mu$ increased from left to right as 0.4, 0.5, 0.6, 0.7, and 1",
         "from 256 to 4096",
@@ -471,9 +473,9 @@ def test_nothing_is_not_as_good_as_nothing() -> None:
     nothing = compared(row(1.0, 0.0), row(1.0, 0.0), "R")
     assert is_as_good(nothing, "R").verdict == is_more(nothing).verdict == "unknown"
     assert is_more(compared(row(1.0, 0.7), row(1.0, 0.7), "R")).verdict == "tie"
-    blind = {mu: row(1.0, 0.0) for mu in paper.FIGURE_3_MU}
+    blind = {mu: row(1.0, 0.0) for mu in printed.FIGURE_3_MU}
     assert overestimation.findings([Curve("blind", Plan(num_clusters=2), blind)], "R")[0].verdict == "unknown"
-    same = {kind: {mu: row(1.0, 0.0) for mu in paper.TABLE_3} for kind in ("kmeans", "random")}
+    same = {kind: {mu: row(1.0, 0.0) for mu in printed.TABLE_3} for kind in ("kmeans", "random")}
     assert verdicts(segmentation.findings(same, table_3_ratios(), "R"))[:4] == ["unknown"] * 4
 
 
@@ -517,7 +519,9 @@ def test_a_significant_loss_is_told() -> None:
 
 def table_4(k: int) -> dict[str, Row]:
     """The paper's own figures; the safe methods have the same on many clusters."""
-    found = {key: row(v.dev.ms, v.dev.recall, v.visited or 0, MRR=v.dev.quality) for key, v in paper.TABLE_4[k].items()}
+    found = {
+        key: row(v.dev.ms, v.dev.recall, v.visited or 0, MRR=v.dev.quality) for key, v in printed.TABLE_4[k].items()
+    }
     fine = {f"{key} fine": found[key] for key in ("anytime", "asc")}
     return {**found, **fine, "maxscore input order": row(1.12 * found["maxscore"]["mean_ms"])}
 
@@ -564,7 +568,7 @@ def test_findings_on_table_2() -> None:
     names = ("sparse", "cls", "mean", "max", "simlm")
     found = {
         name: clustering.Pair(row(v.flat_ms, visited=v.flat_visited), row(v.ms, visited=v.visited))
-        for name, v in zip(names, paper.TABLE_2.values(), strict=True)
+        for name, v in zip(names, printed.TABLE_2.values(), strict=True)
     }
     told = clustering.findings(found)
     assert set(verdicts(told)) == {"holds"}
@@ -583,7 +587,7 @@ def table_3_ratios() -> dict[str, Row]:
             "gap": v.gap,
             "per_query": {"tightness": [v.tightness] * 4, "gap": [v.gap] * 4},
         }
-        for kind, v in paper.TABLE_3_RATIOS.items()
+        for kind, v in printed.TABLE_3_RATIOS.items()
     }
 
 
@@ -592,7 +596,7 @@ def test_findings_on_table_3() -> None:
     found = {
         kind: {
             mu: row(getattr(v, kind).ms, getattr(v, kind).recall, getattr(v, kind).ms)
-            for mu, v in paper.TABLE_3.items()
+            for mu, v in printed.TABLE_3.items()
         }
         for kind in ("kmeans", "random")
     }
@@ -601,7 +605,7 @@ def test_findings_on_table_3() -> None:
     turned = {"kmeans": found["random"], "random": found["kmeans"]}
     other = {"kmeans": ratios["random"], "random": ratios["kmeans"]}
     assert set(verdicts(segmentation.findings(turned, other, "R"))) == {"fails"}
-    same = {kind: {mu: row(1.0) for mu in paper.TABLE_3} for kind in found}
+    same = {kind: {mu: row(1.0) for mu in printed.TABLE_3} for kind in found}
     alike = dict.fromkeys(ratios, ratios["random"])
     assert verdicts(segmentation.findings(same, alike, "R")) == [*["tie"] * 3, "holds", *["tie"] * 3]
 
@@ -639,7 +643,7 @@ def test_findings_on_figure_6() -> None:
 @pytest.mark.parametrize("k", [10, 1000])
 def test_findings_on_table_5(k: int, model: int) -> None:
     """With the paper's figures all findings hold for each model; with a slow ASC none about time does."""
-    found = {key: row(values[model].ms, values[model].recall) for key, values in paper.TABLE_5[k].items()}
+    found = {key: row(values[model].ms, values[model].recall) for key, values in printed.TABLE_5[k].items()}
     assert verdicts(models.findings("m", k, found, "R")) == ["holds"] * 4
     slow = {key: row(1000.0, value["R"]) if key.startswith("asc") else value for key, value in found.items()}
     assert verdicts(models.findings("m", k, slow, "R")) == ["fails", "fails", "holds", "fails"]
@@ -651,7 +655,7 @@ def table_6() -> dict[str, dict[str, Row]]:
     """The paper's own figures."""
     return {
         name: {method: row(point.ms, **{"nDCG@10": point.ndcg}) for method, point in value._asdict().items()}
-        for name, value in paper.TABLE_6.items()
+        for name, value in printed.TABLE_6.items()
     }
 
 
@@ -659,7 +663,7 @@ def test_averages_and_findings_on_table_6() -> None:
     """Our way to average gives the averages that the paper prints, and findings follow from them."""
     found = table_6()
     quality = dict.fromkeys(found, "nDCG@10")
-    known = paper.TABLE_6_AVERAGE[10]
+    known = printed.TABLE_6_AVERAGE[10]
     assert zero_shot.average(found, quality, "asc") == pytest.approx((known.asc_ndcg, known.asc_speedup), abs=0.005)
     assert zero_shot.average(found, quality, "maxscore") == pytest.approx((known.maxscore_ndcg, 1.0), abs=0.0001)
     anytime = zero_shot.average(found, quality, "anytime")
@@ -677,9 +681,9 @@ def test_an_average_of_the_paper_is_not_that_of_its_column() -> None:
     """Table 6 prints .5006 for ASC where its column has the mean .4999; the other averages are right."""
     found = table_6()
     quality = dict.fromkeys(found, "nDCG@10")
-    assert round(zero_shot.average(found, quality, "asc")[0], 4) == 0.4999 != paper.TABLE_6_AVERAGE[10].asc_ndcg
-    assert round(zero_shot.average(found, quality, "maxscore")[0], 4) == paper.TABLE_6_AVERAGE[10].maxscore_ndcg
-    assert round(zero_shot.average(found, quality, "anytime")[0], 4) == paper.TABLE_6_AVERAGE[10].anytime_ndcg
+    assert round(zero_shot.average(found, quality, "asc")[0], 4) == 0.4999 != printed.TABLE_6_AVERAGE[10].asc_ndcg
+    assert round(zero_shot.average(found, quality, "maxscore")[0], 4) == printed.TABLE_6_AVERAGE[10].maxscore_ndcg
+    assert round(zero_shot.average(found, quality, "anytime")[0], 4) == printed.TABLE_6_AVERAGE[10].anytime_ndcg
 
 
 @pytest.mark.parametrize("k", [10, 1000])
@@ -687,10 +691,10 @@ def test_findings_on_table_7(k: int, tmp_path: Path) -> None:
     """ASC has to have more of each measure where the budget binds, and searches to end in time, sooner than without."""
     tiny = collection(tmp_path, judged=True)
     rows = budget_rows(quick(tiny), tiny, k, None)
-    assert [one.key for one in rows] == list(paper.TABLE_7[k])
-    found = {key: row(v.ms, v.recall, p99_ms=v.p99_ms, MRR=v.mrr) for key, v in paper.TABLE_7[k].items()}
+    assert [one.key for one in rows] == list(printed.TABLE_7[k])
+    found = {key: row(v.ms, v.recall, p99_ms=v.p99_ms, MRR=v.mrr) for key, v in printed.TABLE_7[k].items()}
     unbounded = {key: row(100.0) for key in found}
-    budget = budgets.Budget(paper.TABLE_7_BUDGET[k], "the paper's", rows, found)
+    budget = budgets.Budget(printed.TABLE_7_BUDGET[k], "the paper's", rows, found)
 
     def told(under: dict[str, Row], without: dict[str, Row]) -> list[str]:
         return verdicts(budgets.findings(k, [budget._replace(found=under)], without, ("MRR", "R")))
@@ -702,13 +706,13 @@ def test_findings_on_table_7(k: int, tmp_path: Path) -> None:
     assert told(late, unbounded) == ["unknown", "fails", "unknown", "fails", "fails"]
     fast = {key: row(0.1, MRR=0.5) for key in found}
     assert told(fast, fast) == ["unknown"] * 5
-    hardly = {key: row(1.0, p99_ms=1.02 * paper.TABLE_7_BUDGET[k]) for key in found}
+    hardly = {key: row(1.0, p99_ms=1.02 * printed.TABLE_7_BUDGET[k]) for key in found}
     assert told(found, hardly)[-1] == "tie"
 
 
 def test_findings_on_section_4_4() -> None:
     """ASC on the pruned index has to be faster and about as good as MaxScore there."""
-    known = paper.SECTION_4_4
+    known = printed.SECTION_4_4
     found = {
         "whole maxscore": row(65.8, 0.3966),
         "whole asc": row(21.8, 0.3962),

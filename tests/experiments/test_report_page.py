@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-import re
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 from benchmarks.findings import verdict_table
 
-from segmax.base.errors import ConfigError, InputError
+from benchmarks import findings
+from conftest import refused
+from segmax.base.errors import InputError, MissingPackageError
 from segmax.cli.report import report, report_parser
-from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task, paper
-from segmax.experiments.output import run_experiment
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Sheet, Task, printed
+from segmax.experiments.catalog import LISTED
+from segmax.experiments.report import Entry, read_entries, report_page
+from segmax.experiments.runner import run_experiment
 
 pytest.importorskip("matplotlib")
 
@@ -131,10 +134,10 @@ def test_one_title_of_the_paper() -> None:
     """The report, README, citation and the paper's own source name the same title."""
     root = Path(__file__).resolve().parents[2]
     for path in (root / "README.md", root / "CITATION.cff"):
-        assert paper.TITLE in " ".join(path.read_text().split()), path
+        assert printed.TITLE in " ".join(path.read_text().split()), path
     source = root.parent / "shared" / "paper.tex"
     if source.is_file():
-        assert rf"\title{{{paper.TITLE}}}" in " ".join(source.read_text().replace("\\\\", "").split())
+        assert rf"\title{{{printed.TITLE}}}" in " ".join(source.read_text().replace("\\\\", "").split())
 
 
 def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
@@ -184,46 +187,57 @@ def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest
     """It is told what to install, and nothing is written."""
     run_experiment(named("one"), Task(), tmp_path, "command")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
-    with pytest.raises(ConfigError, match="pip install"):
+    with refused(MissingPackageError, hint="pip install"):
         gathered(tmp_path)
     assert not (tmp_path / "report.html").exists()
 
 
-# --- the report that the documentation has ----------------------------------------------------------------------------
+# --- the outcomes behind docs/findings.md -----------------------------------------------------------------------------
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
-
-
-def told_by_the_report() -> list[tuple[str, str, str]]:
-    """Place in the paper, claim and mark of every finding of docs/report.html."""
-    page = (DOCS / "report.html").read_text()
-    found = []
-    for section in page.split("<section")[1:]:
-        place = re.search(r"<h2>(.*?): ", section)[1]
-        items = re.findall(r'<li><span class="mark [^"]*" title="[^"]*">(.)</span>(.*?) <span class="dim">', section)
-        found += [(place, unescape(claim), sign) for sign, claim in items]
-    return found
+ROOT = Path(__file__).resolve().parents[2]
+FINDINGS = (ROOT / "docs" / "findings.md").read_text()
 
 
-def test_findings_tell_the_verdicts_of_the_report() -> None:
-    """The table of docs/findings.md is that of docs/report.html."""
-    page = (DOCS / "findings.md").read_text()
-    assert verdict_table(told_by_the_report()) in page
+@pytest.fixture(scope="module")
+def entries() -> list[Entry]:
+    """The outcomes that the repository keeps; `make report` draws their page."""
+    return read_entries(ROOT / "benchmarks" / "results" / "experiments", tuple(LISTED))
 
 
-def test_every_finding_of_the_report_has_its_rule() -> None:
-    """Behind every finding stands what decides: a p-value, a tolerance, or what would refute it."""
-    page = (DOCS / "report.html").read_text()
-    items = re.findall(r"<li>(.*?)</li>", page, flags=re.DOTALL)
-    assert len(items) > 100
-    assert all(re.search(r"\[[^\]]+\]</span>$", item) for item in items)
+def test_every_experiment_is_kept(entries: list[Entry]) -> None:
+    """One full run of each, in the order of the paper."""
+    assert [entry.about["name"] for entry in entries] == list(LISTED)
+    assert not any(entry.about["quick"] for entry in entries)
 
 
-def test_the_commands_of_the_report_are_the_recipe() -> None:
-    """The report tells its commands, and they are those that docs/findings.md prints; no run was quick."""
-    page = (DOCS / "report.html").read_text()
-    told = set(re.findall(r"<code>(segmax experiment [^<]*)</code>", page))
-    recipe = (DOCS / "findings.md").read_text().replace("\\\n", " ")
-    printed = {" ".join(line.split()) for line in recipe.splitlines() if line.startswith("segmax experiment ")}
-    assert told == printed
-    assert "<td>quick</td>" not in page
+def test_findings_have_the_verdicts_of_the_outcomes(entries: list[Entry]) -> None:
+    """The table of docs/findings.md is made from the outcomes."""
+    assert verdict_table(entries) in FINDINGS
+
+
+def test_every_finding_has_its_rule(entries: list[Entry]) -> None:
+    """Each has a rule that decides: a p-value, a tolerance, or what would refute it."""
+    rules = [finding.rule for entry in entries for finding in entry.outcome.findings]
+    assert len(rules) > 100
+    assert all(rules)
+
+
+def test_the_commands_of_the_outcomes_are_the_recipe(entries: list[Entry]) -> None:
+    """The outcomes keep their commands, and they are those that docs/findings.md prints."""
+    lines = FINDINGS.replace("\\\n", " ").splitlines()
+    recipe = {" ".join(line.split()) for line in lines if line.startswith("segmax experiment ")}
+    assert {entry.about["command"] for entry in entries} == recipe
+
+
+def test_outcomes_are_kept_without_raw_figures(tmp_path: Path) -> None:
+    """What is kept draws the same page, and the table replaces the one between the markers."""
+    for name in ("example", "one"):
+        run_experiment(EXPERIMENTS[name] if name == "example" else named(name), Task(), tmp_path, name)
+    (tmp_path / "page.md").write_text("before\n<!-- begin -->\nold\n<!-- end -->\nafter\n")
+    findings.main([str(tmp_path), str(tmp_path / "page.md"), "--keep", str(tmp_path / "kept")])
+    before, after = (read_entries(folder, tuple(LISTED)) for folder in (tmp_path, tmp_path / "kept"))
+    assert verdict_table(before) in (tmp_path / "page.md").read_text()
+    assert before[0].outcome.records
+    assert not any(entry.outcome.records for entry in after)
+    assert report_page(after) == report_page(before)
+    assert (tmp_path / "kept" / "example.json").read_text().count("\n") == 1

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from conftest import refused
 from segmax.errors import ConfigError, InputError
 from segmax.io import (
     Document,
@@ -127,7 +128,7 @@ def test_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     with pytest.raises(InputError, match="there is no file"):
         open_texts(tmp_path / "none.tsv")
     monkeypatch.setitem(sys.modules, "ir_datasets", None)
-    with pytest.raises(InputError, match=r"if it is an ir_datasets id: pip install 'segmax\[ir-datasets\]'"):
+    with refused(InputError, hint=r"if it is an ir_datasets id, run: pip install 'segmax\[ir-datasets\]'"):
         open_texts("beir/nothing")
 
 

@@ -13,6 +13,8 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import refused
+from segmax.errors import MissingPackageError
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -223,5 +225,5 @@ def test_a_notebook_shows_many_queries(index: segmax.Index) -> None:
 def test_pandas_may_be_missing(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:
     """Then the message says what to install."""
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match="to_pandas needs pandas, which is not installed; run: pip install pandas"):
+    with refused(MissingPackageError, message="to_pandas needs pandas", hint="pip install pandas"):
         index.search({"red": 1}).to_pandas()

@@ -110,3 +110,17 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{plain_number(seconds * 1000, 2 if seconds < 0.1 else 3)} ms"
     return f"{seconds:,.1f} s"
+
+
+def size_text(num_bytes: int) -> str:
+    """Return a size in the largest unit that fits.
+
+    Examples
+    --------
+    >>> size_text(3 * 2**19)
+    '1.5 MiB'
+    """
+    for unit, factor in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if num_bytes >= factor:
+            return f"{num_bytes / factor:,.1f} {unit}"
+    return f"{num_bytes} bytes"

@@ -19,7 +19,7 @@ from segmax.vectors.rows import ranks_within
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _LEAST_WORDS, _MOST_WORDS = 2, 5
 _NEIGHBOURS = 16  # documents that tell what goes together with the words

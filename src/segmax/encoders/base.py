@@ -13,7 +13,7 @@ from segmax.vectors.documents import Document
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 
 class EncodedBatch(NamedTuple):

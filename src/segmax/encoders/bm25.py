@@ -17,21 +17,21 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
-from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError, WriteError
+from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError, SegmaxError, WriteError
 from segmax.base.files import replacing
+from segmax.base.optional import need
 from segmax.base.parallel import Workers
 from segmax.base.scratch import ScratchFile
 from segmax.base.system import num_cores
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import regrouped
-from segmax.encoders.packages import need
 from segmax.encoders.words import Counts, WordCounter, WordProcess, WordRules
 from segmax.vectors.documents import Document
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 FILE_NAME = "bm25.json"
 _FORMAT = "segmax-bm25"
@@ -39,7 +39,6 @@ _VERSION = 1
 _PIECE_DOCS = 2048
 _ALONE_DOCS = 16384  # fewer than these are counted before a helper process would have started
 _MOST_WORKERS = 1024  # far more than help, and few enough for a system to start
-_INSTALL = "bm25s PyStemmer"
 _MOST_BYTES = 1 << 32  # of a file; a hundred million terms fit
 _ENGLISH = (None, "english", "porter", "lovins")  # languages of stemmers in which accents rarely matter
 #: Options that descriptions of earlier versions lack, with what these did.
@@ -328,8 +327,10 @@ class BM25:
 
     def _check_learned(self) -> None:
         if self._num_docs == 0:
-            msg = "BM25 knows no documents yet: encode documents first, or load one that was saved (BM25.load)"
-            raise InputError(msg)
+            raise InputError(
+                "BM25 knows no documents yet",
+                hint="encode documents first, or load one that was saved with {encoder='docs.bm25'}",
+            )
 
     def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:
         """Count words, in helper processes once it is clear that there are many documents."""
@@ -393,7 +394,7 @@ class BM25:
             raise InputError(msg) from error
         except (FormatError, InputError):
             raise
-        except ConfigError as error:  # a value that cannot be, or a package that is missing
+        except (ConfigError, MissingPackageError) as error:
             msg = f"'{path}': {error}"
             raise ConfigError(msg) from error
         except Exception as error:  # every step above may stumble over what the file holds
@@ -518,7 +519,7 @@ def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
             msg = f"expected stopwords to be words, got {words!r}"[:200]
             raise ConfigError(msg)
         return words
-    tokenization = need("bm25s.tokenization", "BM25", _INSTALL)
+    tokenization = need("bm25s.tokenization", "BM25")
     try:
         return tuple(tokenization.Tokenizer(stopwords=stopwords).stopwords)
     except ValueError as error:
@@ -530,7 +531,7 @@ def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
 def _checked_language(language: str | None) -> str | None:
     if language is None:
         return None
-    known = need("Stemmer", "BM25 with stemming", _INSTALL).algorithms()
+    known = need("Stemmer", "BM25 with stemming", package="PyStemmer").algorithms()
     return checked_choice("language", language, known)
 
 

@@ -25,7 +25,7 @@ from segmax.vectors.documents import Document
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 DTYPES = ("float32", "float16", "bfloat16")
 LARGEST = 2**31 - 1  # of options that libraries keep in 32 bits

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import ConfigError
+from segmax.base.optional import need
 
 
 def measure_names(k: int) -> tuple[str, ...]:
@@ -79,9 +79,4 @@ def _measures(k: int, min_rel: int) -> dict[Any, str]:
 
 
 def _library() -> Any:
-    try:
-        import ir_measures
-    except ImportError as error:
-        msg = "measures of relevance need ir_measures: pip install 'segmax[evaluate]'"
-        raise ConfigError(msg) from error
-    return ir_measures
+    return need("ir_measures", "measuring relevance", "evaluate")

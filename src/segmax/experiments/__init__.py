@@ -1,46 +1,17 @@
-"""Every result of the paper as an experiment that runs on any collection; `segmax experiment` is their command."""
+"""Every result of the paper as an experiment that runs on any collection; `segmax experiment` is their command.
 
-from collections.abc import Mapping
+Importing this package loads no experiment: a name is loaded when it is first used.
+"""
 
-from segmax.experiments import (
-    baselines,
-    bounds,
-    budgets,
-    clustering,
-    example,
-    models,
-    overestimation,
-    parameters,
-    properties,
-    segmentation,
-    space,
-    static_pruning,
-    zero_shot,
-)
-from segmax.experiments.base import Finding, Outcome, Plot, Series, Sheet
-from segmax.experiments.collections import Collection, open_collection
-from segmax.experiments.experiment import Experiment
-from segmax.experiments.task import Task
+import importlib
+from typing import TYPE_CHECKING, Any
 
-#: All experiments by name, in the order of the paper.
-EXPERIMENTS: Mapping[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (
-        properties,
-        example,
-        bounds,
-        overestimation,
-        clustering,
-        segmentation,
-        baselines,
-        models,
-        zero_shot,
-        parameters,
-        budgets,
-        static_pruning,
-        space,
-    )
-}
+if TYPE_CHECKING:
+    from segmax.experiments.catalog import EXPERIMENTS
+    from segmax.experiments.collections import Collection, open_collection
+    from segmax.experiments.experiment import Experiment
+    from segmax.experiments.outcome import Finding, Outcome, Sheet
+    from segmax.experiments.task import Task
 
 __all__ = [
     "EXPERIMENTS",
@@ -48,9 +19,30 @@ __all__ = [
     "Experiment",
     "Finding",
     "Outcome",
-    "Plot",
-    "Series",
     "Sheet",
     "Task",
     "open_collection",
 ]
+
+#: Where every name is: what the imports above say to type checkers.
+_NAMES = {
+    "catalog": "EXPERIMENTS",
+    "collections": "Collection open_collection",
+    "experiment": "Experiment",
+    "outcome": "Finding Outcome Sheet",
+    "task": "Task",
+}
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name, once."""
+    if name not in _MODULE_OF:
+        msg = f"module 'segmax.experiments' has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(importlib.import_module(f"segmax.experiments.{_MODULE_OF[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

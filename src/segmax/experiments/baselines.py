@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from segmax.drawing.plot import Plot
 from segmax.evaluation import TTest
-from segmax.experiments import paper, verdicts
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Sheet
+from segmax.experiments import printed, verdicts
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
@@ -31,6 +32,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import (
     APPROXIMATE,
     MethodRow,
@@ -114,7 +116,7 @@ def _sheet(collection: Collection, k: int, rows: Sequence[MethodRow], found: Map
     quality = [measure if key == mrr_key(k) else key for key in quality_keys(collection, k)]
     keys = (VISITED, *quality, "mean_ms", "p99_ms")
     known = ("paper C%", f"paper {measure}", f"paper Recall@{k}", "paper MRT ms", "paper P99 ms")
-    values = {key: _values(row, track) for key, row in paper.TABLE_4.get(k, {}).items()}
+    values = {key: _values(row, track) for key, row in printed.TABLE_4.get(k, {}).items()}
     return Sheet(
         title=f"Table 4, k = {k}, no time budget",
         columns=("method", *headings(keys), *(known if values else ())),
@@ -135,10 +137,10 @@ def track_of(name: str) -> str:
     return f"dl{found[1]}" if found else "dev"
 
 
-def _values(row: paper.Baseline, track: str) -> tuple[Cell, ...]:
-    relevance: paper.Relevance = getattr(row, track)
+def _values(row: printed.Baseline, track: str) -> tuple[Cell, ...]:
+    relevance: printed.Relevance = getattr(row, track)
     p99 = row.p99_ms if track == "dev" else None
-    shown = paper.printed
+    shown = printed.three_digits
     return shown(row.visited), relevance.quality, relevance.recall, shown(relevance.ms), shown(p99)
 
 
@@ -262,9 +264,7 @@ def _against_maxscore(k: int, found: Mapping[str, Row], ours: str, measures: Seq
 
 
 EXPERIMENT = Experiment(
-    name="baselines",
-    place="Table 4",
-    title="ASC beside MaxScore, Anytime Ranking and Anytime*, without a time budget",
+    **LISTED["baselines"]._asdict(),
     description="""\
 Measures every row of Table 4 at each depth k: the rank-safe methods (MaxScore
 on documents in input order and in similarity order, Anytime Ranking, ASC with

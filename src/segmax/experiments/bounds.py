@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation.significance import LEVEL
-from segmax.experiments import paper, verdicts
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
+from segmax.experiments import printed, verdicts
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet, Verdict
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
 from segmax.search.bound_reader import BoundReader
@@ -31,8 +33,8 @@ _LEAST_POINTS = 3
 
 _FIGURE_2 = (
     "Figure 2 of the paper shows the ratios for MS MARCO without values; its text says that they grow with the number "
-    f"of clusters. For {paper.FINE_CLUSTERS:,} clusters of {paper.NUM_SEGMENTS} random segments its Table 3 prints "
-    f"Actual/MaxSBound = {paper.TABLE_3_RATIOS['random'][0]}."
+    f"of clusters. For {printed.FINE_CLUSTERS:,} clusters of {printed.NUM_SEGMENTS} random segments its Table 3 prints "
+    f"Actual/MaxSBound = {printed.TABLE_3_RATIOS['random'][0]}."
 )
 
 _DESCRIPTION = """\
@@ -41,7 +43,7 @@ really has for a query (Actual) over BoundSum, which Anytime Ranking uses, and
 over MaxSBound, which ASC uses, for several numbers of clusters (Figure 2); and
 for the largest number, cluster by cluster, whether AvgSBound/MaxSBound tells
 how tight MaxSBound is (Figure 5). Needs queries, but no judgments; uses up to
-500 of them. --clusters chooses the largest number, --seeds repeats it all.
+500 of them. --num-clusters chooses the largest number, --seeds repeats it all.
 """
 
 
@@ -262,9 +264,7 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float 
 
 
 EXPERIMENT = Experiment(
-    name="bounds",
-    place="Figures 2 and 5",
-    title="how tight bounds of clusters are, with and without segments",
+    **LISTED["bounds"]._asdict(),
     description=_DESCRIPTION,
     run=run,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation import TTest
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
@@ -21,6 +22,7 @@ from segmax.experiments.measuring import (
     recall_key,
     sentences,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import SAFE, MethodRow, budget_rows, clusters_note, measure_rows, paper_depth, plans, table
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
@@ -83,7 +85,7 @@ def _named(row: MethodRow, budget_ms: float) -> MethodRow:
 def _budgets(k: int, mean_ms: float) -> list[tuple[float, str]]:
     """Return the budgets for a depth, the paper's first."""
     shares = [(float(f"{share * mean_ms:.3g}"), f"{share:.0%} of Anytime's mean") for share in _SHARES]
-    return [(paper.TABLE_7_BUDGET[paper_depth(k)], _PAPERS), *shares]
+    return [(printed.TABLE_7_BUDGET[paper_depth(k)], _PAPERS), *shares]
 
 
 def _tests(budget: Budget) -> list[TTest]:
@@ -95,8 +97,8 @@ def _tests(budget: Budget) -> list[TTest]:
 
 def _sheet(task: Task, collection: Collection, k: int, budget: Budget) -> Sheet:
     keys = (*quality_keys(collection, k), "mean_ms", "p99_ms")
-    is_paper = budget.ms == paper.TABLE_7_BUDGET.get(k)
-    values = {key: _printed(row) for key, row in paper.TABLE_7[k].items()} if is_paper else {}
+    is_paper = budget.ms == printed.TABLE_7_BUDGET.get(k)
+    values = {key: _printed(row) for key, row in printed.TABLE_7[k].items()} if is_paper else {}
     known = ("paper MRR@10", f"paper Recall@{k}", "paper MRT ms", "paper P99 ms") if values else ()
     limit = "no budget" if budget.ms == float("inf") else f"budget {budget.ms:g} ms, {budget.name}"
     return Sheet(
@@ -107,8 +109,8 @@ def _sheet(task: Task, collection: Collection, k: int, budget: Budget) -> Sheet:
     )
 
 
-def _printed(row: paper.Budgeted) -> tuple[Cell, ...]:
-    return row.mrr, row.recall, paper.printed(row.ms), paper.printed(row.p99_ms)
+def _printed(row: printed.Budgeted) -> tuple[Cell, ...]:
+    return row.mrr, row.recall, printed.three_digits(row.ms), printed.three_digits(row.p99_ms)
 
 
 def _plot(collection: Collection, k: int, budgets: Sequence[Budget]) -> Plot:
@@ -188,9 +190,7 @@ def _in_time(where: str, budget: Budget, unbounded: Mapping[str, Row]) -> Findin
 
 
 EXPERIMENT = Experiment(
-    name="budgets",
-    place="Table 7",
-    title="Anytime Ranking and ASC under a time budget",
+    **LISTED["budgets"]._asdict(),
     description="""\
 Stops searches when a time budget is spent, and tells what relevance is left:
 Anytime Ranking and Anytime* on few clusters beside ASC on eight times as many.

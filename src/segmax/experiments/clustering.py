@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from segmax.building.clustering import Dense, Labels
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
@@ -23,6 +24,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 
@@ -65,7 +67,7 @@ def run(task: Task) -> Outcome:
         if not _has(collection, source, number):
             continue
         rows = []
-        for segments in (1, paper.NUM_SEGMENTS):
+        for segments in (1, printed.NUM_SEGMENTS):
             measured = measure(task, collection, _plan(collection, source, number, segments), {k: {"asc": task.asc()}})
             records += measured.records
             rows.append(measured.rows[k]["asc"])
@@ -112,13 +114,13 @@ def _plan(collection: Collection, source: Source, number: int, segments: int) ->
         clusters = Labels(collection.labels[source.given][number])
     else:
         clusters = None
-    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clusters=clusters)
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clusters)
 
 
 def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:
     rows: list[tuple[Cell, ...]] = []
     for name, pair in found.items():
-        values = paper.TABLE_2.get(_PAPER_NAMES.get(name, ""))
+        values = printed.TABLE_2.get(_PAPER_NAMES.get(name, ""))
         theirs = (None,) * 4 if values is None else _printed(values)
         ours = [figure(row, key) for row in pair for key in ("mean_ms", VISITED)]
         rows.append((_PAPER_NAMES.get(name, name), *ours, *theirs))
@@ -128,14 +130,19 @@ def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:
         columns=("representation", *columns, *(f"paper {column}" for column in columns)),
         rows=tuple(rows),
         note=sentences(
-            f"The paper has {paper.FINE_CLUSTERS} clusters of 8.8 million passages; its times fit k = 1000.",
+            f"The paper has {printed.FINE_CLUSTERS} clusters of 8.8 million passages; its times fit k = 1000.",
             missing_note(found),
         ),
     )
 
 
-def _printed(row: paper.Clustering) -> tuple[Cell, ...]:
-    return paper.printed(row.flat_ms), f"{row.flat_visited:g}", paper.printed(row.ms), f"{row.visited:g}"
+def _printed(row: printed.Clustering) -> tuple[Cell, ...]:
+    return (
+        printed.three_digits(row.flat_ms),
+        f"{row.flat_visited:g}",
+        printed.three_digits(row.ms),
+        f"{row.visited:g}",
+    )
 
 
 def missing_note(found: Mapping[str, Pair]) -> str:
@@ -196,7 +203,7 @@ def findings(found: Mapping[str, Pair]) -> tuple[Finding, ...]:
 
 def _saved(name: str) -> str:
     """Return what the paper's segments save on clusters by a representation; nothing where it has no such."""
-    values = paper.TABLE_2.get(_PAPER_NAMES.get(name, ""))
+    values = printed.TABLE_2.get(_PAPER_NAMES.get(name, ""))
     return "" if values is None else f", {values.ms:g} ms after {values.flat_ms:g}"
 
 
@@ -226,9 +233,7 @@ def _better(found: Mapping[str, Pair], other: str) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="clustering",
-    place="Table 2",
-    title="what documents are clustered by, with and without segments",
+    **LISTED["clustering"]._asdict(),
     description="""\
 Clusters the same documents by their sparse vectors and by dense ones (CLS,
 mean-pooled, max-pooled, and any other that the collection brings), each with

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segmax.building.builder import build
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import counted, finding
 from segmax.search.index import Index
@@ -19,7 +21,7 @@ from segmax.storage.config import BuildConfig
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: Term maxima of the two segments of each cluster, in tenths.
 _SEGMENTS = {
@@ -89,7 +91,7 @@ def example_index() -> Index:
         clusters.append(_FIRST)
         segments.append(0)
     config = BuildConfig(num_segments=2, calibrate=False)
-    return build(sp.csr_matrix(np.array(rows)), clusters=clusters, segments=segments, config=config, progress=False)
+    return build(sp.csr_matrix(np.array(rows)), clustering=clusters, segments=segments, config=config, progress=False)
 
 
 def decided(index: Index, params: SearchParams) -> tuple[str, ...]:
@@ -153,9 +155,7 @@ def _decisions_agree(name: str, words: tuple[str, ...]) -> Finding:
 
 
 EXPERIMENT = Experiment(
-    name="example",
-    place="Figure 4",
-    title="which clusters of a worked example Anytime, Anytime* and ASC prune",
+    **LISTED["example"]._asdict(),
     description=_DESCRIPTION,
     run=run,
     needs_data=False,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from segmax.experiments.base import Outcome
-from segmax.experiments.task import Task
+if TYPE_CHECKING:
+    from segmax.experiments.outcome import Outcome
+    from segmax.experiments.task import Task
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -16,19 +18,17 @@ class Experiment:
     Parameters
     ----------
     name
-        As the command line has it, "static-pruning" for instance.
+        Its name on the command line, for example "static-pruning".
     place
         Where the paper has it: "Table 3", "Figures 2 and 5", "Section 4.4".
     title
-        A line on what is measured.
+        A line on what it measures.
     description
-        What it does, needs and prints, in lines of at most 80 characters; `--help` shows it as it is.
+        What it does, needs and prints, in lines of at most 80 characters; `--help` shows the text unchanged.
     run
-        Measures.
+        Runs the experiment.
     many
         Whether it takes several collections.
-    needs_qrels
-        Whether it can say nothing without judgments.
     needs_data
         Whether it needs a collection at all.
     """
@@ -39,5 +39,4 @@ class Experiment:
     description: str
     run: Callable[[Task], Outcome]
     many: bool = False
-    needs_qrels: bool = False
     needs_data: bool = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
@@ -20,6 +21,7 @@ from segmax.experiments.measuring import (
     sentences,
     unique_names,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import MethodRow, clusters_note, measure_rows, model_rows, paper_depth, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
@@ -55,10 +57,10 @@ def _sheet(
     rows: Sequence[MethodRow],
     found: Mapping[str, Mapping[str, Row]],
 ) -> Sheet:
-    values = paper.TABLE_5.get(k, {})
+    values = printed.TABLE_5.get(k, {})
     columns = [column for name, c in collections.items() for column in (f"{name} {_heading(c)}", f"{name} MRT ms")]
     if values:
-        columns += [f"paper {model} {what}" for model in paper.TABLE_5_MODELS for what in ("MRR (R)", "MRT ms")]
+        columns += [f"paper {model} {what}" for model in printed.TABLE_5_MODELS for what in ("MRR (R)", "MRT ms")]
     lines: list[tuple[Cell, ...]] = []
     for row in rows:
         line: list[Cell] = [_label(row)]
@@ -66,7 +68,7 @@ def _sheet(
             figures = found[name][row.key]
             line += [_quality(collection, k, figures), figures["mean_ms"]]
         for value in values.get(row.key, ()):
-            line += [f"{value.quality:.3f} ({value.recall:.3f})", paper.printed_roughly(value.ms)]
+            line += [f"{value.quality:.3f} ({value.recall:.3f})", printed.two_digits(value.ms)]
         lines.append(tuple(line))
     notes = [
         f"{name}: {note}"
@@ -165,9 +167,7 @@ def _tested(k: int) -> list[tuple[str, str]]:
 
 
 EXPERIMENT = Experiment(
-    name="models",
-    place="Table 5",
-    title="the methods of Table 4 on the vectors of several models",
+    **LISTED["models"]._asdict(),
     description="""\
 Measures the rows of Table 5 on several collections side by side: the same
 texts encoded by different models, for instance, given as several --data (a

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from segmax.experiments import paper
-from segmax.experiments.base import Finding, Outcome
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY, Plan, Row, quality_note, recall_key, sentences
+from segmax.experiments.outcome import Finding, Outcome
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Compared, compared, every, finding, is_as_good, is_larger, is_more, unknown
 
@@ -20,9 +21,9 @@ _QUICK_CURVES = 2
 def run(task: Task) -> Outcome:
     """Measure a curve per number of clusters."""
     collection, k = task.collection, max(task.ks)
-    clusters = scaled_clusters(task, collection, paper.FIGURE_3_CLUSTERS)
+    clusters = scaled_clusters(task, collection, printed.FIGURE_3_CLUSTERS)
     numbers = list(clusters.values())[: _QUICK_CURVES if task.quick else None]
-    methods = {mu: task.anytime(mu) for mu in paper.FIGURE_3_MU}
+    methods = {mu: task.anytime(mu) for mu in printed.FIGURE_3_MU}
     curves: list[Curve] = []
     records: list[Row] = []
     for number in numbers:
@@ -30,7 +31,7 @@ def run(task: Task) -> Outcome:
         found, rows = measure_curves(task, collection, plan, k, {f"Anytime*-{number}": methods})
         curves += found
         records += rows
-    note = sentences(scaling_note(clusters), quality_note(collection), paper.FIGURE_3)
+    note = sentences(scaling_note(clusters), quality_note(collection), printed.FIGURE_3)
     return Outcome(
         sheets=(curves_sheet(curves, collection, k, f"Figure 3: Anytime*, k = {k}, no time budget", note),),
         plots=curves_plots(curves, collection, k, "Anytime* by number of clusters"),
@@ -73,14 +74,12 @@ def _turned(found: Compared) -> Compared:
 
 
 EXPERIMENT = Experiment(
-    name="overestimation",
-    place="Figure 3",
-    title="recall against time of Anytime*, by μ and number of clusters",
+    **LISTED["overestimation"]._asdict(),
     description="""\
 Draws a curve of recall against mean time for each number of clusters, 256 to
 4096, with a point for each μ = 0.3, 0.5, 0.7, 0.9 and 1. Where 4096 clusters
 would leave fewer than 16 documents in each, all numbers are scaled down alike;
---clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest, at most one per document, and the others follow.
 The depth is the largest k, in the paper 1000.
 
 Needs a collection; without judgments recall is that of exact results. Builds

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from segmax.experiments import paper
-from segmax.experiments.base import Finding, Outcome
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.curves import Curve, curves_plots, curves_sheet, measure_curves, scaled_clusters, scaling_note
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import Plan, Row, compared, kept, quality_note, recall_key, sentences
+from segmax.experiments.outcome import Finding, Outcome
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 from segmax.search.methods import SearchParams
@@ -30,10 +31,10 @@ def run(task: Task) -> Outcome:
             continue
         plan = Plan(num_clusters=clusters[number], num_segments=segments)
         wanted: dict[str, dict[float, SearchParams]] = {
-            f"ASC-{plan.shape}": {mu: task.asc(mu) for mu in paper.FIGURE_6_MU}
+            f"ASC-{plan.shape}": {mu: task.asc(mu) for mu in printed.FIGURE_6_MU}
         }
         if not curves:
-            wanted[f"Anytime*-{plan.num_clusters}"] = {mu: task.anytime(mu) for mu in paper.FIGURE_6_MU}
+            wanted[f"Anytime*-{plan.num_clusters}"] = {mu: task.anytime(mu) for mu in printed.FIGURE_6_MU}
         found, rows = measure_curves(task, collection, plan, k, wanted)
         curves += found
         records += rows
@@ -42,7 +43,7 @@ def run(task: Task) -> Outcome:
         scaling_note(clusters),
         "Anytime* is there to compare with; the paper draws it in Figure 3.",
         quality_note(collection),
-        paper.FIGURE_6,
+        printed.FIGURE_6,
     )
     return Outcome(
         sheets=(curves_sheet((*curves, beside), collection, k, f"Figure 6: ASC, η = 1, k = {k}", note),),
@@ -98,16 +99,14 @@ def findings(curves: Sequence[Curve], anytime: Curve, recall: str) -> tuple[Find
 
 
 EXPERIMENT = Experiment(
-    name="parameters",
-    place="Figure 6",
-    title="recall against time of ASC, by μ, number of clusters and of segments",
+    **LISTED["parameters"]._asdict(),
     description="""\
 Draws a curve of recall against mean time for several numbers of clusters and
 segments, "512*16" being 512 clusters of 16 segments, with a point for each
 μ = 0.4, 0.5, 0.6, 0.7 and 1; η is 1. A curve of Anytime* on the fewest clusters
 shows what the same μ does without the average bound. Where 4096 clusters would
 leave fewer than 16 documents in each, all numbers are scaled down alike;
---clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest, at most one per document, and the others follow.
 The depth is the largest k, in the paper 1000.
 
 Needs a collection; without judgments recall is that of exact results. Builds

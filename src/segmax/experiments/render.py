@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segmax.base.display import counted, printable
 from segmax.base.text_table import Column, tables
-from segmax.experiments.base import Cell, Finding, Outcome, Sheet, Verdict
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,16 +8,17 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from segmax.base.display import size_text
 from segmax.base.errors import InputError
-from segmax.base.figures import check_matplotlib
+from segmax.drawing.draw import svg
+from segmax.drawing.figures import check_matplotlib
+from segmax.drawing.plot import Plot
 from segmax.evaluation.significance import LEVEL
-from segmax.experiments.base import Outcome, Plot, Sheet, Verdict
-from segmax.experiments.drawing import svg
-from segmax.experiments.output import read_outcome
-from segmax.experiments.paper import TITLE
+from segmax.experiments.outcome import Outcome, Sheet, Verdict
+from segmax.experiments.outcome_files import read_outcome
+from segmax.experiments.printed import TITLE
 from segmax.experiments.render import MARKS, about_line, column_texts, is_numeric, mark
 from segmax.experiments.verdicts import SIMILAR, TIE
-from segmax.inspection.summary import size_text
 
 _CLASSES: Mapping[Verdict, str] = {"holds": "yes", "fails": "no", "tie": "tie", "unknown": "open"}
 _WORDS: Mapping[Verdict, str] = {

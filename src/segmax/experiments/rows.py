@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Series
+from segmax.drawing.plot import Series
+from segmax.experiments import printed
 from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
+from segmax.experiments.outcome import Cell
 from segmax.experiments.task import Task
 from segmax.search.methods import ASC, BestFirst, SearchParams
 
@@ -56,18 +57,19 @@ def plans(task: Task, collection: Collection) -> Plans:
     """Return the indexes of Table 4 for a collection."""
     coarse, fine = task.clusters(collection)
     return Plans(
-        Plan(num_clusters=1, num_segments=1, order="row"),
-        Plan(num_clusters=coarse, num_segments=paper.COARSE_SEGMENTS),
-        Plan(num_clusters=fine, num_segments=paper.NUM_SEGMENTS),
+        Plan(num_clusters=1, num_segments=1, document_order="row"),
+        Plan(num_clusters=coarse, num_segments=printed.COARSE_SEGMENTS),
+        Plan(num_clusters=fine, num_segments=printed.NUM_SEGMENTS),
     )
 
 
 def clusters_note(made: Plans) -> str:
     """Say how the paper's numbers of clusters are scaled."""
-    if made.fine.num_clusters == paper.FINE_CLUSTERS:
+    if made.fine.num_clusters == printed.FINE_CLUSTERS:
         return ""
     return (
-        f"The paper's {paper.COARSE_CLUSTERS}*{paper.COARSE_SEGMENTS} and {paper.FINE_CLUSTERS}*{paper.NUM_SEGMENTS} "
+        f"The paper's {printed.COARSE_CLUSTERS}*{printed.COARSE_SEGMENTS} "
+        f"and {printed.FINE_CLUSTERS}*{printed.NUM_SEGMENTS} "
         f"(clusters*segments, 8.8 million passages) are {made.coarse.shape} and {made.fine.shape} here."
     )
 
@@ -77,7 +79,7 @@ def clusters_note(made: Plans) -> str:
 
 def maxscore_row(task: Task, plan: Plan) -> MethodRow:
     """MaxScore without clusters, on documents in the order of the index."""
-    if plan.order == "row":
+    if plan.document_order == "row":
         return MethodRow("maxscore input order", "MaxScore, input order", SAFE, plan, task.maxscore())
     return MethodRow("maxscore", "MaxScore, similarity order", SAFE, plan, task.maxscore())
 
@@ -124,7 +126,7 @@ def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]
 
 def model_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
     """Return the rows of Table 5, some of those of Table 4."""
-    known = paper.TABLE_5[paper_depth(k)]
+    known = printed.TABLE_5[paper_depth(k)]
     return [row for row in baseline_rows(task, collection, k) if row.key in known]
 
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation import TTest
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.curves import MARKED_BY_MU
 from segmax.experiments.experiment import Experiment
@@ -31,6 +32,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
@@ -50,17 +52,17 @@ def run(task: Task) -> Outcome:
     """Measure both halves of Table 3."""
     collection, k = task.collection, max(task.ks)
     made = plans(task, collection)
-    methods = {f"{mu:g}": task.asc(mu) for mu in paper.TABLE_3}
+    methods = {f"{mu:g}": task.asc(mu) for mu in printed.TABLE_3}
     found: dict[str, dict[float, Row]] = {}
     ratios: dict[str, Row] = {}
     records: list[Row] = []
     look = partial(bound_ratios, queries=collection.single_queries(_MOST_QUERIES))
     kinds: tuple[Segmentation, ...] = ("kmeans", "random")
     for kind in kinds:
-        plan = Plan(num_clusters=made.fine.num_clusters, num_segments=paper.NUM_SEGMENTS, segmentation=kind)
+        plan = Plan(num_clusters=made.fine.num_clusters, num_segments=printed.NUM_SEGMENTS, segmentation=kind)
         measured = measure(task, collection, plan, {k: methods}, look)
         records += measured.records
-        found[kind] = {mu: measured.rows[k][f"{mu:g}"] for mu in paper.TABLE_3}
+        found[kind] = {mu: measured.rows[k][f"{mu:g}"] for mu in printed.TABLE_3}
         ratios[kind] = measured.figures
     note = sentences(clusters_note(made), quality_note(collection))
     recall = recall_key(collection, k)
@@ -118,11 +120,11 @@ def _relevance(
     known = ("paper MRR@10", "paper Recall@1000", "paper MRT ms")
     columns = [f"{name} {column}" for name in _KINDS.values() for column in (*headings(keys), *known)]
     rows: list[tuple[Cell, ...]] = []
-    for mu, values in paper.TABLE_3.items():
+    for mu, values in printed.TABLE_3.items():
         row: list[Cell] = [f"{mu:g}, 1"]
         for kind in _KINDS:
-            theirs: paper.Relevance = getattr(values, kind)
-            row += [*cells(found[kind][mu], keys), theirs.quality, theirs.recall, paper.printed(theirs.ms)]
+            theirs: printed.Relevance = getattr(values, kind)
+            row += [*cells(found[kind][mu], keys), theirs.quality, theirs.recall, printed.three_digits(theirs.ms)]
         rows.append(tuple(row))
     return Sheet(
         title=f"Table 3: ASC-{shape} with k-means and with random segments, k = {k}",
@@ -147,10 +149,10 @@ def _ratios(ratios: Mapping[str, Row]) -> Sheet:
             (
                 name,
                 ratios[kind]["tightness"],
-                paper.printed(paper.TABLE_3_RATIOS[kind].tightness),
+                printed.three_digits(printed.TABLE_3_RATIOS[kind].tightness),
                 ratios[kind]["gap"],
                 ratios[kind]["gap of means"],
-                paper.printed(paper.TABLE_3_RATIOS[kind].gap),
+                printed.three_digits(printed.TABLE_3_RATIOS[kind].gap),
             )
             for kind, name in reversed(_KINDS.items())
         ),
@@ -219,7 +221,7 @@ def findings(found: Mapping[str, Mapping[float, Row]], ratios: Mapping[str, Row]
 
 
 def _keeps_more(mu: float, random: Row, kmeans: Row, recall: str) -> Finding:
-    theirs = paper.TABLE_3[mu]
+    theirs = printed.TABLE_3[mu]
     both = compared(random, kmeans, recall)
     return finding(
         f"At small μ random segments keep more recall than k-means segments (at μ = {mu:g} {theirs.random.recall:.4f} "
@@ -242,16 +244,14 @@ def _by_ratio(claim: str, key: str, name: str, bounds: tuple[Row, Row], *, small
 
 
 EXPERIMENT = Experiment(
-    name="segmentation",
-    place="Table 3",
-    title="random segments beside segments of similar documents",
+    **LISTED["segmentation"]._asdict(),
     description="""\
 Builds the same clusters with two kinds of segments, at random and by k-means,
 and searches both with ASC, η = 1 and μ = 0.3 to 1. Below that it compares how
 tight segment bounds are (Actual/MaxSBound, Actual being the best score that a
 cluster really has) and how far the largest bound of a cluster lies from their
 mean: that gap decides what small μ may prune. The depth is the largest k, in
-the paper 1000; --clusters chooses the clusters.
+the paper 1000; --num-clusters chooses the clusters.
 
 Needs a collection; without judgments recall is that of exact results.""",
     run=run,

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from segmax.experiments import paper
-from segmax.experiments.base import Finding, Outcome, Plot, Series, Sheet
+from segmax.base.display import size_text
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
+from segmax.experiments.outcome import Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger
-from segmax.inspection.summary import STRUCTURES, size_text
+from segmax.inspection.summary import STRUCTURES
 from segmax.search.index import Index
 
 _CLUSTER_PARTS = ("cluster bounds",)
@@ -23,7 +26,7 @@ _DESCRIPTION = """\
 Builds an index with the paper's kind of clusters and 8 segments each, and
 counts bytes: without any maxima of clusters (what MaxScore needs), with cluster
 maxima (Anytime Ranking), with segment maxima (ASC), and with the block maxima
-that segmax adds. Needs documents only; --clusters chooses the clusters.
+that segmax adds. Needs documents only; --num-clusters chooses the clusters.
 """
 
 
@@ -31,10 +34,10 @@ def run(task: Task) -> Outcome:
     """Build, count, compare with the paper's 9 %."""
     collection = task.collection
     _, fine = task.clusters(collection)
-    key = {"step": "sizes", "num_clusters": fine, "num_segments": paper.NUM_SEGMENTS}
+    key = {"step": "sizes", "num_clusters": fine, "num_segments": printed.NUM_SEGMENTS}
 
     def compute() -> dict[str, Any]:
-        with task.build(collection, num_clusters=fine, num_segments=paper.NUM_SEGMENTS) as index:
+        with task.build(collection, num_clusters=fine, num_segments=printed.NUM_SEGMENTS) as index:
             return counted(index)
 
     counts = task.step(key, compute)
@@ -83,8 +86,11 @@ _KINDS = {
 
 
 def _sizes(counts: dict[str, Any]) -> Sheet:
-    printed = {"plain": f"{paper.SECTION_3_2.maxscore_gb} GB", "segments": f"{paper.SECTION_3_2.asc_gb} GB"}
-    shares = {"segments": f"+{paper.SECTION_3_2.overhead_percent:g} %", "clusters": "less"}
+    theirs = {
+        "plain": f"{printed.SECTION_3_2.maxscore_gb} GB",
+        "segments": f"{printed.SECTION_3_2.asc_gb} GB",
+    }
+    shares = {"segments": f"+{printed.SECTION_3_2.overhead_percent:g} %", "clusters": "less"}
     postings = max(1, counts["num_postings"])
     rows = tuple(
         (
@@ -92,7 +98,7 @@ def _sizes(counts: dict[str, Any]) -> Sheet:
             size_text(counts[kind]),
             f"{counts[kind] / postings:.3f}",
             "" if kind == "plain" else f"+{100 * _share(counts, kind):.1f} %",
-            printed.get(kind),
+            theirs.get(kind),
             shares.get(kind),
         )
         for kind, text in _KINDS.items()
@@ -138,14 +144,14 @@ def _plot(counts: dict[str, Any]) -> Plot:
 
 def _findings(counts: dict[str, Any]) -> tuple[Finding, ...]:
     clusters, segments = _share(counts, "clusters"), _share(counts, "segments")
-    limit = _ACCEPTABLE * paper.SECTION_3_2.overhead_percent / 100
+    limit = _ACCEPTABLE * printed.SECTION_3_2.overhead_percent / 100
     what = f"up to {_ACCEPTABLE} times the paper's share counts as about as much; limit and share"
     return (
         finding(
             "Maxima of 8 segments per cluster make the index about 9 % larger, which is acceptable.",
             is_larger(limit, segments, what),
             f"Cluster and segment maxima make it {100 * segments:.1f} % larger here, with "
-            f"{counts['docs_per_cluster']:,.0f} documents per cluster (the paper: {paper.DOCS_PER_CLUSTER:,}).",
+            f"{counts['docs_per_cluster']:,.0f} documents per cluster (the paper: {printed.DOCS_PER_CLUSTER:,}).",
         ),
         finding(
             "Anytime Ranking needs less: maxima of clusters only.",
@@ -157,9 +163,7 @@ def _findings(counts: dict[str, Any]) -> tuple[Finding, ...]:
 
 
 EXPERIMENT = Experiment(
-    name="space",
-    place="Section 3.2",
-    title="what cluster and segment maxima add to the size of an index",
+    **LISTED["space"]._asdict(),
     description=_DESCRIPTION,
     run=run,
 )

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import (
@@ -31,6 +32,7 @@ from segmax.experiments.measuring import (
     quality_note,
     sentences,
 )
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import asc_row, clusters_note, maxscore_row, plans
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, every, finding, is_as_good, unknown
@@ -156,10 +158,10 @@ def _looked(
 
 def _sheet(collection: Collection, k: int, found: Mapping[str, Row], labels: Mapping[str, str], note: str) -> Sheet:
     keys = (VISITED, *quality_keys(collection, k), _KEPT, "mean_ms", "p99_ms")
-    known = paper.SECTION_4_4
+    known = printed.SECTION_4_4
     values: dict[str, tuple[Cell, ...]] = {
-        "pruned maxscore": (known.maxscore_mrr, paper.printed(known.maxscore_ms)),
-        "pruned asc": (known.asc_mrr, paper.printed(known.asc_ms)),
+        "pruned maxscore": (known.maxscore_mrr, printed.three_digits(known.maxscore_ms)),
+        "pruned asc": (known.asc_mrr, printed.three_digits(known.asc_ms)),
     }
     return Sheet(
         title=f"Section 4.4: static pruning, k = {k}",
@@ -226,9 +228,7 @@ def findings(found: Mapping[str, Row], key: str) -> tuple[Finding, ...]:
 
 
 EXPERIMENT = Experiment(
-    name="static-pruning",
-    place="Section 4.4",
-    title="ASC on an index that static pruning has made small",
+    **LISTED["static-pruning"]._asdict(),
     description="""\
 Prunes documents and queries by thresholds, in the way of hybrid thresholding
 (HT3 in the paper): documents lose their smaller half of weights, and queries

@@ -10,11 +10,11 @@ from typing import Any
 import segmax
 from segmax.base.errors import ConfigError
 from segmax.building.builder import build
-from segmax.building.clustering import Representation
+from segmax.building.clustering import Clustering
 from segmax.evaluation import evaluate
-from segmax.experiments import paper
-from segmax.experiments.base import Json
+from segmax.experiments import printed
 from segmax.experiments.collections import Collection
+from segmax.experiments.outcome import Json
 from segmax.experiments.steps import Steps, code_digest
 from segmax.paper.methods import ASC, Anytime, DocumentMethod, MaxScore
 from segmax.search.index import Index
@@ -23,8 +23,8 @@ from segmax.storage.config import BuildConfig, DocumentOrder, Segmentation
 from segmax.vectors.pruning import Step
 
 #: Fine clusters are as many, or as dense, as the paper's; coarse ones are fewer.
-_DOCS_PER_CLUSTER = paper.DOCS_PER_CLUSTER
-_MOST_CLUSTERS = paper.FINE_CLUSTERS
+_DOCS_PER_CLUSTER = printed.DOCS_PER_CLUSTER
+_MOST_CLUSTERS = printed.FINE_CLUSTERS
 _FINE_PER_COARSE = 8
 #: Small collections still get clusters to prune: this many, if that leaves so many documents in each.
 _SMALL_CLUSTERS = 512
@@ -120,17 +120,17 @@ class Task:
         num_clusters: int,
         num_segments: int = 8,
         seed: int = 0,
-        clusters: Representation | None = None,
+        clustering: Clustering | None = None,
         segmentation: Segmentation = "random",
         pruning: tuple[Step, ...] = (),
-        order: DocumentOrder = "similarity",
+        document_order: DocumentOrder = "similarity",
     ) -> Index:
         """Build an index of a collection in memory, not calibrated; see `BuildConfig` for the options."""
         config = BuildConfig(
             num_clusters=min(num_clusters, collection.num_docs),
             num_segments=num_segments,
             segmentation=segmentation,
-            order=order,
+            document_order=document_order,
             pruning=pruning,
             calibrate=False,
             seed=seed,
@@ -139,7 +139,7 @@ class Task:
             collection.documents,
             ids=collection.ids,
             terms=collection.terms,
-            clusters=clusters,
+            clustering=clustering,
             config=config,
             progress=False,
         )

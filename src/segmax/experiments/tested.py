@@ -8,8 +8,8 @@ import numpy as np
 
 from segmax.evaluation import TTest, significance
 from segmax.evaluation.significance import LEVEL
-from segmax.experiments.base import Finding, Sheet
 from segmax.experiments.measuring import PER_QUERY, RECALL_OF_EXACT, Row, heading, relevance_keys
+from segmax.experiments.outcome import Finding, Sheet
 from segmax.experiments.verdicts import Ruling, counted, finding, unknown
 
 _NO_LOSS = "ASC is in no measure of relevance significantly worse than the baselines (95 %, paired t-tests)."

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from segmax.evaluation.significance import LEVEL, corrected, stratified_t_test
-from segmax.experiments.base import Finding, Verdict
+from segmax.experiments.outcome import Finding, Verdict
 
 #: Values of queries that differ by a smaller share, on average, count as the same.
 SIMILAR = 0.01

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from segmax.experiments import paper
-from segmax.experiments.base import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import printed
+from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY, RECALL_OF_EXACT, Plan, Row, faster, ndcg_key, unique_names
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import measure_rows, paper_depth, zero_shot_rows
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
@@ -71,7 +73,7 @@ def run(task: Task) -> Outcome:
 
 def _plan(task: Task, collection: Collection) -> Plan:
     number = task.num_clusters or max(1, round(collection.num_docs / _DOCS_PER_CLUSTER))
-    return Plan(num_clusters=min(number, collection.num_docs), num_segments=paper.NUM_SEGMENTS)
+    return Plan(num_clusters=min(number, collection.num_docs), num_segments=printed.NUM_SEGMENTS)
 
 
 def paper_name(name: str) -> str | None:
@@ -83,7 +85,7 @@ def paper_name(name: str) -> str | None:
     ('T-COVID', 'NFCorpus', None)
     """
     plain = "".join(filter(str.isalnum, name.partition(",")[0].lower()))
-    known = {"".join(filter(str.isalnum, one.lower())): one for one in paper.TABLE_6}
+    known = {"".join(filter(str.isalnum, one.lower())): one for one in printed.TABLE_6}
     return _OTHER_NAMES.get(plain, known.get(plain))
 
 
@@ -127,8 +129,8 @@ def _sheet(task: Task, k: int, found: Found, quality: Mapping[str, str]) -> Shee
             f" Without judgments, recall of exact stands in the place of {ndcg_key(k)}: {', '.join(unjudged)}. "
             f"Average {ndcg_key(k)} is that of judged collections, if there are some."
         )
-    if k in paper.TABLE_6_AVERAGE:
-        note += f" The paper's averages are over its {len(paper.TABLE_6)} collections."
+    if k in printed.TABLE_6_AVERAGE:
+        note += f" The paper's averages are over its {len(printed.TABLE_6)} collections."
     if k == 10:
         note += " It prints 0.5006 for ASC at k = 10, but the mean of its own column is 0.4999."
     if k != 10:
@@ -142,10 +144,10 @@ def _sheet(task: Task, k: int, found: Found, quality: Mapping[str, str]) -> Shee
 
 
 def _paper_cells(name: str, k: int) -> tuple[Cell, ...]:
-    known = paper.TABLE_6.get(paper_name(name) or "")
+    known = printed.TABLE_6.get(paper_name(name) or "")
     if known is None or k != 10:
         return (None,) * 6
-    return tuple(value for point in known for value in (point.ndcg, paper.printed(point.ms)))
+    return tuple(value for point in known for value in (point.ndcg, printed.three_digits(point.ms)))
 
 
 def _average_line(k: int, found: Found, quality: Mapping[str, str]) -> tuple[Cell, ...]:
@@ -153,7 +155,7 @@ def _average_line(k: int, found: Found, quality: Mapping[str, str]) -> tuple[Cel
     for method in _METHODS:
         mean, speedup = average(found, quality, method)
         ours += [mean, None if method == "maxscore" else f"{speedup:.2f}x"]
-    known = paper.TABLE_6_AVERAGE.get(k)
+    known = printed.TABLE_6_AVERAGE.get(k)
     theirs: tuple[Cell, ...] = (None,) * 6
     if known is not None:
         anytime, asc = f"{known.anytime_speedup}x", f"{known.asc_speedup}x"
@@ -223,14 +225,12 @@ def findings(k: int, found: Found, quality: Mapping[str, str]) -> Sequence[Findi
 
 
 EXPERIMENT = Experiment(
-    name="zero-shot",
-    place="Table 6",
-    title="nDCG@10 and time on many collections",
+    **LISTED["zero-shot"]._asdict(),
     description="""\
 Searches many collections, BEIR folders for instance, given as several --data,
 with MaxScore, with Anytime* (μ = 0.9) and with ASC (η = 1; μ = 0.9 up to
 k = 100, 0.5 above). Clusters hold about 2,000 documents each, in 8 segments,
-unless --clusters says how many there are. The last line has the mean nDCG@10
+unless --num-clusters says how many there are. The last line has the mean nDCG@10
 and, over collections, the mean of MaxScore's time over the method's.
 
 Collections without judgments have recall of exact results in its place.""",

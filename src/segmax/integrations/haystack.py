@@ -9,22 +9,20 @@ from typing import Any, Self
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
-from segmax.integrations.extras import cannot_import
+from segmax.base.optional import needing
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
 from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable
 
-try:
+with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
     from haystack.core.errors import DeserializationError, SerializationError
     from haystack.dataclasses import SparseEmbedding
     from haystack.document_stores.types import FilterPolicy, apply_filter_policy
     from haystack.utils import deserialize_callable, serialize_callable
     from haystack.utils.filters import document_matches_filter
-except ImportError as error:
-    raise cannot_import("haystack-ai", "haystack", error) from error
 
 _GROWTH = 4  # how much further a search looks where a filter left too little
 

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.integrations.extras import cannot_import
+from segmax.base.optional import needing
 from segmax.integrations.text_search import (
     TextHit,
     TextSearch,
@@ -17,14 +17,12 @@ from segmax.integrations.text_search import (
 from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document as SegmaxDocument
 
-try:
+with needing("langchain-core", "segmax.integrations.langchain", "langchain"):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables.config import run_in_executor
     from pydantic import PrivateAttr, SkipValidation
-except ImportError as error:
-    raise cannot_import("langchain-core", "langchain", error) from error
 
 
 class SegmaxRetriever(BaseRetriever):
@@ -81,7 +79,7 @@ class SegmaxRetriever(BaseRetriever):
         encoder
             Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
-            Options of `segmax.build`, such as `path`.
+            Options of `segmax.from_texts`, such as `path`.
         **kwargs
             Options of the retriever.
         """

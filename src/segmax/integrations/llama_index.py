@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
-from segmax.integrations.extras import cannot_import
+from segmax.base.optional import needing
 from segmax.integrations.text_search import (
     TextHit,
     TextSearch,
@@ -18,7 +18,7 @@ from segmax.search.methods import SearchParams
 from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document
 
-try:
+with needing("llama-index-core", "segmax.integrations.llama_index", "llama-index"):
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.callbacks.base import CallbackManager
     from llama_index.core.constants import DEFAULT_SIMILARITY_TOP_K
@@ -30,8 +30,6 @@ try:
         QueryBundle,
         TextNode,
     )
-except ImportError as error:
-    raise cannot_import("llama-index-core", "llama-index", error) from error
 
 
 class SegmaxRetriever(BaseRetriever):
@@ -91,7 +89,7 @@ class SegmaxRetriever(BaseRetriever):
         encoder
             Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
-            Options of `segmax.build`, such as `path`.
+            Options of `segmax.from_texts`, such as `path`.
         **kwargs
             Options of the retriever.
         """

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import InputError
+from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
-from segmax.integrations.extras import cannot_import
 from segmax.integrations.toks import TokVectors
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
@@ -23,11 +23,9 @@ from segmax.search.protocol import Searchable
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME, read_meta
 
-try:
+with needing("pyterrier", "segmax.integrations.pyterrier", "pyterrier"):
     import pandas as pd
     import pyterrier as pt
-except ImportError as error:
-    raise cannot_import("pyterrier", "pyterrier", error) from error
 
 _RESULT_COLUMNS = ("docno", "score", "rank")
 _DRAWN = {"help_url": None}  # without it, drawing a transformer asks PyTerrier's own site for a page about it

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from segmax.base.errors import InputError
+from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.builder import build
 from segmax.search.index import Index
 from segmax.search.opening import open_index
@@ -169,9 +170,9 @@ def _built(corpus: object, options: dict[str, Any]) -> Index:
         return build(corpus, **options)
     items = _items(corpus, "corpus_embeddings")
     if _are_decoded(items):
-        words: dict[str, int] = {}
+        words = GrowingVocabulary()
         vectors = _numbered(_rows(items), words)
-        return build(vectors, **{"terms": words, **options})
+        return build(vectors, **{"terms": words.terms, **options})
     return build(_stacked(items, "corpus_embeddings"), **options)
 
 
@@ -220,11 +221,11 @@ def _pairs(rows: Sequence[Decoded]) -> Iterator[Decoded]:
         yield row
 
 
-def _numbered(rows: Sequence[Decoded], words: dict[str, int]) -> sp.csr_matrix:
+def _numbered(rows: Sequence[Decoded], words: GrowingVocabulary) -> sp.csr_matrix:
     """Return decoded embeddings as a matrix; words are numbered as they come."""
     terms, weights, ends = array("q"), array("d"), array("q", [0])
     for row in _pairs(rows):
-        terms.extend(words.setdefault(token, len(words)) for token, _ in row)
+        terms.extend(words.number(token) for token, _ in row)
         weights.extend(weight for _, weight in row)
         ends.append(len(terms))
     shape = (len(ends) - 1, len(words))

@@ -9,12 +9,10 @@ import scipy.sparse as sp
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
-from segmax.building.builder import build
-from segmax.encoders import as_encoder, description
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
 from segmax.search.protocol import Searchable, is_searchable
-from segmax.text.pipeline import EncodedTexts, with_encoder
+from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import DocId, Document
 
 
@@ -117,13 +115,11 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
 
 
 def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
-    """Encode documents, a few at a time, and build an index that keeps them and has their encoder.
+    """Encode documents and build an index that stores them and has their encoder.
 
-    `encoder` is what `segmax.from_texts` takes, `options` are those of `segmax.build`.
+    `encoder` and `options` are those of `segmax.from_texts`.
     """
-    made = as_encoder(encoder)
-    kept = {"texts": documents, "encoder": description(made)}
-    return with_encoder(build(EncodedTexts(documents, made), **{**kept, **options}), made)
+    return from_texts(documents, encoder=encoder, **options)
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:

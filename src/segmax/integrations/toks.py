@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from segmax.base.errors import InputError
+from segmax.base.vocabulary import GrowingVocabulary
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import VectorBatch
 
@@ -29,12 +30,12 @@ class TokVectors:
     def __init__(self, docs: Iterable[Mapping[str, Any]], field: str) -> None:
         self._docs = docs
         self._field = field
-        self._numbers: dict[str, int] = {}
+        self._vocabulary = GrowingVocabulary()
 
     @property
     def terms(self) -> list[str]:
         """The tokens so far; all of them after the last batch."""
-        return list(self._numbers)
+        return self._vocabulary.terms
 
     @property
     def num_docs(self) -> int | None:
@@ -82,8 +83,8 @@ class TokVectors:
         if not isinstance(token, str):
             msg = f"a token must be a string, not {token!r}"
             raise TypeError(msg)
-        return self._numbers.setdefault(token, len(self._numbers))
+        return self._vocabulary.number(token)
 
     def _batch(self, ids: list[str], ends: array[int], terms: array[int], weights: array[float]) -> VectorBatch:
-        vectors = Csr(np.array(ends), np.array(terms, dtype=np.uint32), np.array(weights), len(self._numbers))
+        vectors = Csr(np.array(ends), np.array(terms, dtype=np.uint32), np.array(weights), len(self._vocabulary))
         return VectorBatch(ids, vectors)

@@ -20,6 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
+from segmax.base.optional import need
+from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.arrow_limits import TooLarge, check_messages
 from segmax.io.jsonl import names_of
 from segmax.io.npz import MAX_ROW, bounded_rows, numbers
@@ -44,14 +46,9 @@ _SPLIT = re.compile(r"(?P<split>.+?)-\d+-of-\d+|(?P<known>train|test|validation|
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-        import pyarrow.ipc
-        import pyarrow.parquet
-    except ImportError as error:
-        msg = "parquet files and datasets folders are read by pyarrow: pip install 'segmax[arrow]'"
-        raise InputError(msg) from error
-    return pyarrow
+    for module in ("pyarrow.ipc", "pyarrow.parquet"):
+        need(module, "a parquet file or a folder of the datasets library", "arrow")
+    return need("pyarrow", "a parquet file or a folder of the datasets library", "arrow")
 
 
 class _Columns(NamedTuple):
@@ -155,8 +152,7 @@ class ArrowVectors:
                 )
         promised = [count for _, count in found]
         self._num_columns = None if None in promised else max(count for count in promised if count is not None)
-        self._terms: list[str] = []
-        self._numbers: dict[str, int] = {}
+        self._vocabulary = GrowingVocabulary()
 
     @property
     def has_ids(self) -> bool:
@@ -166,7 +162,7 @@ class ArrowVectors:
     @property
     def terms(self) -> Sequence[str] | None:
         """The terms so far, where they are words; all of them after the last batch."""
-        return self._terms if self._columns.words else None
+        return self._vocabulary.terms if self._columns.words else None
 
     @property
     def num_docs(self) -> int | None:
@@ -281,7 +277,7 @@ class ArrowVectors:
             )
         values = weights.to_numpy(zero_copy_only=False)
         if self._columns.words:
-            return Csr(starts, self._numbered(terms), values, len(self._terms))
+            return Csr(starts, self._numbered(terms), values, len(self._vocabulary))
         found = _whole_numbers(terms.to_numpy(zero_copy_only=False), path)
         assert self._num_columns is not None
         if len(found) and (found.min() < 0 or found.max() >= self._num_columns):
@@ -294,11 +290,7 @@ class ArrowVectors:
         words, places = _coded(terms)
         if None in words:
             raise InputError(expected="terms", got="nulls in a dictionary")
-        here = np.array([self._numbers.get(word, -1) for word in words], np.int64)
-        for place in np.flatnonzero(here < 0).tolist():
-            here[place] = self._numbers[words[place]] = len(self._terms)
-            self._terms.append(words[place])
-        return here.astype(np.uint32)[places]
+        return self._vocabulary.add(words)[places]
 
     def _largest_number(self) -> int:
         """Look through the terms once: nothing else says how many columns there are."""
@@ -498,7 +490,7 @@ def write_parquet(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
     with write_whole(path, overwrite=overwrite, compress=False) as file:
         writer: Any = None
         try:
-            for ids, given in batches:
+            for ids, given, _ in batches:
                 vectors = canonical(given, num_rows)
                 num_rows += vectors.num_rows
                 if writer is None:

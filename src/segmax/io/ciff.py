@@ -24,7 +24,7 @@ from segmax.vectors.documents import VectorBatch, VectorReader
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _BUCKET_BYTES = 1 << 23  # of postings, as they are kept: some ten times as much once they are sorted
 _ASSUMED_RATIO = 4  # of a compressed file
@@ -154,7 +154,7 @@ def write_ciff(path: Path, reader: VectorReader, batches: Iterator[VectorBatch],
         lists = stack.enter_context(_Lists(path.absolute().parent))
         records = stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent))
         num_docs = total = 0
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = _whole(canonical(vectors, num_docs), num_docs)
             sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(docs.values, dtype=np.int64)])
             lengths = np.diff(sums[docs.indptr])

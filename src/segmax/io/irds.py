@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segmax.base.errors import InputError, SegmaxError
+from segmax.base.errors import InputError, MissingPackageError, SegmaxError
+from segmax.base.optional import need
 
 _PREFIX = "irds:"
 _ID = re.compile(r"[a-z][\w-]*(/[\w.-]+)*", re.IGNORECASE)
@@ -38,10 +39,10 @@ def _exists(name: str) -> bool:
 def load_ir_dataset(name: str) -> Any:
     """Return a dataset of ir_datasets."""
     try:
-        import ir_datasets
-    except ImportError as error:
-        msg = f"there is no file or folder '{name}'; if it is an ir_datasets id: pip install 'segmax[ir-datasets]'"
-        raise InputError(msg) from error
+        ir_datasets = need("ir_datasets", "a dataset", "ir-datasets")
+    except MissingPackageError as error:
+        hint = "if it is an ir_datasets id, run: pip install 'segmax[ir-datasets]'"
+        raise InputError(f"there is no file or folder '{name}'", hint=hint) from error
     with downloading(name):
         try:
             return ir_datasets.load(name)

@@ -35,7 +35,7 @@ from segmax.vectors.rows import PART_DOCS, PART_POSTINGS, narrowest
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: What zipfile and numpy raise about damaged files.
 _UNREADABLE = (zlib.error, lzma.LZMAError, EOFError, OSError, MemoryError, *DAMAGE)
@@ -447,7 +447,7 @@ def write_npz(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], 
         dtype: np.dtype[Any] = np.dtype(np.uint8)
         indptr.append(start)
         offsets.append(start)
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = canonical(vectors, first_row)
             first_row += docs.num_rows
             num_columns = max(num_columns, docs.num_columns)

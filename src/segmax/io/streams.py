@@ -17,6 +17,7 @@ from typing import IO, Any, BinaryIO
 
 from segmax.base.errors import IndexExistsError, InputError, SegmaxError, WriteError
 from segmax.base.files import replacing
+from segmax.base.optional import need
 
 BLOCK_BYTES = 1 << 22
 #: The longest line that any reader of text takes, in bytes. It is held several times while it is parsed.
@@ -164,12 +165,7 @@ def _decompressed(kind: str, path: Path, file: BinaryIO) -> Any:
 
 
 def _zstandard(path: Path) -> Any:
-    try:
-        import zstandard
-    except ImportError as error:
-        msg = f"'{path}' is compressed by zstd: pip install 'segmax[zstd]'"
-        raise InputError(msg) from error
-    return zstandard
+    return need("zstandard", f"the compressed file '{path}'", "zstd")
 
 
 class _FrameReader(io.RawIOBase):
@@ -308,8 +304,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         msg = f"'{path}' is a directory; choose another name for the file"
         raise IndexExistsError(msg)
     if path.exists() and not overwrite:
-        msg = f"'{path}' exists already; pass overwrite=True to replace it"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
 
 
 def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:

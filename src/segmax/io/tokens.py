@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from segmax.base.errors import InputError
+from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.jsonl import names_of
 from segmax.io.scale import Scale
 from segmax.io.streams import read_lines, write_whole
@@ -76,13 +77,12 @@ class TokenVectors:
     def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
         self._paths = paths
         self._scale = scale
-        self._numbers: dict[str, int] = {}
-        self._terms: list[str] = []
+        self._vocabulary = GrowingVocabulary()
 
     @property
     def terms(self) -> Sequence[str]:
         """The terms so far; all of them after the last batch."""
-        return self._terms
+        return self._vocabulary.terms
 
     @property
     def num_docs(self) -> int | None:
@@ -104,21 +104,17 @@ class TokenVectors:
             yield VectorBatch(ids, self._scale.apply(self._vectors(rows)))
 
     def _vectors(self, rows: list[Counter[str]]) -> Csr:
-        for weights in rows:
-            for term in weights:
-                if self._numbers.setdefault(term, len(self._terms)) == len(self._terms):
-                    self._terms.append(term)
         indptr = np.cumsum([0, *map(len, rows)], dtype=np.int64)
-        indices = np.array([self._numbers[term] for weights in rows for term in weights], np.uint32)
+        indices = self._vocabulary.add(itertools.chain.from_iterable(rows))
         values = np.array([count for weights in rows for count in weights.values()], np.float64)
-        return Csr(indptr, indices, values, len(self._terms))
+        return Csr(indptr, indices, values, len(self._vocabulary))
 
 
 def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write a line per vector: its id, a tab, and every term as often as its weight says."""
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             rows = canonical(vectors, num_rows)
             num_rows += rows.num_rows
             _check(rows, ids)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
     from segmax.vectors.types import Queries, Query  # loads what only annotations need
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 
 class Index:

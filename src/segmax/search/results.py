@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.display import counted, plain_number, short_number
+from segmax.base.optional import need
 from segmax.storage.tables import DocIds
 from segmax.storage.texts import StoredText
 
@@ -141,7 +142,7 @@ class Hits(Sequence[Hit]):
 
         Raises
         ------
-        ImportError
+        MissingPackageError
             If pandas is not installed.
 
         Examples
@@ -176,11 +177,7 @@ class Hits(Sequence[Hit]):
 
 def _frame(columns: _Columns) -> Any:
     """Return columns as a DataFrame. pandas would take empty columns of ids and texts for numbers."""
-    try:
-        import pandas as pd
-    except ImportError as error:
-        msg = "to_pandas needs pandas, which is not installed; run: pip install pandas"
-        raise ImportError(msg) from error
+    pd = need("pandas", "to_pandas")
     kinds = {name: object for name, values in columns.items() if isinstance(values, list) and not values}
     return pd.DataFrame(columns).astype(kinds)
 
@@ -284,7 +281,7 @@ class BatchHits(Sequence[Hits]):
 
         Raises
         ------
-        ImportError
+        MissingPackageError
             If pandas is not installed.
 
         Examples

@@ -27,7 +27,7 @@ from segmax.vectors.csr import Csr, canonical, check_structure
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 _JOURNAL = "journal.json"
 _FORMAT = "segmax-encoding"

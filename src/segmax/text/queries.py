@@ -28,7 +28,7 @@ from segmax.vectors.rows import join_rows
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: Formats of vectors that `read_queries` does not read.
 _MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}

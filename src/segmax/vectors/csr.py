@@ -17,7 +17,7 @@ from segmax.base.errors import InputError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 
 class Csr(NamedTuple):

@@ -21,7 +21,7 @@ from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
-    from segmax.base.lazy import scipy_sparse as sp
+    from segmax.base.optional import scipy_sparse as sp
 
 #: Finds the number of a term given as text; None where the index has no vocabulary.
 TermLookup = Callable[[str], int | None] | None
@@ -127,7 +127,7 @@ def _word_number(term: str, lookup: TermLookup) -> int | None:
         raise InputError(
             expected="term numbers",
             got=f"the term {term!r}: this index stores no vocabulary",
-            hint="build it with terms=...",
+            hint="build it with {terms=...}",
         )
     return lookup(term)
 

@@ -21,23 +21,23 @@ NUM_SEGMENTS = 8
 COARSE_SEGMENTS = 16
 
 
-def printed(value: float | None) -> str | None:
-    """Return a time or a share with the digits that the paper prints, three or so; see `printed_roughly` for Table 5.
+def three_digits(value: float | None) -> str | None:
+    """Return a time or a share with the digits that the paper prints, three or so; see `two_digits` for Table 5.
 
     Examples
     --------
-    >>> printed(116), printed(29.0), printed(8.1), printed(0.17)
+    >>> three_digits(116), three_digits(29.0), three_digits(8.1), three_digits(0.17)
     ('116', '29.0', '8.10', '0.17')
     """
     return None if value is None else f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f}"
 
 
-def printed_roughly(value: float) -> str:
+def two_digits(value: float) -> str:
     """Return a time of Table 5 with its two digits.
 
     Examples
     --------
-    >>> printed_roughly(6.0), printed_roughly(47)
+    >>> two_digits(6.0), two_digits(47)
     ('6.0', '47')
     """
     return f"{value:.{1 if value < 10 else 0}f}"

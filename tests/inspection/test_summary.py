@@ -14,8 +14,9 @@ from rich.console import Console
 
 import segmax
 from conftest import random_docs
+from segmax.base.display import size_text
 from segmax.errors import ConfigError, InputError, SegmaxWarning
-from segmax.inspection.summary import STRUCTURES, Bin, histogram, inspect, size_text, step_text, structure_of
+from segmax.inspection.summary import STRUCTURES, Bin, histogram, inspect, step_text, structure_of
 from segmax.storage.components import COMPONENTS
 from segmax.vectors.pruning import TopTerms, parse_step
 
