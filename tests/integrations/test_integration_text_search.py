@@ -100,7 +100,7 @@ def test_invalid_parts_and_queries_are_refused() -> None:
     index.encoder = None  # type: ignore[assignment]
     with refused(FormatError, message="WordCounts"):
         TextSearch(index, None, TEXTS).by_text("cat", 1)
-    plain = segmax.build(index.vectors(TEXTS), ids=list(TEXTS), terms=index.terms)
+    plain = segmax.build(index.vectors(list(TEXTS)), ids=list(TEXTS), terms=index.terms)
     with refused(InputError, message="does not know what made its vectors"):
         TextSearch(plain, None, TEXTS).by_text("cat", 1)
     for texts in ({}, {}.get):
