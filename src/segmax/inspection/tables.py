@@ -135,9 +135,7 @@ def _calibration(calibration: Calibration, width: int) -> tuple[str, Iterator[Re
 
 def _bounds(tightness: Tightness | None, width: int) -> tuple[str, Iterator[RenderableType]]:
     if tightness is None:
-        return "Tightness of the bounds: not measured (no queries, or none that reaches a document)", iter(
-            ()
-        )
+        return "Tightness of the bounds: not measured (no queries, or none that reaches a document)", iter(())
     ratios = {
         "Actual/MaxSBound": tightness.max_bound.to_dict(),
         "Actual/BoundSum": tightness.bound_sum.to_dict(),
