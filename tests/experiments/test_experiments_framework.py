@@ -22,7 +22,7 @@ from rich.console import Console
 import segmax
 from conftest import random_docs
 from segmax.base.errors import ConfigError, InputError
-from segmax.cli.experiment import experiment, experiment_parser
+from segmax.cli import experiment
 from segmax.clustering import Labels
 from segmax.demo import FOLDER
 from segmax.drawing.plot import Plot, Series
@@ -650,7 +650,7 @@ def test_without_matplotlib_there_are_no_pictures(tmp_path: Path, monkeypatch: p
 
 def command(*arguments: object) -> None:
     """Run `segmax experiment`."""
-    experiment(experiment_parser().parse_intermixed_args([str(argument) for argument in arguments]))
+    experiment.run(experiment.parser().parse_intermixed_args([str(argument) for argument in arguments]))
 
 
 @pytest.mark.parametrize("arguments", [(), ("list",)])
@@ -752,11 +752,11 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
         (("bounds", "--data", "x", "--encoder", "bm25", "--encoder", "y"), "bounds takes one collection, got 2"),
         (("zero-shot", "--data", "x", "--data", "x"), "expected every collection once"),
         (("models", "--data", "x", "--encoder", "a", "--encoder", "a"), "expected every --encoder once, got a a"),
-        (("example", "--seeds", "0"), "expected --seeds to be at least 1, got 0"),
+        (("example", "--seeds", "0"), "--seeds: expected at least 1, got 0"),
         (("example", "--seeds", "few"), "--seeds: expected a whole number, got 'few'"),
-        (("example", "-k", "0"), "expected -k to be at least 1, got 0"),
-        (("example", "--documents", "best"), "expected --documents to be 'maxscore' or 'blocks', got 'best'"),
-        (("example", "--clusters", "0"), "expected --clusters to be at least 1"),
+        (("example", "-k", "0"), "-k: expected at least 1, got 0"),
+        (("example", "--documents", "best"), "--documents: invalid choice: 'best'"),
+        (("example", "--num-clusters", "0"), "--num-clusters: expected at least 1"),
         (("example", "--unknown"), "unrecognized arguments: --unknown; see segmax experiment --help"),
     ],
 )
@@ -768,13 +768,15 @@ def test_wrong_arguments_are_told(arguments: tuple[str, ...], message: str) -> N
 
 def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run prints its tables, tells its files and the command; the same again computes nothing; --fresh does."""
-    arguments = ("space", "--data", FOLDER, "--quick", "--clusters", 8, "--out", tmp_path, "--max-queries", 3)
+    arguments = ("space", "--data", FOLDER, "--quick", "--num-clusters", 8, "--out", tmp_path, "--max-queries", 3)
     command(*arguments)
     shown = capsys.readouterr()
     assert "Bytes by structure" in shown.out
     assert str(tmp_path / "space.json") in shown.err
     told = json.loads((tmp_path / "space.json").read_text())["about"]
-    assert told["command"].startswith(f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --clusters 8")
+    assert told["command"].startswith(
+        f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --num-clusters 8"
+    )
     assert told["collections"][0]["num_queries"] == 3
     assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
     assert told["resumed_steps"] == 0
@@ -825,8 +827,8 @@ def test_an_interrupted_experiment_goes_on(tmp_path: Path, monkeypatch: pytest.M
 def test_a_real_interruption_keeps_steps(tmp_path: Path) -> None:
     """SIGINT in the middle of a run ends it with a word on what is kept, and the steps are there."""
     code = (
-        "import sys; from segmax.cli.experiment import *; "
-        "experiment(experiment_parser().parse_intermixed_args(sys.argv[1:]))"
+        "import sys; from segmax.cli import experiment; "
+        "experiment.run(experiment.parser().parse_intermixed_args(sys.argv[1:]))"
     )
     arguments = ["bounds", "--data", str(FOLDER), "--out", str(tmp_path)]
     process = subprocess.Popen(

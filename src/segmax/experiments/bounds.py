@@ -43,7 +43,7 @@ cluster (Actual) over BoundSum, which Anytime Ranking uses, and over MaxSBound,
 which ASC uses, for several numbers of clusters (Figure 2). For the largest
 number it also measures, cluster by cluster, whether AvgSBound/MaxSBound
 predicts how tight MaxSBound is (Figure 5). Needs queries but no judgments; uses
-up to 500 queries. --clusters sets the largest number of clusters.
+up to 500 queries. --num-clusters sets the largest number of clusters.
 """
 
 

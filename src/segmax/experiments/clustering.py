@@ -114,7 +114,7 @@ def _plan(collection: Collection, source: Source, number: int, segments: int) ->
         clusters = Labels(collection.labels[source.given][number])
     else:
         clusters = None
-    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clusters=clusters)
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clusters)
 
 
 def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:

@@ -65,7 +65,7 @@ def scaling_note(clusters: Mapping[int, int]) -> str:
     if all(number == scaled for number, scaled in clusters.items()):
         return ""
     pairs = ", ".join(f"{scaled} for {number}" for number, scaled in clusters.items())
-    return f"The paper's numbers of clusters are scaled to this collection, or by --clusters: {pairs}."
+    return f"The paper's numbers of clusters are scaled to this collection, or by --num-clusters: {pairs}."
 
 
 def measure_curves(

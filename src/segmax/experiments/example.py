@@ -91,7 +91,7 @@ def example_index() -> Index:
         clusters.append(_FIRST)
         segments.append(0)
     config = BuildConfig(num_segments=2, calibrate=False)
-    return build(sp.csr_matrix(np.array(rows)), clusters=clusters, segments=segments, config=config, progress=False)
+    return build(sp.csr_matrix(np.array(rows)), clustering=clusters, segments=segments, config=config, progress=False)
 
 
 def decided(index: Index, params: SearchParams) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ class _Job:
             return self._first()
         first = self._first()
         clusters = Labels(clusters_of(first))
-        return self._task.build(self._collection, num_clusters=first.num_clusters, seed=seed, clusters=clusters)
+        return self._task.build(self._collection, num_clusters=first.num_clusters, seed=seed, clustering=clusters)
 
     def _step(self, key: dict[str, Any], compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         key = {**self._shape, **key}

@@ -57,7 +57,7 @@ def plans(task: Task, collection: Collection) -> Plans:
     """Return the indexes of Table 4 for a collection."""
     coarse, fine = task.clusters(collection)
     return Plans(
-        Plan(num_clusters=1, num_segments=1, order="row"),
+        Plan(num_clusters=1, num_segments=1, document_order="row"),
         Plan(num_clusters=coarse, num_segments=printed.COARSE_SEGMENTS),
         Plan(num_clusters=fine, num_segments=printed.NUM_SEGMENTS),
     )
@@ -79,7 +79,7 @@ def clusters_note(made: Plans) -> str:
 
 def maxscore_row(task: Task, plan: Plan) -> MethodRow:
     """MaxScore without clusters, on documents in the order of the index."""
-    if plan.order == "row":
+    if plan.document_order == "row":
         return MethodRow("maxscore input order", "MaxScore, input order", SAFE, plan, task.maxscore())
     return MethodRow("maxscore", "MaxScore, similarity order", SAFE, plan, task.maxscore())
 

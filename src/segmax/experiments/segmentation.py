@@ -251,7 +251,7 @@ and searches both with ASC, η = 1 and μ = 0.3 to 1. A second table compares ho
 tight segment bounds are (Actual/MaxSBound; Actual is the best score in the
 cluster) and how far the largest bound of a cluster is from the mean bound: that
 gap decides what a small μ may prune. The depth is the largest k, in the paper
-1000; --clusters sets the number of clusters.
+1000; --num-clusters sets the number of clusters.
 
 Needs a collection; without judgments, recall is the recall of exact results.""",
     run=run,

@@ -26,7 +26,7 @@ _DESCRIPTION = """\
 Builds an index with the paper's kind of clusters and 8 segments each, and
 counts bytes: without any maxima of clusters (what MaxScore needs), with cluster
 maxima (Anytime Ranking), with segment maxima (ASC), and with the block maxima
-that segmax adds. Needs documents only; --clusters sets the number of clusters.
+that segmax adds. Needs documents only; --num-clusters sets their clusters.
 """
 
 

@@ -230,8 +230,8 @@ EXPERIMENT = Experiment(
 Searches many collections, for example BEIR folders (give --data several times),
 with MaxScore, with Anytime* (μ = 0.9) and with ASC (η = 1; μ = 0.9 up to
 k = 100, 0.5 above). Clusters hold about 2,000 documents each, in 8 segments,
-unless --clusters sets their number. The last line has the mean nDCG@10
-and, over collections, the mean of MaxScore's time over the method's.
+unless --num-clusters sets their number. The last line has the mean nDCG@10 and,
+over collections, the mean of MaxScore's time over the method's.
 
 For collections without judgments, recall of exact results replaces nDCG@10.""",
     run=run,

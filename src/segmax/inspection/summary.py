@@ -211,7 +211,7 @@ def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 
         num_segments=index.num_segments,
         bits=index.bits,
         quantization_error=index.quantization_error,
-        clustering=dict(meta.get("clusters", {})),
+        clustering=dict(meta.get("clustering", {})),
         config=index.config.to_dict(),
         sizes=index.sizes(),
         cluster_sizes=index.cluster_sizes(),

@@ -72,7 +72,12 @@ def _counts(summary: IndexSummary) -> Table:
 
 def _clustering(clustering: Mapping[str, Any]) -> str:
     options = ", ".join(f"{name}={_plain(value)}" for name, value in clustering.items() if name != "kind")
-    names = {"sparse": "sparse vectors", "dense": "dense vectors", "labels": "given labels"}
+    names = {
+        "sparse": "sparse vectors",
+        "dense": "dense vectors",
+        "pooled": "pooled token embeddings",
+        "labels": "given labels",
+    }
     return names.get(clustering.get("kind", ""), "not recorded") + (f" ({options})" if options else "")
 
 
