@@ -64,8 +64,11 @@ def read_description(path: Path) -> Description:
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        msg = f"'{path}': expected a BEIR folder, an ir_datasets id or a JSON file that describes vectors ({error})"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'",
+            expected="a BEIR folder, an ir_datasets id or a JSON file that describes vectors",
+            got=f"something else ({error})",
+        ) from error
     if not isinstance(values, dict):
         raise InputError(
             where=f"'{path}'", expected=f"a JSON object with {', '.join(_KEYS)}", got=type(values).__name__
@@ -92,10 +95,10 @@ class _Reader:
         qrels = self._values.get("qrels")
         drop_self = self._values.get("drop_self")
         if drop_self is not None and not isinstance(drop_self, bool):
-            raise self._wrong("drop_self to be true or false", drop_self)
+            raise self._wrong("true or false", drop_self, "drop_self")
         name = self._values.get("name", self._path.stem)
         if not isinstance(name, str) or not name or "/" in name:
-            raise self._wrong("name to be a word without '/'", name)
+            raise self._wrong("a word without '/'", name, "name")
         return Description(
             name=name,
             documents=tuple(self._file("documents", file) for file in files),
@@ -111,34 +114,37 @@ class _Reader:
         for count, file in self._object("labels", {"labels": files}).items():
             number = parsed_int(count)
             if number is None or number < 1:
-                raise self._wrong("labels by number of clusters", count)
+                raise self._wrong("by number of clusters", count, "labels")
             found[number] = self._file("labels", file)
         return found
 
     def _object(self, key: str, values: dict[str, Any]) -> dict[str, Any]:
         value = values.get(key, {})
         if not isinstance(value, dict):
-            raise self._wrong(f"{key} to be an object of names and files", value)
+            raise self._wrong("an object of names and files", value, key)
         return value
 
     def _file(self, key: str, value: Any) -> Path:
         if not isinstance(value, str):
-            raise self._wrong(f"{key} to name files", value)
+            raise self._wrong("the name of a file", value, key)
         file = self._path.parent / value
         if not file.exists():
             raise no_file(file)
         return file
 
-    def _wrong(self, expected: str, got: object) -> InputError:
-        return InputError(where=f"'{self._path}'", expected=f"{expected}", got=f"{got!r}")
+    def _wrong(self, expected: str, got: object, key: str = "") -> InputError:
+        return InputError(
+            where=f"'{self._path}'", expected=f"{key} to be {expected}" if key else expected, got=f"{got!r}"
+        )
 
 
 def _array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     try:
         return np.asanyarray(np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False))
     except (OSError, ValueError, EOFError) as error:
-        msg = f"'{path}': expected an array of numpy.save ({error})"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'", expected="an array of numpy.save", got=f"something else ({error})"
+        ) from error
 
 
 def _labels(path: Path, num_docs: int) -> NDArray[Any]:

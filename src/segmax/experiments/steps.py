@@ -108,8 +108,8 @@ class Steps:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            msg = f"could not write '{self.path}' ({error.strerror or error}); what it holds can be resumed"
-            raise WriteError(msg) from error
+            msg = f"could not write '{self.path}' ({error.strerror or error})"
+            raise WriteError(msg, hint="the steps in it can be resumed") from error
 
 
 @cache
@@ -142,8 +142,8 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
         try:
             stack.enter_context(locked(file, wait=False))
         except OSError as error:
-            msg = f"'{path}' is in use: the same experiment runs already; wait for it, or choose another --out"
-            raise ConfigError(msg) from error
+            msg = f"'{path}' is in use: the same experiment is running already"
+            raise ConfigError(msg, hint="wait for it, or choose another {out}") from error
         yield file
 
 

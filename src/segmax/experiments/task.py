@@ -72,7 +72,7 @@ class Task:
     def collection(self) -> Collection:
         """The only collection, or the first."""
         if not self.collections:
-            raise ConfigError(expected="a collection", got="none", hint="give one with --data")
+            raise ConfigError(expected="a collection", got="none", hint="give one with {data}")
         return self.collections[0]
 
     def clusters(self, collection: Collection) -> tuple[int, int]:
