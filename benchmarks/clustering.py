@@ -33,12 +33,10 @@ from numpy.typing import NDArray
 import segmax
 from benchmarks import wiki
 from benchmarks.engine import recall
-from segmax.base.memory import MemoryLimit
-from segmax.base.parallel import Workers
-from segmax.base.progress import reporter
 from segmax.building import kmeans as km
 from segmax.building.clustering import DIMENSIONS, ClusterJob
 from segmax.building.points import DensePoints, Floats, Points, Projector, SparsePoints, normalized, one_thread, rarity
+from segmax.building.resources import open_resources
 from segmax.building.spool import Spool
 from segmax.clustering import Sparse
 from segmax.search.methods import SearchParams
@@ -104,16 +102,14 @@ def by_sparse(
     rare: bool = True,
 ) -> Labels:
     """Cluster as `segmax.build` does by default, or with one thing changed."""
-    with Workers(1) as workers, reporter(False) as told:
+    with open_resources(None, {"threads": 1, "scratch": SCRATCH, "progress": False}) as resources:
         job = ClusterJob(
             num_docs=docs.shape[0],
             projector=projector(docs, seed, root=root, rare=rare),
             num_clusters=num_clusters,
             seed=seed,
-            limit=MemoryLimit(None),
-            scratch=SCRATCH,
-            workers=workers,
-            told=told,
+            pooled=None,
+            resources=resources,
         )
         return Sparse(dimensions=dimensions).labels(job)
 
@@ -168,18 +164,8 @@ def by_sketch(
 
 def by_points(points: Points, num_clusters: int, seed: int) -> Labels:
     """Run the k-means of segmax."""
-    with Workers(1) as workers, reporter(False) as told, one_thread():
-        return km.kmeans(
-            points,
-            num_clusters,
-            seed=seed,
-            restarts=1,
-            iterations=_ITERATIONS,
-            limit=MemoryLimit(None),
-            scratch=SCRATCH,
-            workers=workers,
-            told=told,
-        )
+    with open_resources(None, {"threads": 1, "scratch": SCRATCH, "progress": False}) as resources, one_thread():
+        return km.kmeans(points, num_clusters, km.KMeansOptions(seed, 1, _ITERATIONS), resources)
 
 
 # --- ways: k-means on sparse vectors ---------------------------------------------------------------------------------
@@ -383,7 +369,7 @@ class Task(NamedTuple):
     def build(self, labels: Labels | None, **options: Any) -> segmax.Index:
         """Build an index in memory; without labels, segmax clusters."""
         config = segmax.BuildConfig(**options)
-        return segmax.build(self.docs, clusters=labels, config=config, threads=self.threads, progress=False)
+        return segmax.build(self.docs, clustering=labels, config=config, threads=self.threads, progress=False)
 
 
 def measure_way(task: Task, name: str, way: Way, num_clusters: int, seed: int) -> Record:
@@ -391,7 +377,9 @@ def measure_way(task: Task, name: str, way: Way, num_clusters: int, seed: int) -
     start = time.process_time()
     labels = way.labels(task.docs, num_clusters, seed)
     seconds = time.process_time() - start
-    with task.build(labels, order="row", seed=seed) as index:  # which clusters are visited does not depend on order
+    with task.build(
+        labels, document_order="row", seed=seed
+    ) as index:  # which clusters are visited does not depend on order
         clusters, docs = shares_visited(index, task.queries, 10, EXACT)
         sizes = index.cluster_sizes()
     return {
@@ -499,10 +487,10 @@ def compare_orders(task: Task) -> list[Record]:
     """Measure the order inside clusters: by similarity, by row, by row of a shuffled collection."""
     seed = task.seeds[0]
     labels = default_labels(task, seed)
-    indexes = {f"by {order}": task.build(labels, order=order, seed=seed) for order in DOCUMENT_ORDERS}
+    indexes = {f"by {order}": task.build(labels, document_order=order, seed=seed) for order in DOCUMENT_ORDERS}
     shuffled = np.random.default_rng(seed).permutation(task.docs.shape[0])
     task = task._replace(docs=task.docs[shuffled])
-    indexes["by row, shuffled before"] = task.build(labels[shuffled], order="row", seed=seed)
+    indexes["by row, shuffled before"] = task.build(labels[shuffled], document_order="row", seed=seed)
     records = []
     for k in (10, 1000):
         runs: dict[str, tuple[int, SearchParams]] = {"ms": (k, segmax.ASC()), "ms_never_swept": (k, EXACT)}
@@ -541,7 +529,7 @@ def compare_orders(task: Task) -> list[Record]:
 def measure_segmentation(task: Task, labels: Labels, segmentation: str, seed: int) -> list[Record]:
     """Search one segmentation exactly and with every μ."""
     records: list[Record] = []
-    with task.build(labels, order="row", segmentation=segmentation, seed=seed) as index:
+    with task.build(labels, document_order="row", segmentation=segmentation, seed=seed) as index:
         for k in (10, 1000):
             exact = index.search_batch(task.queries, k, segmax.Exhaustive(), threads=task.threads).rows
             for mu in (1.0, *MUS):
@@ -604,7 +592,7 @@ def parsed() -> argparse.Namespace:
         "--segmentations", action="store_true", help="compare segmentations by clusters visited and recall for mu < 1"
     )
     parser.add_argument("--ways", nargs="+", choices=list(meanings), metavar="WAY", help="only these ways (see below)")
-    parser.add_argument("--clusters", type=int, nargs="+", default=[192, 768], help="for ways (default: 192 768)")
+    parser.add_argument("--num-clusters", type=int, nargs="+", default=[192, 768], help="for ways (default: 192 768)")
     parser.add_argument(
         "--seeds",
         type=int,
@@ -631,7 +619,7 @@ def mode_and_records(args: argparse.Namespace, task: Task) -> tuple[str, list[Re
         return "segmentations", compare_segmentations(task)
     known = all_ways(args.wiki)
     ways = {name: known[name] for name in args.ways or known}
-    return "ways", [r for count in args.clusters for r in compare_ways(task, ways, count, args.all_seeds)]
+    return "ways", [r for count in args.num_clusters for r in compare_ways(task, ways, count, args.all_seeds)]
 
 
 def load_text() -> str:

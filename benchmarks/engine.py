@@ -153,7 +153,7 @@ def main() -> None:
     """Parse, build, measure, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
     parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
-    parser.add_argument("--clusters", type=int, default=192, help="192 or 768: supplied labels; else k-means")
+    parser.add_argument("--num-clusters", type=int, default=192, help="192 or 768: supplied labels; else k-means")
     parser.add_argument("--segments", type=int, default=8)
     parser.add_argument("--queries", type=int, default=None, help="only the first so many queries")
     parser.add_argument("--passes", type=int, default=5)
@@ -161,11 +161,11 @@ def main() -> None:
     parser.add_argument("--pisa", action="store_true", help="also PISA's MaxScore (pip install 'segmax[rivals]')")
     parser.add_argument("--output", type=Path, help="append results as JSON lines")
     args = parser.parse_args()
-    docs, queries, labels = wiki.load(args.wiki, args.clusters)
+    docs, queries, labels = wiki.load(args.wiki, args.num_clusters)
     queries = queries[: args.queries]
     start = time.perf_counter()
-    config = segmax.BuildConfig(num_clusters=args.clusters, num_segments=args.segments)
-    index = segmax.build(docs, clusters=labels, config=config)
+    config = segmax.BuildConfig(num_clusters=args.num_clusters, num_segments=args.segments)
+    index = segmax.build(docs, clustering=labels, config=config)
     print(f"{index}, built in {time.perf_counter() - start:.1f} s, {index.num_bytes / docs.nnz:.2f} bytes per posting")
     print(f"{queries.shape[0]} queries, {args.passes} passes, {segmax._core.simd_level()}, {platform.processor()}")
     plain = ScatterAdd(docs)

@@ -338,7 +338,7 @@ def _nearest(points: NDArray[np.float32], centers: NDArray[np.float32]) -> NDArr
 def clusters_visited(docs: sp.csr_matrix, queries: sp.csr_matrix, labels: NDArray[Any] | None = None) -> float:
     """Return the share of clusters that exact asc visits at k = 10, for clusters by k-means or as given."""
     count = max(1, docs.shape[0] // _DOCS_PER_CLUSTER)
-    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(num_clusters=count), threads=1)
+    index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(num_clusters=count), threads=1)
     batch = index.search_batch(queries, k=10, params=segmax.ASC(max_clusters=2**31), threads=1)
     return float(batch.stats.clusters_visited.mean()) / index.num_clusters
 

@@ -20,15 +20,17 @@ def main() -> None:
     """Build one index per seed, search at every μ, print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.guarantee", description=__doc__.splitlines()[0])
     parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
-    parser.add_argument("--clusters", type=int, default=768)
+    parser.add_argument("--num-clusters", type=int, default=768)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("-k", type=int, default=10)
     args = parser.parse_args()
-    docs, queries, labels = wiki.load(args.wiki, args.clusters)
+    docs, queries, labels = wiki.load(args.wiki, args.num_clusters)
     ratios: dict[float, list[np.ndarray]] = {}
     recalls: dict[float, list[float]] = {}
     for seed in range(args.seeds):
-        index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(num_clusters=args.clusters, seed=seed))
+        index = segmax.build(
+            docs, clustering=labels, config=segmax.BuildConfig(num_clusters=args.num_clusters, seed=seed)
+        )
         exact = index.search_batch(queries, k=args.k, params=segmax.Exhaustive())
         for mu in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
             found = index.search_batch(queries, k=args.k, params=segmax.ASC(mu=mu))

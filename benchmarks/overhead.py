@@ -60,7 +60,7 @@ def overheads(rounds: int) -> None:
 def scaling(folder: Path, rounds: int) -> None:
     """Print queries per second of a batch by threads, on the wiki vectors."""
     docs, queries, labels = wiki.load(folder, 192)
-    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(calibrate=False), progress=False)
+    index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(calibrate=False), progress=False)
     print("\n| k | threads | queries/s | times one thread |\n| --- | --- | --- | --- |")
     for k in (10, 1000):
         alone = 0.0

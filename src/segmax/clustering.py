@@ -1,5 +1,5 @@
-"""What documents are clustered by, for `build(clusters=...)`."""
+"""What documents are clustered by, for `build(clustering=...)`."""
 
-from segmax.building.clustering import Dense, Labels, Sparse
+from segmax.building.clustering import Clustering, Dense, Labels, Pooled, Sparse
 
-__all__ = ["Dense", "Labels", "Sparse"]
+__all__ = ["Clustering", "Dense", "Labels", "Pooled", "Sparse"]

@@ -98,9 +98,9 @@ INPUT_ERRORS: dict[str, Callable[[], object]] = {
     "expected 3 terms, one per column of the vectors, got 1": lambda: segmax.build(DOCS, terms=["a"]),
     "expected every term once, got 'a' at column 0 and again at 2": lambda: segmax.build(DOCS, terms=["a", "b", "a"]),
     "expected terms to be strings, got int at column 1": lambda: segmax.build(DOCS, terms=["a", 5, "c"]),
-    "expected 2 cluster labels, one per document, got shape (3,)": lambda: segmax.build(DOCS, clusters=[0, 1, 2]),
-    "expected integer cluster labels, got float64": lambda: segmax.build(DOCS, clusters=[0.5, 1.0]),
-    "expected cluster labels >= 0, got -1 for document 1": lambda: segmax.build(DOCS, clusters=[0, -1]),
+    "expected 2 cluster labels, one per document, got shape (3,)": lambda: segmax.build(DOCS, clustering=[0, 1, 2]),
+    "expected integer cluster labels, got float64": lambda: segmax.build(DOCS, clustering=[0.5, 1.0]),
+    "expected cluster labels >= 0, got -1 for document 1": lambda: segmax.build(DOCS, clustering=[0, -1]),
     "expected 2 segment labels, one per document, got shape (1,)": lambda: segmax.build(DOCS, segments=[0]),
     "expected segment labels below num_segments=8, got 8": lambda: segmax.build(DOCS, segments=[0, 8]),
     "expected at least one document, got an empty collection": lambda: segmax.build(sp.csr_matrix((0, 3))),
@@ -209,7 +209,7 @@ def test_masks_are_refused() -> None:
             with pytest.raises(InputError, match="without a mask, got a masked array"):
                 ask(query)
     labels = np.ma.array([0, 1], mask=[False, True])
-    for options in ({"clusters": labels}, {"segments": labels}):
+    for options in ({"clustering": labels}, {"segments": labels}):
         with pytest.raises(InputError, match="labels without a mask"):
             segmax.build(DOCS, **options)
     with pytest.raises(InputError, match="dense vectors without a mask"):

@@ -30,7 +30,7 @@ from reference import SAFE_METHODS, as_query, best
 from segmax import _core
 from segmax.base import memory
 from segmax.building import assemble, kmeans, spool
-from segmax.building.builder import BuildKeywords
+from segmax.building.builder import BuildArguments, BuildKeywords
 from segmax.clustering import Dense, Labels
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxWarning, WriteError
 from segmax.paper import Anytime, MaxScore
@@ -106,7 +106,11 @@ CASES: dict[str, tuple[Callable[[], sp.csr_matrix], dict[str, Any], Callable[[],
     "whole numbers": (whole_numbers, {"num_clusters": 40}, None),
     "two levels of clusters": (floats, {"num_clusters": 2 * kmeans._FLAT_CLUSTERS, "bits": 16}, None),
     "pruned": (floats, {"pruning": PRUNING}, None),
-    "segments by k-means, compact": (whole_numbers, {"segmentation": "kmeans", "compact": True, "order": "row"}, None),
+    "segments by k-means, compact": (
+        whole_numbers,
+        {"segmentation": "kmeans", "compact": True, "document_order": "row"},
+        None,
+    ),
     "dense": (
         floats,
         {"num_clusters": 30, "segmentation": "independent"},
@@ -140,7 +144,7 @@ class Cases:
         self._built += 1
         path = self.folder / f"index{self._built}"
         made = clusters() if clusters is not None else None
-        segmax.build(vectors, path=path, clusters=made, config=segmax.BuildConfig(**config), **options).close()
+        segmax.build(vectors, path=path, clustering=made, config=segmax.BuildConfig(**config), **options).close()
         return contents(path)
 
     def expected(self, case: str) -> dict[str, bytes]:
@@ -588,8 +592,8 @@ def test_arrays_are_those_of_the_twin(
     docs.sort_indices()
     clusters = given_clusters(num_docs, sizes, rng)
     segments = rng.integers(0, num_segments, num_docs)
-    config = segmax.BuildConfig(num_segments=num_segments, bits=bits, compact=compact, order=order)
-    index = segmax.build(docs, clusters=clusters, segments=segments, config=config)
+    config = segmax.BuildConfig(num_segments=num_segments, bits=bits, compact=compact, document_order=order)
+    index = segmax.build(docs, clustering=clusters, segments=segments, config=config)
     assert index._meta["head_ratio"] == config.head_ratio
     Twin(docs, clusters, segments, num_segments, config.head_ratio).check(index._open_arrays)
     assert index.num_postings == docs.nnz
@@ -602,7 +606,7 @@ def test_arrays_of_many_tiles() -> None:
     docs = random_docs(rng, num_docs, 12, 1.0, 9)
     clusters = given_clusters(num_docs, [30_001, 20_000, 19_990], rng)
     segments = rng.integers(0, 2, num_docs)
-    index = segmax.build(docs, clusters=clusters, segments=segments, config=segmax.BuildConfig(num_segments=2))
+    index = segmax.build(docs, clustering=clusters, segments=segments, config=segmax.BuildConfig(num_segments=2))
     Twin(docs, clusters, segments, 2, index.config.head_ratio).check(index._open_arrays)
 
 
@@ -612,7 +616,7 @@ def test_found_clusters_hold_every_document_once(cases: Cases, case: str) -> Non
     cases.expected(case)
     _, config, clusters = CASES[case]
     made = clusters() if clusters is not None else None
-    index = segmax.build(cases.docs(case), clusters=made, config=segmax.BuildConfig(**config))
+    index = segmax.build(cases.docs(case), clustering=made, config=segmax.BuildConfig(**config))
     rows = index._open_arrays["position_row"]
     assert sorted(rows[rows != _core.NO_ROW].tolist()) == list(range(NUM_DOCS))
     assert (np.bincount(clusters_of(index), minlength=index.num_clusters) == index.cluster_sizes()).all()
@@ -638,11 +642,11 @@ def test_permuting_documents_with_their_labels(rng: np.random.Generator) -> None
     ids = [f"d{i}" for i in range(3_000)]
     order = rng.permutation(3_000)
     config = segmax.BuildConfig(num_segments=4)
-    one = segmax.build(docs, ids=ids, clusters=clusters, segments=segments, config=config)
+    one = segmax.build(docs, ids=ids, clustering=clusters, segments=segments, config=config)
     two = segmax.build(
         docs[order],
         ids=[ids[i] for i in order],
-        clusters=Labels(clusters[order]),
+        clustering=Labels(clusters[order]),
         segments=segments[order],
         config=config,
     )
@@ -671,7 +675,8 @@ def test_order_inside_clusters(rng: np.random.Generator) -> None:
     """By row, rows ascend inside every cluster; by similarity the same documents lie in another order."""
     docs, _ = topic_docs(rng, 5_000, 10)
     by_row, by_similarity = (
-        segmax.build(docs, config=segmax.BuildConfig(num_clusters=6, order=order)) for order in ("row", "similarity")
+        segmax.build(docs, config=segmax.BuildConfig(num_clusters=6, document_order=order))
+        for order in ("row", "similarity")
     )
     assert (clusters_of(by_row) == clusters_of(by_similarity)).all()
     for cluster in range(6):
@@ -701,7 +706,7 @@ def test_giant_clusters_are_ordered_in_pieces(rng: np.random.Generator, monkeypa
     monkeypatch.setattr(assemble, "_ORDER_MOST_DOCS", 256)
     docs, _ = topic_docs(rng, 3_000, 30)
     clusters = np.repeat([0, 1, 2], [7, 2_000, 993])
-    index = segmax.build(docs, clusters=clusters)
+    index = segmax.build(docs, clustering=clusters)
     for cluster in range(3):
         assert sorted(np.flatnonzero(clusters_of(index) == cluster)) == np.flatnonzero(clusters == cluster).tolist()
     cuts = assemble._with_cuts(np.array([0, 7, 2_007, 3_000], np.uint32)).tolist()
@@ -795,11 +800,11 @@ def test_an_input_that_fails(
 def test_labels_that_do_not_fit_leave_nothing(tmp_path: Path) -> None:
     """Nor does what turns out to be wrong only once all documents are read."""
     docs = random_docs(np.random.default_rng(0), 30, 9)
-    for options in ({"clusters": [0]}, {"segments": [0]}, {"ids": ["a"]}, {"terms": ["a"]}):
+    for options in ({"clustering": [0]}, {"segments": [0]}, {"ids": ["a"]}, {"terms": ["a"]}):
         with pytest.raises(InputError):
             segmax.build(docs, path=tmp_path / "index", **options)
     with pytest.raises(InputError):
-        segmax.build(docs, path=tmp_path / "index", clusters=Dense(np.ones((29, 4))))
+        segmax.build(docs, path=tmp_path / "index", clustering=Dense(np.ones((29, 4))))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -1047,8 +1052,8 @@ def test_known_labels_need_no_clustering(rng: np.random.Generator) -> None:
     """Stages that are not needed are not told of."""
     told: list[str] = []
     docs = random_docs(rng, 50, 9)
-    config = segmax.BuildConfig(order="row")
-    segmax.build(docs, clusters=np.zeros(50, int), config=config, progress=lambda p: told.append(p.stage))
+    config = segmax.BuildConfig(document_order="row")
+    segmax.build(docs, clustering=np.zeros(50, int), config=config, progress=lambda p: told.append(p.stage))
     assert list(dict.fromkeys(told)) == ["read", "code", "group", "write"]
 
 
@@ -1225,7 +1230,7 @@ def test_more_blocks_than_16_bits_can_name() -> None:
     rng = np.random.default_rng(11)
     docs = random_docs(rng, 67_000, 500)
     labels = Labels(rng.permutation(docs.shape[0]))
-    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(calibrate=False))
+    index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(calibrate=False))
     for _ in range(3):
         query = as_query(rng, 500, 5)
         for params in SAFE_METHODS.values():
@@ -1240,17 +1245,17 @@ def test_options_are_the_fields_of_the_config() -> None:
     """What can be given directly is what a BuildConfig has, all of it typed."""
     fields = {field.name for field in dataclasses.fields(segmax.BuildConfig)}
     assert set(BuildOptions.__annotations__) == fields
-    assert fields < set(BuildKeywords.__annotations__)
-    own = {"vectors", "path", "terms", "texts", "encoder", "options"}
-    keywords = set(inspect.signature(segmax.build).parameters) - own
-    assert keywords == set(BuildKeywords.__annotations__) - fields
+    how = {"threads", "memory_limit", "scratch", "progress", "overwrite"}
+    assert set(BuildArguments.__annotations__) == fields | how
+    parameters = set(inspect.signature(segmax.build).parameters)
+    assert set(BuildKeywords.__annotations__) - fields - how < parameters
 
 
 OPTIONS: dict[str, Any] = {
     "num_clusters": 3,
     "num_segments": 5,
     "segmentation": "kmeans",
-    "order": "row",
+    "document_order": "row",
     "pruning": [TopTerms(count=2)],
     "bits": 16,
     "compact": True,

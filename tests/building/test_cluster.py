@@ -13,10 +13,10 @@ import scipy.sparse as sp
 import segmax
 from conftest import clusters_of, purity, random_docs, topic_docs
 from segmax.base import memory
-from segmax.base.parallel import Workers
-from segmax.base.progress import reporter
+from segmax.base.progress import progress_of
 from segmax.building import kmeans
 from segmax.building.points import DensePoints, one_thread
+from segmax.building.resources import open_resources
 from segmax.clustering import Dense, Labels, Sparse
 from segmax.errors import ConfigError, InputError
 
@@ -39,7 +39,7 @@ def dense_for(topics: np.ndarray, dims: int = 32, noise: float = 0.3) -> np.ndar
 
 def built(docs: sp.csr_matrix, clusters: Any = None, **config: Any) -> segmax.Index:
     """An index in memory."""
-    return segmax.build(docs, clusters=clusters, config=segmax.BuildConfig(**config))
+    return segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(**config))
 
 
 # --- topics ----------------------------------------------------------------------------------------------------------
@@ -175,7 +175,7 @@ def test_balance_of_any_sizes(seed: int) -> None:
     labels = rng.choice(found, num_docs, p=chances / chances.sum())
     centroids = rng.normal(size=(found, 6)).astype(np.float32)
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
-    with one_thread(), reporter(progress=False) as told, told.stage("balance", None, "documents") as stage:
+    with one_thread(), progress_of(False) as told, told.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
         assigner = kmeans._Assigner(centroids, kmeans._flat_index(centroids))
         balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
@@ -234,7 +234,7 @@ def test_restarts_keep_the_best(collection: tuple[sp.csr_matrix, np.ndarray], mo
             runs.clear()
             segmax.build(
                 docs,
-                clusters=Sparse(restarts=restarts, iterations=3),
+                clustering=Sparse(restarts=restarts, iterations=3),
                 config=segmax.BuildConfig(num_clusters=NUM_TOPICS, seed=seed),
                 threads=1,
             )
@@ -286,9 +286,9 @@ def test_meta_records_how_clusters_were_made(tmp_path: Path, rng: np.random.Gene
     ]
     for number, (clusters, expected) in enumerate(cases):
         path = tmp_path / str(number)
-        segmax.build(docs, path=path, clusters=clusters, config=segmax.BuildConfig(num_clusters=4)).close()
+        segmax.build(docs, path=path, clustering=clusters, config=segmax.BuildConfig(num_clusters=4)).close()
         meta = json.loads((path / "meta.json").read_text())
-        assert meta["clusters"] == expected
+        assert meta["clustering"] == expected
         assert meta["config"]["num_clusters"] == 4
 
 
@@ -425,7 +425,7 @@ def test_labels_that_cannot_be(labels: Any, message: str) -> None:
     docs = sp.csr_matrix(np.eye(9))
     for given in (labels, Labels(labels)):
         with pytest.raises(InputError, match=message):
-            segmax.build(docs, clusters=given)
+            segmax.build(docs, clustering=given)
 
 
 def test_what_they_look_like() -> None:
@@ -445,11 +445,9 @@ def test_the_sample_does_not_follow_memory(monkeypatch: pytest.MonkeyPatch, tmp_
     found = []
     for available in (1, 1 << 16, 1 << 30):
         monkeypatch.setattr(memory.MemoryLimit, "available", lambda _, size=available: size)
-        with one_thread(), Workers(2) as workers, reporter(progress=False) as told:
+        with one_thread(), open_resources(None, {"threads": 2, "scratch": tmp_path}) as resources:
             points = DensePoints(vectors, None, compress=False, seed=0)
-            limit = memory.MemoryLimit(None)
-            options: dict[str, Any] = {"seed": 0, "restarts": 1, "iterations": 4, "limit": limit, "scratch": tmp_path}
-            found.append(kmeans.kmeans(points, 20, workers=workers, told=told, **options))
+            found.append(kmeans.kmeans(points, 20, kmeans.KMeansOptions(0, 1, 4), resources))
     assert (found[0] == found[2]).all()
     assert (found[1] == found[2]).all()
 
@@ -460,11 +458,12 @@ def test_labels_of_different_lengths() -> None:
         Labels([[1], [2, 3]])
 
 
-@pytest.mark.parametrize("clusters", ["cls.npy", Path("cls.npy"), Sparse])
-def test_clusters_that_are_no_representation(clusters: Any) -> None:
+@pytest.mark.parametrize("clustering", ["cls.npy", Path("cls.npy"), Sparse])
+def test_paths_and_classes_are_no_labels(clustering: Any) -> None:
     """A path or a class is not taken for labels."""
-    with pytest.raises(ConfigError, match=r"expected clusters to be Sparse\(\), Dense\(...\), Labels\(...\)"):
-        segmax.build(sp.csr_matrix(np.eye(9)), clusters=clusters)
+    with pytest.raises(ConfigError) as error:
+        segmax.build(sp.csr_matrix(np.eye(9)), clustering=clustering)
+    assert (error.value.option, error.value.got) == ("clustering", repr(clustering))
 
 
 def test_restarts_apply_to_both_levels(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -476,7 +475,7 @@ def test_restarts_apply_to_both_levels(monkeypatch: pytest.MonkeyPatch) -> None:
     docs, _ = topic_docs(np.random.default_rng(0), 1_000, 10)
     for restarts in (1, 3):
         runs.clear()
-        segmax.build(docs, clusters=Sparse(restarts=restarts), config=segmax.BuildConfig(num_clusters=25))
+        segmax.build(docs, clustering=Sparse(restarts=restarts), config=segmax.BuildConfig(num_clusters=25))
         assert len(runs) == 6 * restarts  # five cells, and the cells themselves
 
 

@@ -89,10 +89,10 @@ def test_files_are_streamed(tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "docs.npz", docs)
     source = open_source(str(tmp_path / "docs.npz"), MemoryLimit(None))
     assert source.num_docs == num_docs
-    assert [batch.num_rows for batch in source.batches] == [PART_DOCS, PART_DOCS, 5]
+    assert [batch.vectors.num_rows for batch in source.batches()] == [PART_DOCS, PART_DOCS, 5]
     source = open_source([tmp_path / "docs.npz", tmp_path / "docs.npz"], MemoryLimit(None))
     assert source.num_docs == 2 * num_docs
-    assert sum(batch.num_rows for batch in source.batches) == 2 * num_docs
+    assert sum(batch.vectors.num_rows for batch in source.batches()) == 2 * num_docs
 
 
 BAD_FILES: dict[str, tuple[dict[str, Callable[[sp.csr_matrix], Any] | None], str]] = {
@@ -390,7 +390,7 @@ CONFIGS: list[dict[str, Any]] = [
     {"num_clusters": 3},
     {"num_clusters": 3, "segmentation": "kmeans"},
     {"num_clusters": 100, "segmentation": "independent", "bits": 16, "compact": True},
-    {"order": "row", "pruning": MaxPostings(count=1)},
+    {"document_order": "row", "pruning": MaxPostings(count=1)},
 ]
 
 

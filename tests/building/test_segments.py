@@ -18,7 +18,10 @@ def has_segments(index: segmax.Index, docs: sp.csr_matrix, segments: np.ndarray)
     """Whether the maxima of an index are those of documents with these segments."""
     arrays = index._open_arrays
     expected = segmax.build(
-        docs, clusters=clusters_of(index), segments=segments, config=segmax.BuildConfig(num_segments=index.num_segments)
+        docs,
+        clustering=clusters_of(index),
+        segments=segments,
+        num_segments=index.num_segments,
     )
     return bool((arrays["segment_max"] == expected._open_arrays["segment_max"]).all())
 
@@ -91,8 +94,8 @@ def test_independent_draws_depend_on_seed_and_row_alone() -> None:
     rng = np.random.default_rng(0)
     docs = random_docs(rng, 1_000, 30, 4.0)
     for clusters in (np.zeros(1_000, int), rng.integers(0, 9, 1_000)):
-        config = segmax.BuildConfig(segmentation="independent", seed=4, order="row")
-        built = segmax.build(docs, clusters=clusters, config=config)
+        config = segmax.BuildConfig(segmentation="independent", seed=4, document_order="row")
+        built = segmax.build(docs, clustering=clusters, config=config)
         assert has_segments(built, docs, independent_segments(1_000, 8, 4))
 
 
@@ -113,9 +116,9 @@ def test_kmeans_puts_near_duplicates_together() -> None:
     rng = np.random.default_rng(2)
     docs, topics = topic_docs(rng, 4_000, 16, words=40, mean_terms=25)
     clusters = topics % 4  # four topics in each
-    index = segmax.build(docs, clusters=clusters, config=segmax.BuildConfig(num_segments=4, segmentation="kmeans"))
+    index = segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(num_segments=4, segmentation="kmeans"))
     assert np.mean([largest_share(index, range(50 + 40 * i, 90 + 40 * i)) for i in range(16)]) > 0.9
-    by_chance = segmax.build(docs, clusters=clusters, config=segmax.BuildConfig(num_segments=4))
+    by_chance = segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(num_segments=4))
     assert mean_sum(index) < 0.6 * mean_sum(by_chance)
 
 
@@ -138,7 +141,7 @@ def test_copies_share_a_segment() -> None:
     kinds = sp.csr_matrix(np.kron(np.eye(6), np.ones((1, 5))) * 9)
     kind = rng.permutation(np.repeat(np.arange(6), 50))
     docs = kinds[kind]
-    index = segmax.build(docs, clusters=np.zeros(300, int), config=segmax.BuildConfig(segmentation="kmeans"))
+    index = segmax.build(docs, clustering=np.zeros(300, int), config=segmax.BuildConfig(segmentation="kmeans"))
     maxima = index._open_arrays["segment_max"].reshape(-1, 8)
     assert (np.count_nonzero(maxima, axis=1) == 1).all()
 
@@ -149,7 +152,7 @@ def test_segments_follow_the_seed(segmentation: Any) -> None:
     docs, _ = topic_docs(np.random.default_rng(4), 2_000, 10)
     clusters = np.random.default_rng(5).integers(0, 6, 2_000)
     indexes = [
-        segmax.build(docs, clusters=clusters, config=segmax.BuildConfig(segmentation=segmentation, seed=seed))
+        segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(segmentation=segmentation, seed=seed))
         for seed in (0, 0, 1)
     ]
     maxima = [index._open_arrays["segment_max"] for index in indexes]
@@ -181,7 +184,7 @@ def test_given_segments_rule(segmentation: Any) -> None:
     rng = np.random.default_rng(7)
     docs = random_docs(rng, 300, 20, 4.0)
     segments = rng.integers(0, 8, 300)
-    config = segmax.BuildConfig(segmentation=segmentation, num_clusters=4, order="row")
+    config = segmax.BuildConfig(segmentation=segmentation, num_clusters=4, document_order="row")
     index = segmax.build(docs, segments=segments, config=config)
     assert has_segments(index, docs, segments)
 

@@ -18,7 +18,7 @@ def test_long_queries_at_the_largest_codes(num_terms: int, bits: int) -> None:
     weight = 32_767
     docs = sp.csr_matrix(np.vstack([np.full(num_terms, largest), np.full(num_terms, largest), np.full(num_terms, 1)]))
     index = segmax.build(
-        docs, clusters=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2)
+        docs, clustering=[0, 0, 1], segments=[0, 1, 0], config=segmax.BuildConfig(bits=bits, num_segments=2)
     )
     query = (np.arange(num_terms), np.full(num_terms, weight))
     expected = [largest * weight * num_terms, largest * weight * num_terms, weight * num_terms]
@@ -38,7 +38,7 @@ def test_many_segments_at_the_largest_codes() -> None:
     docs = sp.csr_matrix(np.full((num_segments, 1), 255))
     index = segmax.build(
         docs,
-        clusters=np.zeros(num_segments, int),
+        clustering=np.zeros(num_segments, int),
         segments=np.arange(num_segments),
         config=segmax.BuildConfig(num_segments=num_segments),
     )

@@ -472,10 +472,10 @@ def test_a_model_in_two_steps(splade: Path, corpus: Path, capsys: pytest.Capture
 
 @pytest.mark.parametrize("name", ["max", "mean", "cls"])
 def test_clusters_by_a_models_embeddings(splade: Path, corpus: Path, name: str) -> None:
-    """With --cluster-by, index makes the clusters that encode --dense and build --dense make."""
+    """With --clustering, index makes the clusters that encode --dense and build --dense make."""
     model = ["--encoder", str(splade)]
     flags = ["--num-clusters", "3", "--dimensions", "4", "--restarts", "2"]
-    assert main(["index", "corpus.jsonl", "one", *model, *flags, "--cluster-by", name]) == 0
+    assert main(["index", "corpus.jsonl", "one", *model, *flags, "--clustering", name]) == 0
     assert main(["encode", "corpus.jsonl", "docs.npz", *model, "--dense", name]) == 0
     assert main(["build", "docs.npz", "two", *flags, "--dense", f"docs.{name}.npy"]) == 0
     with segmax.open("one", encoder=splade) as one, segmax.open("two") as two:

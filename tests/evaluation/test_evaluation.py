@@ -405,7 +405,7 @@ def test_infinite_t_is_null_in_json(tmp_path: Path, rng: np.random.Generator) ->
     """JSON has no infinity: a t without bound is null there, with p = 0."""
     docs = sp.identity(30, format="csr")
     methods = {"exact": Exhaustive(), "blind": ASC(max_clusters=1)}
-    index = segmax.build(docs, clusters=np.arange(30), config=segmax.BuildConfig(num_clusters=30))
+    index = segmax.build(docs, clustering=np.arange(30), config=segmax.BuildConfig(num_clusters=30))
     queries = sp.vstack([docs[n] + 0.5 * docs[n + 10] for n in range(5)], format="csr")
     found = evaluate(index, queries, {str(n): {str(n + 10): 1} for n in range(5)}, methods=methods, passes=1)
     found.to_json(tmp_path / "x.json")
@@ -537,14 +537,14 @@ def read_row(path: Path) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ([], "expected --data FOLDER, or --queries FILE and perhaps --qrels FILE, got neither"),
+        ([], "expected --data DATA, or --queries FILE with or without --qrels FILE, got neither"),
         (["--data", "x", "--queries", "y"], "got both"),
         (["--queries", "none.tsv"], "there is no file 'none.tsv'"),
         (["--data", ".", "--methods", "magic"], "expected a method"),
         (["--data", ".", "-k", "many"], "-k: expected a whole number, got 'many'"),
         (["--data", ".", "--plot", "x.gif"], "expected a plot to end in .png"),
         (["--data", ".", "--csv", "nowhere/x.csv"], "--csv: expected an existing directory, got 'nowhere'"),
-        (["--data", ".", "--correction", "fdr"], "expected --correction to be 'holm' or 'bonferroni' or 'none'"),
+        (["--data", ".", "--correction", "fdr"], "argument --correction: invalid choice: 'fdr'"),
     ],
 )
 def test_command_tells_what_is_wrong(

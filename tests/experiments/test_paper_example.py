@@ -35,7 +35,10 @@ def index() -> segmax.Index:
         clusters.append(5)
         segments.append(0)
     return segmax.build(
-        sp.csr_matrix(np.vstack(rows)), clusters=clusters, segments=segments, config=segmax.BuildConfig(num_segments=2)
+        sp.csr_matrix(np.vstack(rows)),
+        clustering=clusters,
+        segments=segments,
+        config=segmax.BuildConfig(num_segments=2),
     )
 
 
@@ -108,7 +111,7 @@ def test_asc_with_one_segment_decides_like_anytime(mu: float, rng: np.random.Gen
     from reference import as_query
 
     docs = random_docs(rng, 2000, 100, 8.0)
-    index = segmax.build(docs, clusters=rng.integers(0, 60, 2000), config=segmax.BuildConfig(num_segments=1))
+    index = segmax.build(docs, clustering=rng.integers(0, 60, 2000), config=segmax.BuildConfig(num_segments=1))
     for _ in range(30):
         query = as_query(rng, 100, 6)
         asc = index.search(query, k=5, params=segmax.ASC(mu=mu, eta=mu), trace=True)

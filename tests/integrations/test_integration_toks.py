@@ -31,7 +31,7 @@ def test_what_comes_out_is_what_went_in(
     assert (reader.terms, reader.num_docs) == ([], None)
     read: list[dict[str, Any]] = []
     width = 0
-    for ids, vectors in reader.batches():
+    for ids, vectors, _ in reader.batches():
         assert vectors.num_columns == len(reader.terms) >= width
         width = vectors.num_columns
         for row, doc_id in enumerate(ids):

@@ -322,7 +322,7 @@ def test_indented_objects(tmp_path: Path, content: str) -> None:
         ("text\ncats\ndogs\n", [], "got 'text'; to read it as text, use --from tsv-text"),
         ("<DOC>\n<DOCNO>1</DOCNO>\n", [], "got '<DOC>'"),
         ("x,y\n1,2\n", ["--from", "csv-text"], "standard input, line 1: expected a header with a column of texts"),
-        ("cats", ["--from", "pdf"], "--from: expected beir, jsonl-text"),
+        ("cats", ["--from", "pdf"], "argument --from: invalid choice: 'pdf'"),
     ],
 )
 def test_standard_input(

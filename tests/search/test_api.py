@@ -265,7 +265,7 @@ def test_score_and_vector(index: segmax.Index) -> None:
 def test_explain_tells_each_fate(rng: np.random.Generator) -> None:
     """Returned, scored too low, below its block's bound, in a pruned cluster, after the end, without a common term."""
     docs = random_docs(rng, 2000, 60, 6.0)
-    index = segmax.build(docs, clusters=rng.integers(0, 60, 2000))
+    index = segmax.build(docs, clustering=rng.integers(0, 60, 2000))
     seen = set()
     for _ in range(6):
         query = as_query(rng, 60, 5)
@@ -354,7 +354,7 @@ def test_use_after_fork(rng: np.random.Generator) -> None:
 def test_many_python_threads_on_one_index(rng: np.random.Generator) -> None:
     """Threads share an index without locks and get their own results."""
     docs = random_docs(rng, 800, 50, 7.0)
-    index = segmax.build(docs, clusters=rng.integers(0, 12, 800))
+    index = segmax.build(docs, clustering=rng.integers(0, 12, 800))
     queries = [as_query(rng, 50, 6) for _ in range(8)]
     expected = [best(docs, query, 10)[0] for query in queries]
     wrong: list[int] = []

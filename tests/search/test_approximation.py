@@ -27,7 +27,7 @@ def docs(rng: np.random.Generator) -> sp.csr_matrix:
 @pytest.fixture
 def index(docs: sp.csr_matrix, rng: np.random.Generator) -> segmax.Index:
     """Many small clusters."""
-    return segmax.build(docs, clusters=rng.integers(0, 20, docs.shape[0]))
+    return segmax.build(docs, clustering=rng.integers(0, 20, docs.shape[0]))
 
 
 def heaviest(docs: sp.csr_matrix, query: dict[int, int], count: int) -> dict[int, int]:

@@ -264,7 +264,7 @@ def test_pseudo_queries_look_like_real_ones() -> None:
 def test_tuning_is_stored_with_an_index_on_disk(tmp_path: Path) -> None:
     """Whoever opens the index next has it; nothing else in it changes, and every byte still checks."""
     path = tmp_path / "index"
-    with segmax.build(collection(800), path=path, clusters=np.arange(800) % 20) as built:
+    with segmax.build(collection(800), path=path, clustering=np.arange(800) % 20) as built:
         before = {file.name: file.read_bytes() for file in path.iterdir() if file.name != "meta.json"}
         told = built.tune(questions(), 5, 0.9)
         assert told.source == "given queries"
@@ -291,7 +291,7 @@ def test_tuning_in_memory_is_kept_by_save(tmp_path: Path, index: segmax.Index) -
 
 def test_tuning_does_not_depend_on_threads() -> None:
     """The same queries give the same measurements."""
-    index = segmax.build(collection(800), clusters=np.arange(800) % 20)
+    index = segmax.build(collection(800), clustering=np.arange(800) % 20)
     index.tune(questions(), 5, threads=1)
     alone = index.calibration
     index.tune(questions(), 5, threads=3)

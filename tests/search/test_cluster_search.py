@@ -19,7 +19,7 @@ def collection() -> tuple[sp.csr_matrix, np.ndarray, segmax.Index]:
     rng = np.random.default_rng(11)
     docs = random_docs(rng, 2000, 120, 9.0)
     labels = rng.integers(0, 80, 2000)
-    return docs, labels, segmax.build(docs, clusters=labels)
+    return docs, labels, segmax.build(docs, clustering=labels)
 
 
 @pytest.mark.parametrize("order", ["max_bound", "bound_sum"])
@@ -167,7 +167,7 @@ def test_statistics_add_up(collection: tuple) -> None:
 def test_a_search_may_finish_exhaustively_and_says_so(rng: np.random.Generator) -> None:
     """Where pruning cannot pay (k near the collection), a safe search sweeps; the trace and μ < 1 never do."""
     docs = random_docs(rng, 3000, 30, 8.0)
-    index = segmax.build(docs, clusters=rng.integers(0, 30, 3000))
+    index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))
     query = as_query(rng, 30, 3)
     assert index.search(query, k=1000).stats.swept
     assert not index.search(query, k=1000, params=segmax.paper.ASC(sweep=False)).stats.swept

@@ -46,7 +46,7 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
     """Watching a document does not change what becomes of it: for every method, factor and document."""
     rng = np.random.default_rng(seed)
     docs = random_docs(rng, 60, 12, 5.0, largest=20)
-    index = segmax.build(docs, clusters=rng.integers(0, 8, 60), config=segmax.BuildConfig(num_segments=2))
+    index = segmax.build(docs, clustering=rng.integers(0, 8, 60), config=segmax.BuildConfig(num_segments=2))
     query, k = as_query(rng, 12, 5, largest=9), int(rng.integers(1, 8))
     for params in WAYS:
         rows = index.search(query, k=k, params=params).rows.tolist()
@@ -63,7 +63,7 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
 def test_factors_judge_bounds_and_never_a_score(params: segmax.paper.ASC | Anytime) -> None:
     """A document that MaxScore has scored in full enters if it is above θ, even where it is below θ/μ."""
     docs = sp.csr_matrix(np.array([[20], [5], [6]]))
-    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, order="row"))
+    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, document_order="row"))
     params = dataclasses.replace(params, documents="maxscore", estimate_threshold=False)
     # After two documents θ is 5. The list may still hold a 20, above θ/μ = 10, so the third document is scored: 6.
     assert index.search({0: 1}, k=2, params=params).scores.tolist() == [20, 6]

@@ -164,7 +164,7 @@ def test_bounded_terms_void_nothing(method: type) -> None:
 def test_limits_void_proposition_3(params: segmax.ASC) -> None:
     """A search that stops after one cluster may miss the best document altogether."""
     docs = sp.csr_matrix(np.array([[9, 0], [0, 9], [6, 6]]))
-    index = segmax.build(docs, clusters=[0, 0, 1], config=segmax.BuildConfig(num_segments=1))
+    index = segmax.build(docs, clustering=[0, 0, 1], config=segmax.BuildConfig(num_segments=1))
     query = {0: 1, 1: 1}
     assert index.search(query, k=1).scores.tolist() == [12]
     assert index.search(query, k=1, params=params).scores.tolist() == [9]

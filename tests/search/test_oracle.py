@@ -61,7 +61,7 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
 def test_every_safe_method_equals_brute_force(case: tuple) -> None:
     """All methods, orders, seeds and both document-level algorithms return exactly the best k."""
     docs, labels, config, query, k = case
-    index = segmax.build(docs, clusters=labels, config=config)
+    index = segmax.build(docs, clustering=labels, config=config)
     check(index, docs, query, k, list(SAFE_METHODS))
 
 
@@ -70,7 +70,7 @@ def test_every_safe_method_equals_brute_force(case: tuple) -> None:
 def test_batches_are_the_same_for_any_number_of_threads(rng: np.random.Generator, bits: int, threads: int) -> None:
     """A batch gives what its queries give one by one, padded with row -1 and score 0."""
     docs = random_docs(rng, 500, 60, 8.0, 3)
-    index = segmax.build(docs, clusters=rng.integers(0, 9, 500), config=segmax.BuildConfig(bits=bits))
+    index = segmax.build(docs, clustering=rng.integers(0, 9, 500), config=segmax.BuildConfig(bits=bits))
     queries = random_docs(rng, 40, 60, 4.0, 3)
     for params in SAFE_METHODS.values():
         batch = index.search_batch(queries, k=20, params=params, threads=threads)
@@ -90,7 +90,7 @@ def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: i
     columns = rng.integers(0, 3, num_docs)
     docs = sp.csr_matrix((rng.integers(1, 200, num_docs), (rows, columns)), shape=(num_docs, 3))
     labels = np.where(rows < 140_000, 0, 1)
-    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(bits=bits))
+    index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(bits=bits))
     assert index.cluster_sizes().tolist() == [140_000, 10_000]
     everything = index.search({0: 1, 1: 1, 2: 1}, k=num_docs + 1)
     assert everything.rows.tolist() == np.lexsort((rows, -docs.data)).tolist()
@@ -110,7 +110,7 @@ def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generat
         (rng.integers(1, 256, 2 * num_docs), np.stack([common, own], axis=1).ravel(), np.arange(num_docs + 1) * 2),
         shape=(num_docs, 54),
     )
-    index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(order="row"))
+    index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(document_order="row"))
     assert len(index._open_arrays["position_row"]) > 512 * 1024
     for query in ({0: 1}, {4: 3, 9: 2}, {0: 7, 1: 3, 20: 5, 40: 5}, dict.fromkeys(range(54), 2)):
         scores = docs @ np.array([query.get(term, 0) for term in range(54)])
@@ -133,7 +133,7 @@ def test_exactly_k_documents_that_all_score_the_seed(k: int) -> None:
         [sp.csr_matrix(([5], ([0], [0])), shape=(1, 2))] * k + [sp.csr_matrix(([4], ([0], [0])), shape=(1, 2))] * 300
     ).tocsr()
     labels = np.arange(docs.shape[0]) % 7
-    index = segmax.build(docs[::-1].tocsr(), clusters=labels)
+    index = segmax.build(docs[::-1].tocsr(), clustering=labels)
     check(index, docs[::-1].tocsr(), {0: 3}, k, list(SAFE_METHODS))
 
 
@@ -142,7 +142,7 @@ def test_a_tie_at_the_threshold_is_won_by_the_smaller_row_in_a_later_cluster() -
     # Row 2 lies alone in a cluster with bound 5; rows 5.. in one with a higher bound give θ = 5 first.
     weights = np.array([[0, 0], [0, 0], [5, 0], [0, 0], [0, 0], [5, 0], [0, 6], [5, 0]])
     docs = sp.csr_matrix(weights)
-    index = segmax.build(docs, clusters=[0, 0, 1, 0, 0, 2, 2, 2])
+    index = segmax.build(docs, clustering=[0, 0, 1, 0, 0, 2, 2, 2])
     for params in SAFE_METHODS.values():
         assert index.search({0: 1, 1: 1}, k=2, params=params).rows.tolist() == [6, 2]
 
@@ -158,7 +158,7 @@ from reference import SAFE_METHODS, as_query, best
 assert segmax._core.simd_level() == {simd!r}
 rng = np.random.default_rng(1)
 docs = random_docs(rng, 700, 50, 9.0)
-index = segmax.build(docs, clusters=rng.integers(0, 6, 700))
+index = segmax.build(docs, clustering=rng.integers(0, 6, 700))
 for _ in range(20):
     query = as_query(rng, 50, 9)
     rows, scores = best(docs, query, 15)

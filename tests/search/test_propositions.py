@@ -24,7 +24,7 @@ def collection() -> tuple[sp.csr_matrix, segmax.Index, list[dict[int, int]]]:
         for term in rng.integers(topic * 12, topic * 12 + 12, 6):
             docs[row, term] = int(rng.integers(60, 255))
     matrix = docs.tocsr()
-    index = segmax.build(matrix, clusters=topics, config=segmax.BuildConfig(num_segments=8))
+    index = segmax.build(matrix, clustering=topics, config=segmax.BuildConfig(num_segments=8))
     return matrix, index, [as_query(rng, 300, int(rng.integers(2, 20))) for _ in range(60)]
 
 
@@ -92,7 +92,7 @@ def test_proposition_4_every_pruned_cluster_had_a_low_average(
     params = segmax.paper.ASC(mu=0.4, eta=eta, cluster_order=order, estimate_threshold=seeded)
     pruned = 0
     for seed in range(8):
-        index = segmax.build(docs, clusters=labels, config=segmax.BuildConfig(seed=seed))
+        index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(seed=seed))
         for query in queries[:20]:
             bounds = index.cluster_bounds(query)
             hits = index.search(query, k=10, params=params, trace=True)
@@ -139,7 +139,9 @@ def test_proposition_4_random_segments_protect_near_duplicates() -> None:
         exact = np.cumsum(index.search(query, k=10, params=segmax.Exhaustive()).scores)
         return np.cumsum(index.search(query, k=10, params=params).scores) / exact
 
-    random = [ratios(segmax.build(docs, clusters=labels, config=segmax.BuildConfig(seed=seed))) for seed in range(200)]
+    random = [
+        ratios(segmax.build(docs, clustering=labels, config=segmax.BuildConfig(seed=seed))) for seed in range(200)
+    ]
     assert (np.mean(random, axis=0) >= 0.99).all()
     by_kmeans = segmax.BuildConfig(segmentation="kmeans")
-    assert (ratios(segmax.build(docs, clusters=labels, config=by_kmeans)) < 0.9).all()
+    assert (ratios(segmax.build(docs, clustering=labels, config=by_kmeans)) < 0.9).all()

@@ -38,7 +38,7 @@ def vectors() -> Wiki:
 @pytest.fixture(scope="module")
 def wiki(vectors: Wiki) -> tuple[segmax.Index, sp.csr_matrix]:
     """The collection with its given clusters, and the queries."""
-    return segmax.build(vectors.docs, clusters=vectors.labels[768]), vectors.queries
+    return segmax.build(vectors.docs, clustering=vectors.labels[768]), vectors.queries
 
 
 @pytest.mark.parametrize("k", [10, 1000])
@@ -96,8 +96,8 @@ def visited(index: segmax.Index, queries: sp.csr_matrix) -> tuple[float, float]:
 def test_sparse_clusters_are_as_good_as_those_of_dense_embeddings(vectors: Wiki, num_clusters: int) -> None:
     """Sparse() visits at most a tenth more clusters and documents than the supplied labels; sizes are even."""
     queries = vectors.queries[:100]
-    config = segmax.BuildConfig(num_clusters=num_clusters, order="row")
-    given = visited(segmax.build(vectors.docs, clusters=vectors.labels[num_clusters], config=config), queries)
+    config = segmax.BuildConfig(num_clusters=num_clusters, document_order="row")
+    given = visited(segmax.build(vectors.docs, clustering=vectors.labels[num_clusters], config=config), queries)
     index = segmax.build(vectors.docs, config=config)
     assert index.num_clusters == num_clusters
     assert index.cluster_sizes().max() <= 3 * index.num_docs / num_clusters

@@ -24,6 +24,7 @@ from test_calibration import stored_calibration
 from test_storage import results, tiny
 
 import segmax
+from segmax.building import builder
 from segmax.errors import ConfigError, FormatError, IndexExistsError, IndexNotFoundError, InputError, WriteError
 from segmax.paper import MaxScore
 from segmax.pruning import TopTerms
@@ -391,7 +392,7 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
     """Right checksums around wrong tables: refused with the place named, or searched without harm."""
     docs = sp.csr_matrix(np.eye(20, 6) + np.tri(20, 6, 1))
     ids: Any = range(5, 25) if name == "id_number" else [f"d{i}" for i in range(20)]
-    index = segmax.build(docs, ids=ids, terms=list("abcdef"), texts=["some text"] * 20, clusters=np.arange(20) % 5)
+    index = segmax.build(docs, ids=ids, terms=list("abcdef"), texts=["some text"] * 20, clustering=np.arange(20) % 5)
     arrays = dict(index._open_arrays)
     if name not in arrays:
         assert name.startswith("id_")
@@ -468,7 +469,7 @@ def size_of(path: Path) -> int:
 def singletons(num_docs: int) -> segmax.Index:
     """Every document a cluster of its own, one term."""
     docs = sp.csr_matrix(([1], ([0], [0])), shape=(num_docs, 1))
-    return segmax.build(docs, clusters=np.arange(num_docs), calibrate=False)
+    return segmax.build(docs, clustering=np.arange(num_docs), calibrate=False)
 
 
 def test_more_segments_than_a_build_allows(tmp_path: Path) -> None:
@@ -489,10 +490,10 @@ def test_a_build_refuses_so_many_segments() -> None:
     """What could not be opened is not built, be the number of clusters given or their labels."""
     docs = sp.csr_matrix(np.ones((4_000, 1)))
     told = r"expected at most 1,048,576 segments for 4,000 documents, got 4,000 clusters of 300; choose fewer clusters"
-    for options in ({"num_clusters": 4_000}, {"clusters": np.arange(4_000)}):
+    for options in ({"num_clusters": 4_000}, {"clustering": np.arange(4_000)}):
         with pytest.raises(ConfigError, match=told):
             segmax.build(docs, num_segments=300, **options)
-    assert segmax.build(docs[:16], num_segments=65_535, clusters=np.arange(16)).num_segments == 65_535
+    assert segmax.build(docs[:16], num_segments=65_535, clustering=np.arange(16)).num_segments == 65_535
 
 
 @pytest.mark.parametrize("num_docs", [21, 2**31, 2**32 - 1])
@@ -620,17 +621,14 @@ def test_a_build_that_cannot_be_opened_replaces_nothing(
     saved: Path, monkeypatch: pytest.MonkeyPatch, calibrate: bool
 ) -> None:
     """Whatever goes wrong inside of a build shows before the commit."""
-    from segmax import build as build_function  # the name of the module is that of the function
-
-    module = sys.modules[build_function.__module__]
     before = contents(saved)
-    original = module._Builder.write
+    original = builder._meta
 
-    def spoiled(self: Any, *arguments: Any) -> None:
-        self.scale[:] = np.inf
-        original(self, *arguments)
+    def spoiled(grouped: Any, coding: Any, request: Any) -> dict[str, Any]:
+        coding.scale[:] = np.inf
+        return original(grouped, coding, request)
 
-    monkeypatch.setattr(module._Builder, "write", spoiled)
+    monkeypatch.setattr(builder, "_meta", spoiled)
     told = (
         rf"the index for '{saved}' cannot be opened, so it is not written: .*scale is not a positive number.* unchanged"
     )

@@ -31,7 +31,7 @@ def tiny(value: int = 1, num_docs: int = 20) -> segmax.Index:
         docs.tocsr(),
         ids=[f"d{i}" for i in range(num_docs)],
         terms=list("abcdef"),
-        clusters=np.arange(num_docs) % 12,
+        clustering=np.arange(num_docs) % 12,
         config=segmax.BuildConfig(num_segments=2, compact=True),
     )
 
@@ -161,14 +161,14 @@ def test_a_path_that_is_not_an_index(tmp_path: Path) -> None:
         segmax.open(tmp_path)
 
 
-@pytest.mark.parametrize(("version", "advice"), [(3, "upgrade segmax"), (1, "build the index again")])
+@pytest.mark.parametrize(("version", "advice"), [(4, "upgrade segmax"), (2, "build the index again")])
 def test_another_version(saved: Path, version: int, advice: str) -> None:
     """An index of a later format asks for a newer segmax, one of an earlier format for another build."""
-    meta = (saved / "meta.json").read_text().replace('"version": 2', f'"version": {version}')
+    meta = (saved / "meta.json").read_text().replace('"version": 3', f'"version": {version}')
     (saved / "meta.json").write_text(meta)
     with pytest.raises(FormatError) as error:
         segmax.open(saved)
-    assert str(error.value) == f"'{saved}' has format version {version}, and this segmax reads 2 to 2; {advice}"
+    assert str(error.value) == f"'{saved}' has format version {version}, and this segmax reads 3 to 3; {advice}"
 
 
 def test_a_missing_component(saved: Path) -> None:

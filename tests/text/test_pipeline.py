@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import clusters_of
 from segmax.cli.main import main
-from segmax.clustering import Dense
+from segmax.clustering import Dense, Pooled
 from segmax.demo import FOLDER
 from segmax.encoders.base import EncodedBatch
 from segmax.errors import ConfigError, InputError, SegmaxWarning
@@ -181,35 +181,49 @@ def colored(count: int = 400) -> list[str]:
 def test_clusters_by_embeddings_of_the_same_pass(tmp_path: Path, title: bool) -> None:
     """Pooled embeddings decide clusters as Dense does with the same array, and no scratch file is left."""
     config = segmax.BuildConfig(num_clusters=2, calibrate=False)
-    options: dict[str, Any] = {"encoder": Colors(), "config": config, "cluster_by": "max", "title": title}
-    index = segmax.from_texts(colored(), path=tmp_path / "out", cluster_options={"restarts": 2}, **options)
+    options: dict[str, Any] = {
+        "encoder": Colors(),
+        "config": config,
+        "clustering": Pooled("max", restarts=2),
+        "title": title,
+    }
+    index = segmax.from_texts(colored(), path=tmp_path / "out", **options)
     color = np.arange(400) % 2
     found = clusters_of(index)
     assert (found == color).all() or (found != color).all()
     meta = json.loads((tmp_path / "out" / "meta.json").read_text())
-    assert (meta["clusters"]["kind"], meta["clusters"]["pooling"], meta["clusters"]["restarts"]) == ("dense", "max", 2)
+    kinds = {"kind": "pooled", "pooling": "max", "dimensions": None, "bits": None, "restarts": 2, "iterations": 10}
+    assert meta["clustering"] == kinds
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     batches = list(Colors().encode_documents([[Document(str(i), "", text) for i, text in enumerate(colored())]]))
     dense = Dense(batches[0].dense["max"], restarts=2)
-    plain = segmax.build(batches[0].vectors, clusters=dense, config=config)
+    plain = segmax.build(batches[0].vectors, clustering=dense, config=config)
     assert (clusters_of(plain) == found).all()
     index.close()
 
 
-def test_what_cannot_be_clustered_by() -> None:
-    """BM25, an encoder that pools something else, another word, or clusters that are given: refused at once."""
+def test_invalid_clusterings_are_refused() -> None:
+    """BM25 has no embeddings to pool; an encoder has to pool what is asked for; other words are unknown."""
     texts = colored(4)
-    for cluster_by, options, told in (
+    for clustering, options, expected in (
         ("max", {}, "BM25 has no token embeddings to pool"),
-        ("max", {"encoder": BM25()}, r"BM25 has no token embeddings to cluster by \(cluster_by='max'\)"),
+        (
+            "max",
+            {"encoder": BM25()},
+            "expected clustering to be .* BM25, which has no token embeddings, got 'max'",
+        ),
         ("cls", {"encoder": Colors()}, "make it with pooling='cls'"),
-        ("odd", {}, "expected cluster_by to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
-        ("max", {"encoder": Colors(), "clusters": [0, 0, 1, 1]}, "expected one of clusters and cluster_by"),
-        ("max", {"encoder": Colors(), "cluster_options": {"restarts": 0}}, "expected restarts to be from 1"),
-        ("sparse", {"cluster_options": {"restarts": 2}}, "cluster_options are for cluster_by="),
+        (Pooled("cls"), {"encoder": Colors()}, "make it with pooling='cls'"),
+        ("odd", {}, "expected clustering to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
     ):
-        with pytest.raises(ConfigError, match=told):
-            segmax.from_texts(texts, cluster_by=cluster_by, **options)  # type: ignore[arg-type]
+        with pytest.raises(ConfigError, match=expected):
+            segmax.from_texts(texts, clustering=clustering, **options)  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="expected restarts to be from 1"):
+        Pooled("max", restarts=0)
+    with pytest.raises(ConfigError, match="expected pooling to be 'cls' or 'mean' or 'max', got 'sum'"):
+        Pooled("sum")
+    with pytest.raises(ConfigError, match="expected token embeddings pooled by 'max' with every document, got none"):
+        segmax.build(sp.csr_matrix(np.eye(3)), clustering=Pooled("max"))
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -268,7 +282,7 @@ def test_index_of_vectors(corpus: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert index.search({"copper": 1.0}, k=1).ids == ["v3"]
     capsys.readouterr()
     assert main(["index", "vectors.jsonl", "other", "--k1", "0.9"]) == 2
-    assert "--k1 is about texts, and 'vectors.jsonl' holds vectors" in capsys.readouterr().err
+    assert "--k1 applies to texts, and 'vectors.jsonl' holds vectors" in capsys.readouterr().err
 
 
 # --- tables and mappings in memory -----------------------------------------------------------------------------------

@@ -6,19 +6,17 @@ What is too large for memory goes through scratch files and is made in ranges; t
 from __future__ import annotations
 
 import contextlib
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers, ranges
-from segmax.base.progress import Reporter
 from segmax.base.scratch import ScratchFile
 from segmax.base.system import total_memory
 from segmax.building.points import Projection
+from segmax.building.resources import BuildResources
 from segmax.building.spool import Spool
 from segmax.vectors.csr import Csr
 from segmax.vectors.rows import slice_rows
@@ -45,9 +43,7 @@ class Grouped(NamedTuple):
     mapped: bool  # whether the documents are in a file
 
 
-def group_by_cluster(
-    spool: Spool, clusters: NDArray[Any], limit: MemoryLimit, folder: Path, workers: Workers, reporter: Reporter
-) -> Grouped:
+def group_by_cluster(spool: Spool, clusters: NDArray[Any], resources: BuildResources) -> Grouped:
     """Copy the documents of a spool into groups; the spool may be cleared afterwards."""
     rows = np.argsort(clusters, kind="stable").astype(np.uint32)
     cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
@@ -57,15 +53,17 @@ def group_by_cluster(
     first = next(iter(spool))
     types = (first.indices.dtype, first.values.dtype)
     bytes_per_posting = sum(dtype.itemsize for dtype in types)
-    room = max(1, limit.available() // 3 // bytes_per_posting)  # a range is made while the one before it lives
+    room = max(
+        1, resources.limit.available() // 3 // bytes_per_posting
+    )  # a range is made while the one before it lives
     mapped = int(indptr[-1]) > room
     terms, codes = (np.empty(0 if mapped else int(indptr[-1]), dtype) for dtype in types)
-    with contextlib.ExitStack() as stack, reporter.stage("group", len(rows), "documents") as stage:
-        files = [stack.enter_context(ScratchFile(folder)) for _ in types] if mapped else []
+    with contextlib.ExitStack() as stack, resources.progress.stage("group", len(rows), "documents") as stage:
+        files = [stack.enter_context(ScratchFile(resources.folder)) for _ in types] if mapped else []
         for begin, end in ranges(indptr, room):
             if mapped:
                 terms, codes = (np.empty(int(indptr[end] - indptr[begin]), dtype) for dtype in types)
-            _gather(spool, slot_of_row, indptr, begin, end, terms, codes, workers)
+            _gather(spool, slot_of_row, begin, (indptr[begin : end + 1], terms, codes), resources.workers)
             for file, array in zip(files, (terms, codes), strict=mapped):
                 file.write(array)
             stage.advance(end - begin)
@@ -76,30 +74,20 @@ def group_by_cluster(
 
 
 def _gather(
-    spool: Spool,
-    slot_of_row: NDArray[np.uint32],
-    indptr: NDArray[np.int64],
-    begin: int,
-    end: int,
-    terms: NDArray[Any],
-    codes: NDArray[Any],
-    workers: Workers,
+    spool: Spool, slot_of_row: NDArray[np.uint32], begin: int, out: tuple[NDArray[Any], ...], workers: Workers
 ) -> None:
-    """Fill the arrays with the documents of the slots from `begin` to before `end`."""
-    offsets = indptr[begin : end + 1]
+    """Fill `out`, offsets, terms and codes, with the documents of its slots, of which `begin` is the first."""
 
     def gather(numbered: tuple[int, Csr]) -> None:
         number, part = numbered
         slots = slot_of_row[spool.first_row(number) : spool.first_row(number) + part.num_rows]
-        _core.gather_rows(part.indptr, part.indices, part.values, slots, begin, offsets, terms, codes)
+        _core.gather_rows(part.indptr, part.indices, part.values, slots, begin, *out)
 
     for _ in workers.map(gather, enumerate(spool)):
         pass
 
 
-def order_by_similarity(
-    grouped: Grouped, projection: Projection, workers: Workers, reporter: Reporter
-) -> NDArray[np.uint32]:
+def order_by_similarity(grouped: Grouped, projection: Projection, resources: BuildResources) -> NDArray[np.uint32]:
     """Return the slots of every cluster so that similar documents are neighbors."""
     order = np.arange(len(grouped.rows), dtype=np.uint32)
     firsts = _with_cuts(grouped.cluster_first)
@@ -110,12 +98,13 @@ def order_by_similarity(
         points = projection.apply(slice_rows(grouped.docs, first, last))
         part = np.arange(last - first, dtype=np.uint32)
         dims = points.shape[1]
-        _core.order_by_similarity(points.reshape(-1), dims, (inside - first).astype(np.uint32), part, workers.stop)
+        _core.order_by_similarity(points.reshape(-1), dims, (inside - first).astype(np.uint32), part, stop)
         order[first:last] = part + np.uint32(first)
         return len(part)
 
-    with reporter.stage("order", len(order), "documents") as stage:
-        for count in workers.map(work, ranges(firsts, _ORDER_DOCS)):
+    stop = resources.workers.stop
+    with resources.progress.stage("order", len(order), "documents") as stage:
+        for count in resources.workers.map(work, ranges(firsts, _ORDER_DOCS)):
             stage.advance(count)
     return order
 
@@ -129,19 +118,19 @@ def _with_cuts(cluster_first: NDArray[np.uint32]) -> NDArray[np.int64]:
     return np.unique(np.concatenate([starts, *cuts]))
 
 
-def write_arrays(
-    grouped: Grouped,
-    order: NDArray[np.uint32],
-    segments: NDArray[np.uint32],
-    num_segments: int,
-    head_ratio: int,
-    writer: Writer,
-    limit: MemoryLimit,
-    workers: Workers,
-    reporter: Reporter,
-) -> None:
-    """Make all arrays that follow from documents, order and segments (by slot), and give them to the writer."""
-    docs = grouped.docs
+class Layout(NamedTuple):
+    """How grouped documents are laid out, besides their clusters."""
+
+    order: NDArray[np.uint32]  # slots, in the order of positions
+    segments: NDArray[np.uint32]  # by slot
+    num_segments: int
+    head_ratio: int
+
+
+def write_arrays(grouped: Grouped, layout: Layout, writer: Writer, resources: BuildResources) -> None:
+    """Make all arrays that follow from documents and layout, and give them to the writer."""
+    docs, workers = grouped.docs, resources.workers
+    order, segments, num_segments, head_ratio = layout
     first_position = _core.lay_out_clusters(grouped.cluster_first)
     num_docs = np.diff(grouped.cluster_first).astype(np.uint32)
     postings, pairs = _counts(grouped, workers)
@@ -176,9 +165,9 @@ def write_arrays(
 
     offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
     # A collection without terms has one range, of none, so that every component is there.
-    pieces = list(ranges(offsets, _range_bytes(grouped, limit, workers.threads))) or [(0, 0)]
+    pieces = list(ranges(offsets, _range_bytes(grouped, resources))) or [(0, 0)]
     counts: dict[str, list[NDArray[np.uint64]]] = {"term_num_bytes": [], "term_num_entries": []}
-    with reporter.stage("write", len(docs.indices), "postings") as stage:
+    with resources.progress.stage("write", len(docs.indices), "postings") as stage:
         for count, arrays in workers.map(fill, pieces):
             for name, of_range in counts.items():
                 of_range.append(arrays.pop(name))
@@ -221,13 +210,13 @@ def _position_rows(
     return positions
 
 
-def _range_bytes(grouped: Grouped, limit: MemoryLimit, threads: int) -> int:
+def _range_bytes(grouped: Grouped, resources: BuildResources) -> int:
     """Return how large the arrays of a range of terms may be.
 
     Every range reads all documents. That costs little while they stay in memory, be it as a file in the page cache;
     where they cannot, ranges are as large as the limit allows: several are under way, and one is being written.
     """
-    most = limit.available() // (2 * (threads + 2))
+    most = resources.limit.available() // (2 * (resources.workers.threads + 2))
     size = grouped.docs.indices.nbytes + grouped.docs.values.nbytes
     fits = not grouped.mapped or size < total_memory() // 2
     return min(most, _CACHED_RANGE_BYTES) if fits else most

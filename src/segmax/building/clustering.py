@@ -1,4 +1,4 @@
-"""Which cluster a document belongs to: by its sparse vector, by a dense one, or as the caller says."""
+"""The kinds of clustering: by sparse vectors, by dense vectors, by pooled token embeddings, or by given labels."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from segmax.base.checks import check_unmasked, checked_int, checked_labels
+from segmax.base.checks import check_unmasked, checked_choice, checked_int, checked_labels
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError, InputError
-from segmax.base.memory import MemoryLimit
-from segmax.base.parallel import Workers
-from segmax.base.progress import Reporter
-from segmax.building.kmeans import kmeans
+from segmax.building.kmeans import KMeansOptions, kmeans
 from segmax.building.points import DensePoints, Points, Projector, SparsePoints, one_thread
+from segmax.building.resources import BuildResources
+from segmax.vectors.documents import POOLINGS
 
 #: Directions that sparse vectors are projected on, for clusters, for segments and for the order inside clusters.
 DIMENSIONS = 64
@@ -29,28 +28,28 @@ _MOST = 65535
 
 @dataclasses.dataclass(frozen=True)
 class ClusterJob:
-    """What a representation needs to make clusters."""
+    """What a clustering works on."""
 
     num_docs: int
     projector: Projector  #: of the sparse documents
+    pooled: NDArray[np.float32] | None  #: the embeddings that `Clustering.pooling` asked for
     num_clusters: int
     seed: int
-    limit: MemoryLimit
-    scratch: Path
-    workers: Workers
-    told: Reporter
+    resources: BuildResources
 
 
-class Representation(ABC):
-    """What documents are clustered by. Use `Sparse`, `Dense` or `Labels`."""
+class Clustering(ABC):
+    """What documents are clustered by. Use `Sparse`, `Dense`, `Pooled` or `Labels`."""
+
+    #: The token embeddings that `labels` needs, pooled per document while documents are read; None: none.
+    pooling: str | None = None
 
     @abstractmethod
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
 
-    @abstractmethod
-    def check(self, num_docs: int) -> None:
-        """Raise InputError if this cannot be of so many documents."""
+    def check(self, num_docs: int) -> None:  # noqa: B027 - most kinds fit any number of documents
+        """Raise InputError if this does not fit so many documents."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -61,21 +60,11 @@ def _run(make_points: Callable[[], Points], job: ClusterJob, restarts: int, iter
     if job.num_clusters <= 1:
         return np.zeros(job.num_docs, dtype=np.int64)
     with one_thread():
-        return kmeans(
-            make_points(),
-            job.num_clusters,
-            seed=job.seed,
-            restarts=restarts,
-            iterations=iterations,
-            limit=job.limit,
-            scratch=job.scratch,
-            workers=job.workers,
-            told=job.told,
-        )
+        return kmeans(make_points(), job.num_clusters, KMeansOptions(job.seed, restarts, iterations), job.resources)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Sparse(Representation):
+class Sparse(Clustering):
     """Cluster by the sparse vectors themselves, projected on their main directions.
 
     Parameters
@@ -101,9 +90,6 @@ class Sparse(Representation):
         for name in ("dimensions", "restarts", "iterations"):  # as int, so that numpy numbers can be stored
             object.__setattr__(self, name, checked_int(name, getattr(self, name), 1, _MOST))
 
-    def check(self, num_docs: int) -> None:
-        """Every document has a sparse vector."""
-
     def labels(self, job: ClusterJob) -> NDArray[np.int64]:
         """Return a cluster label per row."""
         points = partial(SparsePoints, job.projector, self.dimensions)
@@ -114,7 +100,7 @@ class Sparse(Representation):
         return {"kind": "sparse", **dataclasses.asdict(self)}
 
 
-class Dense(Representation):
+class Dense(Clustering):
     """Cluster by dense vectors, one per document: CLS, mean- or max-pooled tokens, or any other.
 
     Parameters
@@ -194,7 +180,56 @@ def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
     return array
 
 
-class Labels(Representation):
+class Pooled(Clustering):
+    """Cluster by the embeddings of each document's tokens, pooled to one vector while the document is encoded.
+
+    Use it with `segmax.from_texts` and a model, or with a reader whose batches carry such vectors.
+
+    Parameters
+    ----------
+    pooling
+        "cls" (the first token), "mean" (the mean of all tokens) or "max" (the maximum per dimension).
+    dimensions, bits, restarts, iterations
+        As for `Dense`.
+
+    Examples
+    --------
+    >>> Pooled("mean", dimensions=32)
+    Pooled('mean', dimensions=32, bits=None, restarts=1, iterations=10)
+    """
+
+    def __init__(
+        self,
+        pooling: str,
+        *,
+        dimensions: int | None = None,
+        bits: int | None = None,
+        restarts: int = 1,
+        iterations: int = 10,
+    ) -> None:
+        self.pooling: str = checked_choice("pooling", pooling, POOLINGS)
+        self._options: dict[str, Any] = {
+            "dimensions": dimensions,
+            "bits": bits,
+            "restarts": restarts,
+            "iterations": iterations,
+        }
+        Dense(np.zeros((1, 1)), **self._options)  # checks the options
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        assert job.pooled is not None  # a build without these embeddings fails while it reads
+        return Dense(job.pooled, **self._options).labels(job)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": "pooled", "pooling": self.pooling, **self._options}
+
+    def __repr__(self) -> str:
+        return f"Pooled({self.pooling!r}, {', '.join(f'{name}={value}' for name, value in self._options.items())})"
+
+
+class Labels(Clustering):
     """Clusters that are known: an integer label >= 0 per document.
 
     Examples

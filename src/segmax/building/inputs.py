@@ -1,28 +1,26 @@
-"""Documents in, be it a matrix, an iterator of matrices, a reader or files; checked rows out, a few at a time."""
+"""Documents in, as a matrix, an iterable of matrices, a reader or files; checked rows out, a few at a time."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
 from segmax.base.errors import InputError
 from segmax.base.memory import MemoryLimit
-from segmax.io.npz import NpzFile as NpzFile  # for those who only read its matrix
 from segmax.io.streams import no_documents
 from segmax.io.vectors import open_vectors
 from segmax.vectors.csr import Csr, canonical, is_matrix, matrix_to_csr
-from segmax.vectors.documents import VectorReader, has_ids
+from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
 from segmax.vectors.rows import PART_DOCS, PART_POSTINGS, slice_rows
 
 _MAX_COLUMNS = 2**28  # tables of a few hundred bytes per column are held in memory
 
 
 class Names:
-    """What a reader calls documents and terms: whole once the last batch is out; None where it has no names."""
+    """What a reader calls documents and terms: complete after the last batch; None where it has no names."""
 
     def __init__(self) -> None:
         self.ids: list[str] | None = None
@@ -30,29 +28,63 @@ class Names:
         self.place_of: Callable[[int], str] | None = None  # where a row is in its file, for messages
 
 
-class Source(NamedTuple):
-    """A stream of checked rows."""
+class Source:
+    """The documents of a build as a stream of checked rows: ascending terms, positive weights."""
 
-    batches: Iterator[Csr]
-    num_docs: int | None  # None where only the end of the stream tells
-    names: Names
+    def __init__(self, reader: VectorReader, name: str, *, is_named: bool = True) -> None:
+        self._reader = WrappedVectors(reader)
+        self.name = name  #: what messages call the documents
+        self.names = Names()
+        if is_named and self._reader.has_ids:
+            self.names.ids = []
+        if is_named:
+            self.names.place_of = self._reader.place_of
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many documents there are; None where only the end of the stream shows it."""
+        return self._reader.num_docs
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield all documents, once. Readers that have to learn from all of them first do so in this call."""
+        widening = self._reader.terms is not None or self._reader.loose_width
+        return _checked(self._recorded(self._reader.batches()), widening=widening, paths=self._reader.paths)
+
+    def _recorded(self, batches: Iterator[VectorBatch]) -> Iterator[VectorBatch]:
+        for batch in batches:
+            if self.names.ids is not None:
+                self.names.ids += batch.ids
+            yield batch
+        self.names.terms = self._reader.terms
+
+
+class _Matrices:
+    """Matrices without names, as a reader."""
+
+    terms = None
+
+    def __init__(self, matrices: Iterable[object], num_docs: int | None) -> None:
+        self._matrices = matrices
+        self.num_docs = num_docs
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        return (VectorBatch([], matrix_to_csr(matrix)) for matrix in self._matrices)
 
 
 def open_source(vectors: object, limit: MemoryLimit, scratch: Path | None = None) -> Source:
-    """Return the documents as a stream of canonical rows: ascending terms, positive weights."""
-    if isinstance(vectors, (str, os.PathLike)):
-        return _of_reader(open_vectors(vectors, memory_limit=limit, scratch=scratch))
-    if isinstance(vectors, (list, tuple)) and vectors and all(isinstance(v, (str, os.PathLike)) for v in vectors):
-        return _of_reader(open_vectors(vectors, memory_limit=limit, scratch=scratch))
-    if callable(getattr(vectors, "batches", None)) and hasattr(vectors, "terms"):
-        reader: Any = vectors
-        return _of_reader(reader)
+    """Return the documents as a stream of checked rows."""
+    name = source_name(vectors)
+    if _are_paths(vectors):
+        return Source(open_vectors(vectors, memory_limit=limit, scratch=scratch), name)  # type: ignore[arg-type]
     if is_matrix(vectors):
-        docs = matrix_to_csr(vectors)
-        return Source(_checked([docs]), docs.num_rows, Names())
+        num_docs = int(vectors.shape[0]) if len(vectors.shape) == 2 else None  # type: ignore[attr-defined]
+        return Source(_Matrices([vectors], num_docs), name, is_named=False)
+    if isinstance(vectors, VectorReader):
+        return Source(vectors, name)
     is_table = isinstance(vectors, Mapping) or hasattr(vectors, "columns")  # iterating over one yields names
     if isinstance(vectors, Iterable) and not is_table and not isinstance(vectors, (bytes, np.ndarray)):
-        return Source(_checked(matrix_to_csr(batch) for batch in vectors), None, Names())
+        return Source(_Matrices(vectors, None), name, is_named=False)
     raise InputError(
         expected=(
             "documents as a scipy sparse matrix, a torch sparse tensor, an iterable of such "
@@ -60,6 +92,11 @@ def open_source(vectors: object, limit: MemoryLimit, scratch: Path | None = None
         ),
         got=type(vectors).__name__,
     )
+
+
+def _are_paths(vectors: object) -> bool:
+    several = isinstance(vectors, (list, tuple)) and len(vectors) > 0
+    return all(isinstance(one, (str, os.PathLike)) for one in (vectors if several else [vectors]))  # type: ignore[attr-defined]
 
 
 def source_name(vectors: object) -> str:
@@ -70,25 +107,7 @@ def source_name(vectors: object) -> str:
     return f"'{where}'" if isinstance(where, (str, os.PathLike)) else f"the given {type(vectors).__name__}"
 
 
-def _of_reader(reader: VectorReader) -> Source:
-    names = Names()
-    if has_ids(reader):
-        names.ids = []
-    names.place_of = getattr(reader, "place_of", None)
-
-    def batches() -> Iterator[Csr]:
-        for ids, vectors in reader.batches():
-            if names.ids is not None:
-                names.ids += ids
-            yield vectors
-        names.terms = reader.terms
-
-    widening = reader.terms is not None or bool(getattr(reader, "loose_width", False))
-    checked = _checked(batches(), widening=widening, paths=getattr(reader, "paths", ()))
-    return Source(checked, reader.num_docs, names)
-
-
-def _checked(batches: Iterable[Csr], *, widening: bool = False, paths: Iterable[Path] = ()) -> Iterator[Csr]:
+def _checked(batches: Iterable[VectorBatch], *, widening: bool, paths: Iterable[Path]) -> Iterator[VectorBatch]:
     """Check batches of any size in slices of bounded size; if `widening`, a batch may have more columns than before.
 
     `paths` are the files that they come from, for messages.
@@ -96,22 +115,31 @@ def _checked(batches: Iterable[Csr], *, widening: bool = False, paths: Iterable[
     row = 0
     num_columns: int | None = None
     for number, batch in enumerate(batches):
-        wider = widening and num_columns is not None and batch.num_columns > num_columns
-        if num_columns is not None and batch.num_columns != num_columns and not wider:
+        docs = batch.vectors
+        wider = widening and num_columns is not None and docs.num_columns > num_columns
+        if num_columns is not None and docs.num_columns != num_columns and not wider:
             raise InputError(
-                expected=f"{num_columns} columns in every batch", got=f"{batch.num_columns} in batch {number}"
+                expected=f"{num_columns} columns in every batch", got=f"{docs.num_columns} in batch {number}"
             )
-        num_columns = batch.num_columns
+        num_columns = docs.num_columns
         if num_columns > _MAX_COLUMNS:
             raise InputError(
                 expected=f"at most {_MAX_COLUMNS:,} columns", got=f"{num_columns:,}", hint="number the terms that occur"
             )
-        first = 0
-        while first < batch.num_rows:
-            fitting = int(np.searchsorted(batch.indptr, batch.indptr[first] + PART_POSTINGS, side="right")) - 1
-            last = min(max(fitting, first + 1), first + PART_DOCS, batch.num_rows)
-            yield canonical(slice_rows(batch, first, last), row)
+        for first, last in _slices(docs):
+            ids = batch.ids[first:last]
+            dense = {pooling: rows[first:last] for pooling, rows in batch.dense.items()}
+            yield VectorBatch(ids, canonical(slice_rows(docs, first, last), row), dense)
             row += last - first
-            first = last
-    if num_columns is None or row == 0:
+    if row == 0:
         raise no_documents(paths)
+
+
+def _slices(docs: Csr) -> Iterator[tuple[int, int]]:
+    """Yield ranges of at most PART_DOCS rows and, unless one row has more, PART_POSTINGS postings."""
+    first = 0
+    while first < docs.num_rows:
+        fitting = int(np.searchsorted(docs.indptr, docs.indptr[first] + PART_POSTINGS, side="right")) - 1
+        last = min(max(fitting, first + 1), first + PART_DOCS, docs.num_rows)
+        yield first, last
+        first = last

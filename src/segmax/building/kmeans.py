@@ -7,17 +7,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers, ranges
-from segmax.base.progress import Reporter, Stage
+from segmax.base.progress import Stage
 from segmax.base.scratch import ScratchFile
 from segmax.building.points import Floats, Points, normalized
+from segmax.building.resources import BuildResources
 from segmax.vectors.rows import sample_rows
 
 _SAMPLE_PER_CLUSTER = 64
@@ -37,53 +36,51 @@ def _one_thread_here() -> None:
     faiss.omp_set_num_threads(1)
 
 
-def kmeans(
-    points: Points,
-    num_clusters: int,
-    *,
-    seed: int,
-    restarts: int,
-    iterations: int,
-    limit: MemoryLimit,
-    scratch: Path,
-    workers: Workers,
-    told: Reporter,
-) -> NDArray[np.int64]:
+class KMeansOptions(NamedTuple):
+    """How k-means is run."""
+
+    seed: int
+    restarts: int
+    iterations: int
+
+
+def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources: BuildResources) -> NDArray[np.int64]:
     """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
 
     Call it inside `points.one_thread`.
     """
     num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
-    with told.stage("cluster", restarts + num_cells, "runs") as stage:
-        sample = _Sample(points, num_clusters * _SAMPLE_PER_CLUSTER, seed, limit, scratch)
-        trainer = _Trainer(seed, restarts, iterations, workers, stage)
+    progress, workers = resources.progress, resources.workers
+    with progress.stage("cluster", options.restarts + num_cells, "runs") as stage:
+        sample = _Sample(points, num_clusters * _SAMPLE_PER_CLUSTER, options.seed, resources)
+        trainer = _Trainer(options, workers, stage)
         assigner = (
             trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
         )
         del sample
     labels = np.empty(points.num_rows, dtype=np.int64)
-    with told.stage("assign", points.num_rows, "documents") as stage:
+    with progress.stage("assign", points.num_rows, "documents") as stage:
         at = 0
         for part in workers.map(lambda number: assigner.nearest(points.batch(number)), range(points.num_batches)):
             labels[at : at + len(part)] = part
             at += len(part)
             stage.advance(len(part))
-    with told.stage("balance", points.num_rows, "documents") as stage:
+    with progress.stage("balance", points.num_rows, "documents") as stage:
         return _balanced(points, labels, assigner, num_clusters, stage)
 
 
 class _Sample:
     """Some points to train on, in a file if memory is short: which ones must not depend on that."""
 
-    def __init__(self, points: Points, count: int, seed: int, limit: MemoryLimit, scratch: Path) -> None:
+    def __init__(self, points: Points, count: int, seed: int, resources: BuildResources) -> None:
         rows = sample_rows(points.num_rows, count, seed)
         pieces = (points.encode(points.take(rows[start : start + _BATCH])) for start in range(0, len(rows), _BATCH))
         first = next(pieces)
         self._decode = points.decode
-        if first.nbytes / len(first) * len(rows) <= limit.available() / 4:
+        if first.nbytes / len(first) * len(rows) <= resources.limit.available() / 4:
             self._kept = np.concatenate([first, *pieces])
             return
-        with ScratchFile(scratch) as file:
+        with ScratchFile(resources.folder) as file:
             file.write(first)
             for piece in pieces:
                 file.write(piece)
@@ -116,10 +113,8 @@ class _Assigner:
 
 
 class _Trainer:
-    def __init__(self, seed: int, restarts: int, iterations: int, workers: Workers, stage: Stage) -> None:
-        self._seed = seed
-        self._restarts = restarts
-        self._iterations = iterations
+    def __init__(self, options: KMeansOptions, workers: Workers, stage: Stage) -> None:
+        self._seed, self._restarts, self._iterations = options
         self._workers = workers
         self._stage = stage
 

@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from segmax.base.checks import checked_labels
 from segmax.base.errors import InputError
-from segmax.base.parallel import Workers
-from segmax.base.progress import Reporter
+from segmax.building.assemble import Grouped
 from segmax.building.kmeans import kmeans_small
 from segmax.building.points import Projection, one_thread
-from segmax.vectors.csr import Csr
+from segmax.building.resources import BuildResources
 from segmax.vectors.rows import slice_rows
 
 _ITERATIONS = 10
@@ -50,18 +49,13 @@ def independent_segments(num_docs: int, num_segments: int, seed: int) -> NDArray
 
 
 def kmeans_segments(
-    docs: Csr,
-    cluster_first: NDArray[np.uint32],
-    projection: Projection,
-    num_segments: int,
-    seed: int,
-    workers: Workers,
-    told: Reporter,
+    grouped: Grouped, projection: Projection, num_segments: int, seed: int, resources: BuildResources
 ) -> NDArray[np.uint32]:
     """Split every cluster into groups of similar documents: the paper's comparison, without its guarantee for μ < 1.
 
-    Documents are those of a collection grouped by cluster; the result is in that order.
+    The result is a label per slot.
     """
+    docs, cluster_first = grouped.docs, grouped.cluster_first
     segments = np.empty(docs.num_rows, dtype=np.uint32)
     with one_thread():
 
@@ -71,8 +65,8 @@ def kmeans_segments(
             segments[first:last] = kmeans_small(points, num_segments, seed + cluster, _ITERATIONS)
             return last - first
 
-        with told.stage("segment", docs.num_rows, "documents") as stage:
-            for count in workers.map(split, range(len(cluster_first) - 1)):
+        with resources.progress.stage("segment", docs.num_rows, "documents") as stage:
+            for count in resources.workers.map(split, range(len(cluster_first) - 1)):
                 stage.advance(count)
     return segments
 

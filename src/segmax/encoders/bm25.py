@@ -327,8 +327,10 @@ class BM25:
 
     def _check_learned(self) -> None:
         if self._num_docs == 0:
-            msg = "BM25 knows no documents yet: encode documents first, or load one that was saved (BM25.load)"
-            raise InputError(msg)
+            raise InputError(
+                "BM25 knows no documents yet",
+                hint="encode documents first, or load one that was saved with {encoder='docs.bm25'}",
+            )
 
     def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:
         """Count words, in helper processes once it is clear that there are many documents."""

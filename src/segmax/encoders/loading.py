@@ -14,10 +14,10 @@ from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
-from segmax.encoders.pooling import POOLINGS
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.unicoil import UniCOIL
+from segmax.vectors.documents import POOLINGS
 
 T = TypeVar("T")
 

@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_choice
 from segmax.base.errors import InputError, WriteError
 from segmax.base.files import replacing
-
-#: The first token, the mean of all tokens, the largest value of every dimension.
-POOLINGS = ("cls", "mean", "max")
+from segmax.vectors.documents import POOLINGS
 
 
 def checked_poolings(pooling: str | Iterable[str]) -> tuple[str, ...]:

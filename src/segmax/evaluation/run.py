@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError, UnknownIdError, WriteError
-from segmax.base.progress import ProgressOption, Reporter, reporter
+from segmax.base.progress import Progress, ProgressOption, progress_of
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
 from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
@@ -91,7 +91,7 @@ def evaluate(
     runs
         A folder for a TREC run per method; files there are replaced.
     progress
-        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+        True draws bars on standard error; a function is called with `BuildProgress`; None and False are silent.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def evaluate(
         files = stack.enter_context(_run_files(runs, named))
         asked = _Asked(opened, judged, own, k, min_rel)
         tallies = {name: _Tally() for name in named}
-        with reporter(progress) as told:
+        with progress_of(progress) as told:
             _ask_all(asked, named, passes, tallies, files, told)
         return Evaluation(
             methods=tuple(
@@ -212,7 +212,7 @@ def _ask_all(
     passes: int,
     tallies: Mapping[str, _Tally],
     files: Mapping[str, BinaryIO],
-    told: Reporter,
+    told: Progress,
 ) -> None:
     count = len(asked.own)
     with told.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:

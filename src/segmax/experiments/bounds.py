@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation.significance import LEVEL
 from segmax.experiments import printed, verdicts
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet, Verdict
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
 from segmax.search.bound_reader import BoundReader
@@ -42,7 +43,7 @@ really has for a query (Actual) over BoundSum, which Anytime Ranking uses, and
 over MaxSBound, which ASC uses, for several numbers of clusters (Figure 2); and
 for the largest number, cluster by cluster, whether AvgSBound/MaxSBound tells
 how tight MaxSBound is (Figure 5). Needs queries, but no judgments; uses up to
-500 of them. --clusters chooses the largest number, --seeds repeats it all.
+500 of them. --num-clusters chooses the largest number, --seeds repeats it all.
 """
 
 

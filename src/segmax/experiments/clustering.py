@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from segmax.building.clustering import Dense, Labels
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
@@ -23,7 +24,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 
@@ -113,7 +114,7 @@ def _plan(collection: Collection, source: Source, number: int, segments: int) ->
         clusters = Labels(collection.labels[source.given][number])
     else:
         clusters = None
-    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clusters=clusters)
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clusters)
 
 
 def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
 from segmax.encoders import BM25, load_encoder
-from segmax.encoders.pooling import POOLINGS
 from segmax.evaluation.judged import Qrels
 from segmax.experiments.described import read_description
 from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels, read_queries, write_vectors
@@ -24,6 +23,7 @@ from segmax.io.irds import load_ir_dataset
 from segmax.io.streams import no_file
 from segmax.text import encode_texts
 from segmax.text.questions import Questions, read_question_vectors
+from segmax.vectors.documents import POOLINGS
 
 #: Parts of ir_datasets ids that name queries rather than documents.
 _SPLITS = ("test", "dev", "train", "eval", "judged")
@@ -255,8 +255,7 @@ def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, so
         raise InputError(
             where=f"'{source}'",
             expected="queries that are judged",
-            got="none",
-            hint=f"ids of judgments are like {some or 'nothing'}",
+            got=f"none; ids of judgments are like {some or 'nothing'}",
         )
     return rows[:max_queries]
 

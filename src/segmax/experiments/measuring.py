@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segmax.building.clustering import Representation
+from segmax.building.clustering import Clustering
 from segmax.evaluation.measures import measure_names
 from segmax.experiments import verdicts
 from segmax.experiments.collections import Collection
@@ -39,15 +39,15 @@ _NO_QRELS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Plan:
-    """An index to build; `representation` names `clusters`, which by default are made of the sparse vectors."""
+    """An index to build; `representation` names `clustering`, by default the sparse vectors."""
 
     num_clusters: int
     num_segments: int = 8
     segmentation: Segmentation = "random"
-    order: DocumentOrder = "similarity"
+    document_order: DocumentOrder = "similarity"
     pruning: tuple[Step, ...] = ()
     representation: str = "sparse"
-    clusters: Representation | None = None
+    clustering: Clustering | None = None
 
     @property
     def shape(self) -> str:
@@ -63,7 +63,7 @@ class Plan:
     def to_dict(self) -> dict[str, Json]:
         """Return what the index depends on besides collection and seed, as plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        del values["clusters"]
+        del values["clustering"]
         return {**values, "pruning": [step.to_dict() for step in self.pruning]}
 
     def build(self, task: Task, collection: Collection, seed: int) -> Index:
@@ -73,10 +73,10 @@ class Plan:
             num_clusters=self.num_clusters,
             num_segments=self.num_segments,
             seed=seed,
-            clusters=self.clusters,
+            clustering=self.clustering,
             segmentation=self.segmentation,
             pruning=self.pruning,
-            order=self.order,
+            document_order=self.document_order,
         )
 
 

@@ -79,7 +79,7 @@ EXPERIMENT = Experiment(
 Draws a curve of recall against mean time for each number of clusters, 256 to
 4096, with a point for each μ = 0.3, 0.5, 0.7, 0.9 and 1. Where 4096 clusters
 would leave fewer than 16 documents in each, all numbers are scaled down alike;
---clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest, at most one per document, and the others follow.
 The depth is the largest k, in the paper 1000.
 
 Needs a collection; without judgments recall is that of exact results. Builds

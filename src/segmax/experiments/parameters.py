@@ -106,7 +106,7 @@ segments, "512*16" being 512 clusters of 16 segments, with a point for each
 μ = 0.4, 0.5, 0.6, 0.7 and 1; η is 1. A curve of Anytime* on the fewest clusters
 shows what the same μ does without the average bound. Where 4096 clusters would
 leave fewer than 16 documents in each, all numbers are scaled down alike;
---clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest, at most one per document, and the others follow.
 The depth is the largest k, in the paper 1000.
 
 Needs a collection; without judgments recall is that of exact results. Builds

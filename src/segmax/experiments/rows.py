@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from segmax.drawing.plot import Series
 from segmax.experiments import printed
 from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
-from segmax.experiments.outcome import Cell, Series
+from segmax.experiments.outcome import Cell
 from segmax.experiments.task import Task
 from segmax.search.methods import ASC, BestFirst, SearchParams
 
@@ -56,7 +57,7 @@ def plans(task: Task, collection: Collection) -> Plans:
     """Return the indexes of Table 4 for a collection."""
     coarse, fine = task.clusters(collection)
     return Plans(
-        Plan(num_clusters=1, num_segments=1, order="row"),
+        Plan(num_clusters=1, num_segments=1, document_order="row"),
         Plan(num_clusters=coarse, num_segments=printed.COARSE_SEGMENTS),
         Plan(num_clusters=fine, num_segments=printed.NUM_SEGMENTS),
     )
@@ -78,7 +79,7 @@ def clusters_note(made: Plans) -> str:
 
 def maxscore_row(task: Task, plan: Plan) -> MethodRow:
     """MaxScore without clusters, on documents in the order of the index."""
-    if plan.order == "row":
+    if plan.document_order == "row":
         return MethodRow("maxscore input order", "MaxScore, input order", SAFE, plan, task.maxscore())
     return MethodRow("maxscore", "MaxScore, similarity order", SAFE, plan, task.maxscore())
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation import TTest
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
@@ -31,7 +32,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
@@ -250,7 +251,7 @@ and searches both with ASC, η = 1 and μ = 0.3 to 1. Below that it compares how
 tight segment bounds are (Actual/MaxSBound, Actual being the best score that a
 cluster really has) and how far the largest bound of a cluster lies from their
 mean: that gap decides what small μ may prune. The depth is the largest k, in
-the paper 1000; --clusters chooses the clusters.
+the paper 1000; --num-clusters chooses the clusters.
 
 Needs a collection; without judgments recall is that of exact results.""",
     run=run,

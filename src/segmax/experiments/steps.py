@@ -17,7 +17,7 @@ import segmax
 from segmax import _core
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import open_for_update
-from segmax.base.progress import ProgressOption, Stage, reporter
+from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.base.system import locked
 from segmax.experiments.outcome import Json
 
@@ -64,7 +64,7 @@ class Steps:
                 if self._fresh:
                     self._file.truncate(0)
                 self._read(self._file)
-            told = stack.enter_context(reporter(progress))
+            told = stack.enter_context(progress_of(progress))
             self._stage = stack.enter_context(told.stage("measure", None, "steps"))
             yield self
 

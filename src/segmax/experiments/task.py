@@ -10,7 +10,7 @@ from typing import Any
 import segmax
 from segmax.base.errors import ConfigError
 from segmax.building.builder import build
-from segmax.building.clustering import Representation
+from segmax.building.clustering import Clustering
 from segmax.evaluation import evaluate
 from segmax.experiments import printed
 from segmax.experiments.collections import Collection
@@ -120,17 +120,17 @@ class Task:
         num_clusters: int,
         num_segments: int = 8,
         seed: int = 0,
-        clusters: Representation | None = None,
+        clustering: Clustering | None = None,
         segmentation: Segmentation = "random",
         pruning: tuple[Step, ...] = (),
-        order: DocumentOrder = "similarity",
+        document_order: DocumentOrder = "similarity",
     ) -> Index:
         """Build an index of a collection in memory, not calibrated; see `BuildConfig` for the options."""
         config = BuildConfig(
             num_clusters=min(num_clusters, collection.num_docs),
             num_segments=num_segments,
             segmentation=segmentation,
-            order=order,
+            document_order=document_order,
             pruning=pruning,
             calibrate=False,
             seed=seed,
@@ -139,7 +139,7 @@ class Task:
             collection.documents,
             ids=collection.ids,
             terms=collection.terms,
-            clusters=clusters,
+            clustering=clustering,
             config=config,
             progress=False,
         )

@@ -9,11 +9,9 @@ import scipy.sparse as sp
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
-from segmax.building.builder import build
-from segmax.encoders import as_encoder, description
 from segmax.search.index import Index, resolve_encoder
 from segmax.search.methods import SearchParams
-from segmax.text.pipeline import EncodedTexts, with_encoder
+from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import DocId, Document
 
 
@@ -120,9 +118,7 @@ def index_documents(documents: Sequence[Document], encoder: object, options: Map
 
     `encoder` is what `segmax.from_texts` takes, `options` are those of `segmax.build`.
     """
-    made = as_encoder(encoder)
-    kept = {"texts": documents, "encoder": description(made)}
-    return with_encoder(build(EncodedTexts(documents, made), **{**kept, **options}), made)
+    return from_texts(documents, encoder=encoder, **options)
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:

@@ -490,7 +490,7 @@ def write_parquet(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
     with write_whole(path, overwrite=overwrite, compress=False) as file:
         writer: Any = None
         try:
-            for ids, given in batches:
+            for ids, given, _ in batches:
                 vectors = canonical(given, num_rows)
                 num_rows += vectors.num_rows
                 if writer is None:

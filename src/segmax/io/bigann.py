@@ -198,7 +198,7 @@ def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
         indptr, indices, values = (stack.enter_context(GrowingArray(d, folder)) for d in ("<i8", "<i4", "<f4"))
         first_row = num_columns = 0
         indptr.append(np.zeros(1, np.int64))
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = in_precision(canonical(vectors, first_row), np.float32, first_row)
             first_row += docs.num_rows
             num_columns = max(num_columns, docs.num_columns)

@@ -154,7 +154,7 @@ def write_ciff(path: Path, reader: VectorReader, batches: Iterator[VectorBatch],
         lists = stack.enter_context(_Lists(path.absolute().parent))
         records = stack.enter_context(tempfile.TemporaryFile(dir=path.absolute().parent))
         num_docs = total = 0
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = _whole(canonical(vectors, num_docs), num_docs)
             sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(docs.values, dtype=np.int64)])
             lengths = np.diff(sums[docs.indptr])

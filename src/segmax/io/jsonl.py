@@ -75,7 +75,7 @@ def write_jsonl(
     formatter = _core.JsonVectorFormatter()
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
-        for ids, given in batches:
+        for ids, given, _ in batches:
             if numbers:
                 _check_numbers(ids)
             vectors = canonical(given, num_rows)

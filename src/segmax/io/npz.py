@@ -447,7 +447,7 @@ def write_npz(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], 
         dtype: np.dtype[Any] = np.dtype(np.uint8)
         indptr.append(start)
         offsets.append(start)
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = canonical(vectors, first_row)
             first_row += docs.num_rows
             num_columns = max(num_columns, docs.num_columns)

@@ -212,7 +212,7 @@ def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
         }
         file = stack.enter_context(write_whole(path, overwrite=overwrite, compress=False))
         file.write(bytes(4))
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             docs = in_precision(canonical(vectors, num_rows), np.float32, num_rows)
             num_rows += docs.num_rows
             file.write(_interleaved(docs).data)

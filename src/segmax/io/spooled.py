@@ -94,7 +94,7 @@ def _check_standard_input(name: str) -> None:
 
 def renamed(error: InputError, spools: Iterable[Spooled]) -> InputError:
     """Return an error that calls streams by their names, not by those of their scratch files."""
-    return InputError(_with_names(str(error), spools))
+    return error.edited(lambda text: _with_names(text, spools))
 
 
 def _with_names(text: str, spools: Iterable[Spooled]) -> str:

@@ -304,8 +304,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
         msg = f"'{path}' is a directory; choose another name for the file"
         raise IndexExistsError(msg)
     if path.exists() and not overwrite:
-        msg = f"'{path}' exists already; pass overwrite=True to replace it"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
 
 
 def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:

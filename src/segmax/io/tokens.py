@@ -114,7 +114,7 @@ def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
     """Write a line per vector: its id, a tab, and every term as often as its weight says."""
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
-        for ids, vectors in batches:
+        for ids, vectors, _ in batches:
             rows = canonical(vectors, num_rows)
             num_rows += rows.num_rows
             _check(rows, ids)

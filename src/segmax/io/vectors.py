@@ -12,7 +12,7 @@ import numpy as np
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.base.progress import ProgressOption, reporter
+from segmax.base.progress import ProgressOption, progress_of
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.arrow import ArrowVectors, dataset_files, write_parquet
 from segmax.io.bigann import BigannVectors, write_bigann
@@ -129,10 +129,10 @@ def _vector_format(path: Path) -> str:
     if found is None:
         raise no_file(path / "*.jsonl") if path.is_dir() else unknown(path, "something else")
     if found in TEXT_FORMATS:
-        told = f"{TEXT_FORMATS[found]}; make vectors of it first: segmax index, or an encoder"
+        hint = "encode it first, with segmax index or an encoder"
         if found == "tsv-text":
-            told += "; or, if words stand there as often as they weigh, say so with format='tokens'"
-        raise unknown(path, told)
+            hint += "; if each word is repeated as often as its weight says, pass {format='tokens'}"
+        raise unknown(path, TEXT_FORMATS[found], hint=hint)
     return found
 
 
@@ -258,7 +258,7 @@ class _Joined:
         row = width = 0
         for reader in self._readers:
             here = np.zeros(0, np.uint32)
-            for ids, vectors in reader.batches():
+            for ids, vectors, _ in reader.batches():
                 if reader.terms is not None:
                     here = np.concatenate([here, self._vocabulary.add(reader.terms[len(here) : vectors.num_columns])])
                     vectors = Csr(vectors.indptr, here[vectors.indices], vectors.values, len(self._vocabulary))
@@ -279,7 +279,9 @@ def written_format(target: Path, format: str | None) -> str:
     kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
     if kind is None or kind not in _WRITERS:
         what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
-        raise ConfigError(expected=f"a format out of {', '.join(_WRITERS)}", got=what, hint="say which with format=...")
+        raise ConfigError(
+            expected=f"a format out of {', '.join(_WRITERS)}", got=what, hint="say which with {format=...}"
+        )
     return kind
 
 
@@ -290,7 +292,7 @@ def write_vectors(
     *,
     terms: Sequence[str] | None = None,
     overwrite: bool = False,
-    progress: ProgressOption = False,
+    progress: ProgressOption = None,
 ) -> int:
     """Write vectors.
 
@@ -308,7 +310,7 @@ def write_vectors(
     overwrite
         Replace a file at `path`.
     progress
-        None shows a progress bar on a terminal, True always, False never; a function is called with `BuildProgress`.
+        True draws bars on standard error; a function is called with `BuildProgress`; None and False are silent.
 
     Returns
     -------
@@ -328,7 +330,7 @@ def write_vectors(
         msg = "expected terms with batches only; a reader has its own"
         raise ConfigError(msg)
     count = 0
-    with reporter(progress) as told, told.stage("convert", reader.num_docs, "vectors") as stage:
+    with progress_of(progress) as told, told.stage("convert", reader.num_docs, "vectors") as stage:
 
         def counted() -> Iterator[VectorBatch]:
             nonlocal count
@@ -362,7 +364,7 @@ class _Batches:
 
 def _fitting(batch: VectorBatch) -> Csr:
     """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
-    ids, csr = batch
+    ids, csr, _ = batch
     if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
         raise InputError(expected="an id per row and a weight per index", got=f"{len(ids)} ids for {csr.num_rows} rows")
     check_structure(csr, csr.num_rows)

@@ -34,7 +34,7 @@ class BuildConfig:
     num_segments    8             parts of a cluster whose term maxima are kept
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
-    order           "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"
+    document_order  "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"
     pruning         ()            steps of static pruning, in order: see `segmax.pruning`
     bits            8             bits per stored weight: 8 or 16
     compact         False         a smaller index for slower searches: block maxima for fewer terms
@@ -52,7 +52,7 @@ class BuildConfig:
     num_clusters: int | None = None
     num_segments: int = 8
     segmentation: Segmentation = "random"
-    order: DocumentOrder = "similarity"
+    document_order: DocumentOrder = "similarity"
     pruning: tuple[Step, ...] = ()
     bits: int = 8
     compact: bool = False
@@ -64,7 +64,7 @@ class BuildConfig:
             self._set("num_clusters", checked_int("num_clusters", self.num_clusters, 1))
         self._set("num_segments", checked_int("num_segments", self.num_segments, 1, MAX_SEGMENTS))
         checked_choice("segmentation", self.segmentation, SEGMENTATIONS)
-        checked_choice("order", self.order, DOCUMENT_ORDERS)
+        checked_choice("document_order", self.document_order, DOCUMENT_ORDERS)
         self._set("pruning", _checked_steps(self.pruning))
         self._set("bits", checked_int("bits", self.bits, 8, 16))
         if self.bits not in (8, 16):
@@ -118,7 +118,7 @@ class BuildOptions(TypedDict, total=False):
     num_clusters: int | None
     num_segments: int
     segmentation: Segmentation
-    order: DocumentOrder
+    document_order: DocumentOrder
     pruning: Step | Iterable[Step]
     bits: int
     compact: bool

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from segmax.base.errors import FormatError, IndexNotFoundError, damaged
 from segmax.base.files import open_regular
 
-FORMAT_VERSION = 2
-OLDEST_READABLE_VERSION = 2
+FORMAT_VERSION = 3
+OLDEST_READABLE_VERSION = 3
 
 META_NAME = "meta.json"
 #: The name of a component file; 18 digits keep the generation within 63 bits.
@@ -85,9 +85,7 @@ def _content(path: Path) -> bytes:
 
 
 def _nothing_at(path: Path) -> IndexNotFoundError:
-    return IndexNotFoundError(
-        f"there is no index at '{path}'; check the path, or build one with segmax.build(..., path=...)"
-    )
+    return IndexNotFoundError(f"there is no index at '{path}'", hint="check the path, or build an index there")
 
 
 def unreadable(path: Path, error: OSError) -> FormatError:
@@ -183,7 +181,7 @@ _ENTRIES: Mapping[str, _Entry] = {
     "files": _OBJECT,
 }
 _OPTIONAL_ENTRIES: Mapping[str, _Entry] = {
-    "clusters": _Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
+    "clustering": _Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
     "encoder": _OBJECT,
     "calibration": _of_type(list, "a list"),
 }

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
-import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from segmax.base.checks import checked_choice
+from segmax.base.checks import checked_choice, checked_path
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
-from segmax.base.progress import Reporter
-from segmax.base.scratch import ScratchFile
-from segmax.building.builder import BuildKeywords, build, check_keywords, scratch_folder
-from segmax.building.clustering import ClusterJob, Dense, Representation
+from segmax.building.builder import (
+    BuildKeywords,
+    BuildRequest,
+    as_clustering,
+    build,
+    build_index,
+    check_keywords,
+    effective_config,
+)
+from segmax.building.clustering import Clustering, Pooled, Sparse
+from segmax.building.resources import BuildResources, open_resources, scratch_folder
 from segmax.encoders import BM25, Encoder, as_encoder, description
-from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched
-from segmax.encoders.pooling import POOLINGS
 from segmax.io import Document, VectorBatch, VectorReader, open_texts, open_vectors
 from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
 from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from segmax.vectors.types import Texts  # loads what only annotations need
 
 #: What documents can be clustered by while they are encoded.
-CLUSTER_BY = ("sparse", "max", "mean", "cls")
+CLUSTERINGS = ("sparse", "max", "mean", "cls")
 
 
 def from_texts(
@@ -44,8 +46,7 @@ def from_texts(
     path: str | os.PathLike[str] | None = None,
     keep_texts: bool = True,
     title: bool = True,
-    cluster_by: str = "sparse",
-    cluster_options: Mapping[str, Any] | None = None,
+    clustering: str | Clustering | ArrayLike | None = None,
     **options: Unpack[BuildKeywords],
 ) -> Index:
     """Encode texts and build an index of them that can be searched with text.
@@ -72,11 +73,10 @@ def from_texts(
         Store the texts with the index, so that results come back with them.
     title
         Whether documents are encoded with their titles.
-    cluster_by
-        "sparse", the vectors themselves, or "max", "mean" or "cls": what a model's token embeddings are pooled to, in
-        the same pass. An encoder that is given as such has to be made with that `pooling`.
-    cluster_options
-        Of `Dense`, where clusters are made of pooled embeddings: "dimensions", "bits", "restarts", "iterations".
+    clustering
+        What documents are clustered by: "sparse" (the default), the vectors themselves; "max", "mean" or "cls", a
+        model's token embeddings, pooled in the same pass; or what `segmax.build` takes, `Pooled("max", dimensions=64)`
+        for instance. An encoder that you made yourself needs that `pooling`.
     options
         Of `segmax.build`, the fields of `BuildConfig` among them: `from_texts(texts, num_clusters=512)`.
 
@@ -88,16 +88,25 @@ def from_texts(
     (['0'], 'a waveguide of copper')
     """
     check_keywords(options, from_texts)
-    pooling = _checked_pooling(cluster_by, cluster_options, options)
+    kind = _clustering(clustering)
     folder = scratch_folder(options.get("scratch"), path)
     reader = open_texts(texts, scratch=folder) if isinstance(texts, (str, os.PathLike)) else _documents(texts)
-    made = as_encoder(encoder, **pooling)
-    vectors = EncodedTexts(reader if title else _Untitled(reader), made, _scratch(options))
-    with contextlib.ExitStack() as stack:
-        if pooling:
-            vectors.pooled = stack.enter_context(_pooled(made, cluster_by, folder, cluster_options or {}))
-            options["clusters"] = vectors.pooled
-        index = build(vectors, path=path, texts=reader if keep_texts else None, encoder=description(made), **options)
+    made = as_encoder(encoder) if kind.pooling is None else as_encoder(encoder, pooling=(kind.pooling,))
+    if kind.pooling is not None:
+        _check_pools(made, kind.pooling)
+    request = BuildRequest(
+        path=None if path is None else checked_path("path", path),
+        overwrite=options.get("overwrite", False),
+        ids=options.get("ids"),
+        texts=reader if keep_texts else None,
+        encoder=description(made),
+        clustering=kind,
+        segments=options.get("segments"),
+        config=effective_config(options.get("config"), options),
+    )
+    with open_resources(request.path, options) as resources:
+        vectors = EncodedTexts(reader if title else _Untitled(reader), made, resources)
+        index = build_index(vectors, request, resources)
     return with_encoder(index, made)
 
 
@@ -108,6 +117,7 @@ def from_vectors(
     texts: str | os.PathLike[str] | None = None,
     path: str | os.PathLike[str] | None = None,
     terms: Iterable[str] | None = None,
+    clustering: Clustering | ArrayLike | None = None,
     **options: Unpack[BuildKeywords],
 ) -> Index:
     """Build an index of files that `segmax.text.encode_texts` wrote, which can be searched with text, too.
@@ -120,7 +130,7 @@ def from_vectors(
         What made them, to encode queries: a saved `BM25`, or a model. Its vocabulary has to be that of the files.
     texts
         What they were made of, as `segmax.io.open_texts` reads it, to be stored; the same documents in the same order.
-    path, terms, options
+    path, terms, clustering, options
         As in `segmax.build`.
 
     Raises
@@ -143,6 +153,7 @@ def from_vectors(
         terms=terms if encoder is None else words(),
         texts=None if texts is None else _Matched(texts, ids),
         encoder=None if encoder is None else description(encoder),
+        clustering=clustering,
         **options,
     )
     return with_encoder(index, encoder)
@@ -153,11 +164,6 @@ def with_encoder(index: Index, encoder: Encoder | None) -> Index:
     if encoder is not None and not isinstance(encoder, BM25):
         index.encoder = encoder
     return index
-
-
-def _scratch(options: Mapping[str, Any]) -> Path | None:
-    """Return the folder for scratch files that was asked for."""
-    return None if options.get("scratch") is None else scratch_folder(options["scratch"], None)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -229,13 +235,11 @@ class _Untitled:
 class EncodedTexts:
     """Documents as a `VectorReader` for `build`; what learns its vocabulary on the way begins with fewer columns."""
 
-    def __init__(self, documents: Iterable[Document], encoder: Encoder, scratch: Path | None = None) -> None:
+    def __init__(self, documents: Iterable[Document], encoder: Encoder, resources: BuildResources) -> None:
         self._documents = documents
         self._encoder = encoder
-        self._scratch = scratch
-        self._encoded: Iterator[EncodedBatch] | None = None
+        self._resources = resources
         self._count: int | None = getattr(documents, "num_docs", None)
-        self.pooled: _Pooled | None = None  # what else wants what the encoder gives
 
     @property
     def terms(self) -> Sequence[str]:
@@ -244,96 +248,45 @@ class EncodedTexts:
 
     @property
     def num_docs(self) -> int | None:
-        """Not known before `prepare`."""
-        return None
-
-    def prepare(self, told: Reporter) -> int | None:
-        """Count the words of all documents, if that has to be done before the first one has a vector."""
-        if isinstance(self._encoder, BM25):
-            with told.stage("count", self._count, "documents") as stage:
-                self._encoded = self._encoder.learn_documents(
-                    batched(self._documents), stage.advance, scratch=self._scratch
-                )
-            return self._encoder.num_docs
+        """How many there are, where that is known."""
         return self._count
 
     def batches(self) -> Iterator[VectorBatch]:
-        """Yield everything, once."""
-        encoded = self._encoded or self._encoder.encode_documents(batched(self._documents))
-        for batch in encoded:
-            if self.pooled is not None:
-                self.pooled.append(batch)
-            yield VectorBatch(batch.ids, matrix_to_csr(batch.vectors))
+        """Yield everything, once; what has to be learned from all documents is learned in this call."""
+        batches = batched(self._documents)
+        if isinstance(self._encoder, BM25):
+            with self._resources.progress.stage("count", self._count, "documents") as stage:
+                encoded = self._encoder.learn_documents(batches, stage.advance, scratch=self._resources.folder)
+            self._count = self._encoder.num_docs
+        else:
+            encoded = self._encoder.encode_documents(batches)
+        return (VectorBatch(batch.ids, matrix_to_csr(batch.vectors), batch.dense) for batch in encoded)
 
 
-def _checked_pooling(cluster_by: str, cluster_options: object, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the option that an encoder needs so that documents can be clustered this way."""
-    checked_choice("cluster_by", cluster_by, CLUSTER_BY)
-    if cluster_by != "sparse":
-        if options.get("clusters") is not None:
-            raise ConfigError(expected="one of clusters and cluster_by", got=f"both (cluster_by={cluster_by!r})")
-        return {"pooling": (cluster_by,)}
-    if cluster_options:
-        msg = f"cluster_options are for cluster_by={' or '.join(map(repr, POOLINGS))}; pass clusters=Sparse(...)"
-        raise ConfigError(msg)
-    return {}
+def _clustering(clustering: str | Clustering | ArrayLike | None) -> Clustering:
+    """Return what documents are clustered by, which may be given as a word."""
+    if not isinstance(clustering, str):
+        return as_clustering(clustering)
+    checked_choice("clustering", clustering, CLUSTERINGS)
+    return Sparse() if clustering == "sparse" else Pooled(clustering)
 
 
-def _pooled(encoder: Encoder, name: str, folder: Path, options: Mapping[str, Any]) -> _Pooled:
+def _check_pools(encoder: Encoder, name: str) -> None:
+    """Raise ConfigError if an encoder does not pool its token embeddings this way."""
     if isinstance(encoder, BM25):
-        msg = f"BM25 has no token embeddings to cluster by (cluster_by={name!r}): choose a model, or 'sparse'"
-        raise ConfigError(msg)
+        raise ConfigError(
+            option="clustering",
+            expected="'sparse' or vectors or labels of your own with BM25, which has no token embeddings",
+            got=f"{name!r}",
+        )
     pooling = getattr(encoder, "pooling", None)
     if pooling is not None and name not in pooling:
-        msg = f"expected an encoder that pools {name!r} for cluster_by={name!r}; make it with pooling={name!r}"
-        raise ConfigError(msg)
-    return _Pooled(name, folder, options)
-
-
-class _Pooled(Representation):
-    """Cluster by pooled embeddings, which wait in a scratch file while documents are encoded."""
-
-    def __init__(self, name: str, folder: Path, options: Mapping[str, Any]) -> None:
-        self._name = name
-        self._options = dict(options)
-        self._folder = folder
-        self._file: ScratchFile | None = None
-        self._shape = (0, 0)
-        self._dense = Dense(np.zeros((1, 1)), **self._options)  # checks the options now
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.__exit__()
-
-    def append(self, batch: EncodedBatch) -> None:
-        """Keep the embeddings of some documents."""
-        if self._name not in batch.dense:
-            raise ConfigError(
-                expected=f"the encoder to pool {self._name!r}", got=f"{', '.join(batch.dense) or 'nothing'} of it"
-            )
-        part: NDArray[np.float32] = np.asarray(batch.dense[self._name], dtype=np.float32)
-        if self._file is None:
-            self._file = ScratchFile(self._folder)
-        self._file.write(part)
-        self._shape = (self._shape[0] + len(part), part.shape[1])
-
-    def check(self, num_docs: int) -> None:
-        """Take the embeddings of all documents, now that there are so many."""
-        assert self._file is not None  # a collection without documents raises before
-        (values,) = self._file.mapped([(np.float32, self._shape[0] * self._shape[1])])
-        self._dense = Dense(values.reshape(self._shape), **self._options)
-        self._dense.check(num_docs)
-
-    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
-        """Return a cluster label per row."""
-        return self._dense.labels(job)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what the index records about it, as plain values."""
-        return {**self._dense.to_dict(), "pooling": self._name}
+        raise ConfigError(
+            option="encoder",
+            expected=f"one that pools {name!r}, for clustering={name!r}",
+            got=f"one that pools {', '.join(pooling) or 'nothing'}",
+            hint=f"make it with pooling={name!r}",
+        )
 
 
 # --- vectors that are encoded already --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from segmax.base.errors import ConfigError, IndexExistsError, InputError
-from segmax.base.progress import ProgressOption, Stage, reporter
+from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.encoders.base import EncodedBatch, Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.chunks import batched
@@ -113,7 +113,7 @@ def encode_texts(
     _check_outputs(target, work, overwrite)
     journal.begin()
     num_resumed = journal.num_docs
-    with reporter(progress) as told:
+    with progress_of(progress) as told:
         with told.stage("encode", _count(texts), "documents") as stage:
             source = _Source(texts, title)
             source.skip(journal, stage)
@@ -174,8 +174,10 @@ def _count(texts: Iterable[Document]) -> int | None:
 def _check_weights(kind: str, scale: Scale, work: _Documents) -> None:
     """Raise ConfigError where weights are no whole numbers, and the format holds nothing else."""
     if kind in _WHOLE_NUMBERS and not (scale.rounding or scale.whole or work.counts_words):
-        msg = f"{kind} holds whole numbers, and weights are none; choose a scale that rounds: scale='x100' or '/5x256'"
-        raise ConfigError(msg)
+        raise ConfigError(
+            f"{kind} holds whole numbers, and weights are none",
+            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
+        )
 
 
 def _check_outputs(target: Path, work: _Documents, overwrite: bool) -> None:
@@ -190,11 +192,10 @@ def _check_beside(target: Path, paths: Iterable[Path], overwrite: bool) -> None:
     """Raise where something exists that goes with a file of the same stem: that file's encoder, for instance."""
     taken = next((path for path in paths if path.exists()), None)
     if taken is not None and not overwrite:
-        msg = (
-            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it; choose another name, "
-            "or pass overwrite=True"
+        raise IndexExistsError(
+            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it",
+            hint="choose another name, or pass {overwrite=True}",
         )
-        raise IndexExistsError(msg)
 
 
 def _dense_path(target: Path, name: str) -> Path:

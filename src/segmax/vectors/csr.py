@@ -309,7 +309,7 @@ def _word_number(term: str, lookup: TermLookup) -> int | None:
         raise InputError(
             expected="term numbers",
             got=f"the term {term!r}: this index stores no vocabulary",
-            hint="build it with terms=...",
+            hint="build it with {terms=...}",
         )
     return lookup(term)
 

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from types import MappingProxyType
+from typing import NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from segmax.vectors.csr import Csr
+
+#: How token embeddings become one dense vector: the first token, the mean of all tokens, the maximum per dimension.
+POOLINGS = ("cls", "mean", "max")
 
 #: What a document is called: the id that it was given, or its row.
 DocId = int | str
@@ -30,8 +37,10 @@ class VectorBatch(NamedTuple):
 
     ids: list[str]
     vectors: Csr
+    dense: Mapping[str, NDArray[np.float32]] = MappingProxyType({})  # pooled token embeddings, by pooling
 
 
+@runtime_checkable
 class VectorReader(Protocol):
     """A stream of vectors.
 
@@ -86,6 +95,10 @@ class WrappedVectors:
     def paths(self) -> Sequence[Path]:
         """The files, in the order in which they are read; none where that is not known."""
         return getattr(self._reader, "paths", ())
+
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
+        return self._reader.batches()
 
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages."""
