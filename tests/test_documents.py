@@ -24,9 +24,10 @@ DOCUMENTS = [
 #: What newcomers run first, and again: these blocks must work on what they wrote before.
 FIRST_STEPS = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "docs/tuning.md"]
 WIDTH = 120
+#: A block of code, with its fence and its language.
+BLOCK = re.compile(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", flags=re.MULTILINE)
 #: Pages that are not wrapped yet.
 STILL_WIDE = {
-    "ARCHITECTURE.md",
     *(f"docs/{name}.md" for name in ("benchmarks", "experiments", "findings", "format", "performance")),
 }
 #: Set where every extra is installed (make test-extras): a block that cannot be run is then an error.
@@ -41,8 +42,7 @@ def blocks_of(document: str, language: str) -> list[str]:
 
 def marks(text: str) -> list[str]:
     """The language of every block, as its opening fence names it."""
-    blocks = re.findall(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", text, flags=re.MULTILINE)
-    return [mark.strip() for _, mark in blocks]
+    return [language.strip() for _, language in BLOCK.findall(text)]
 
 
 def needed(block: str) -> set[str]:
@@ -176,8 +176,7 @@ def test_blocks_without_a_mark_are_seen() -> None:
 
 def prose(text: str) -> str:
     """A document without its code blocks; lines keep their numbers."""
-    block = r"^ *(`{3,}|~{3,}).*\n(?:.*\n)*? *\1 *$"
-    return re.sub(block, lambda found: "\n" * found[0].count("\n"), text, flags=re.MULTILINE)
+    return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
 
 
 def links(text: str) -> list[str]:
