@@ -11,7 +11,7 @@ import numpy as np
 from segmax.base.display import counted, size_text
 from segmax.base.figures import INK, check_plot, finish, literal, new_figure, picture_format
 from segmax.inspection.summary import IndexSummary, Tightness, structure_of
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
