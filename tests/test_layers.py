@@ -16,7 +16,7 @@ SOURCE = ROOT / "src" / "segmax"
 LAYERS = [
     "_core",
     "base",
-    "vectors",
+    "drawing vectors",
     "encoders io storage",
     "search",
     "building paper",

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
@@ -31,7 +32,7 @@ from segmax.experiments.measuring import (
     quality_note,
     sentences,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import asc_row, clusters_note, maxscore_row, plans
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, every, finding, is_as_good, unknown
