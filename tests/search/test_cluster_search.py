@@ -11,6 +11,7 @@ from conftest import random_docs
 from reference import as_query, best
 from segmax.paper import Anytime
 from segmax.search.hooks import with_hooks
+from segmax.vectors.queries import query_arrays
 
 
 @pytest.fixture(scope="module")
@@ -81,8 +82,8 @@ def budget_params(times_ms: list[float], **limits: float) -> segmax._core.Search
 
 def run_core(index: segmax.Index, query: dict[int, int], core: segmax._core.SearchParams) -> tuple:
     """One query through the core: rows, scores, stats."""
-    terms, weights = segmax.vectors.csr.query_arrays(query)
-    return index._engine.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
+    terms, weights = query_arrays(query)
+    return index._engine.core.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress
 from segmax.inspection.summary import step_text
-from segmax.search.index import num_threads
+from segmax.search.arguments import num_threads
 from segmax.storage.config import BuildConfig
 from segmax.vectors.documents import POOLINGS
 
@@ -160,7 +160,7 @@ def _check_applicable(options: Options, kind: str, clusterings: Sequence[str]) -
 
 def _array(path: str, what: str) -> NDArray[Any]:
     """Map an .npy file: a header that promises more than the file holds is an error, not memory."""
-    from segmax.io.streams import one_line
+    from segmax.io.read_errors import one_line
 
     try:
         return np.lib.format.open_memmap(path, mode="r")

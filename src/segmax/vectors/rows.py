@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.parallel import ranges
 from segmax.vectors.csr import Csr
 
 #: The most rows and, but for one giant row, the most postings that are worked on together.
 PART_DOCS = 16384
 PART_POSTINGS = 1 << 20
+
+
+def bounded_ranges(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges that are worked on together: `PART_DOCS` rows and `PART_POSTINGS`, or one giant row."""
+    return ranges(indptr, PART_POSTINGS, PART_DOCS)
 
 
 def slice_rows(docs: Csr, first: int, last: int) -> Csr:
@@ -61,3 +68,14 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
+
+
+def ranks_within(indptr: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of every entry within its row.
+
+    Examples
+    --------
+    >>> ranks_within(np.array([0, 2, 2, 5])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.asarray(np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr)), dtype=np.int64)
