@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
 from pathlib import Path
 
 import ir_measures
@@ -15,7 +16,7 @@ import scipy.stats
 
 import segmax
 from conftest import SHARED, topic_docs
-from segmax import ASC, Exhaustive, paper
+from segmax import ASC, Exhaustive, _core, paper
 from segmax.cli.main import main
 from segmax.demo import FOLDER
 from segmax.errors import ConfigError, InputError, WriteError
@@ -110,9 +111,9 @@ def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: 
     smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
     given = simplest(kind, {name})(**{name: value, **smaller_mu})
     assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
-    core_name = {"dropped": "bound_dropped", "estimate_threshold": "seed", "cluster_order": "order"}.get(name, name)
-    without = kind(**smaller_mu).to_core()
-    assert getattr(given.to_core(), core_name) != getattr(without, core_name)
+    hooks = {hook: f"hooks.{hook}" for hook in vars(_core.SearchHooks)}
+    of_core = operator.attrgetter({"dropped": "bound_dropped", **hooks}.get(name, name))
+    assert of_core(given.to_core()) != of_core(kind(**smaller_mu).to_core())
 
 
 def test_the_options_of_methods_are_all_tried() -> None:

@@ -76,7 +76,7 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
 def budget_params(times_ms: list[float], **limits: float) -> segmax._core.SearchParams:
     """Parameters whose clock reads the given times one after the other."""
     core = segmax.paper.ASC(sweep=False, **limits).to_core()
-    core.set_clock([round(t * 1e6) for t in times_ms])
+    core.hooks.set_clock([round(t * 1e6) for t in times_ms])
     return core
 
 
