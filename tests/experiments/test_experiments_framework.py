@@ -48,7 +48,7 @@ from segmax.experiments.steps import Steps, digest_of
 from segmax.io import write_vectors
 from segmax.paper import Anytime, MaxScore
 from segmax.search.bound_reader import BoundReader, clusters_of
-from segmax.text.questions import Questions
+from segmax.text.queries import EncodedQueries
 from segmax.vectors.csr import matrix_to_csr
 from segmax.vectors.documents import VectorBatch
 
@@ -66,7 +66,7 @@ def tiny(num_docs: int = NUM_DOCS, num_queries: int = 8, *, judged: bool = False
     return Collection(
         name="tiny",
         documents=random_docs(rng, num_docs, NUM_TERMS),
-        questions=Questions(ids, queries),
+        queries=EncodedQueries(ids, queries),
         num_docs=num_docs,
         qrels={name: {str(rng.integers(num_docs)): 1} for name in ids} if judged else None,
         fingerprint=f"tiny-{num_docs}-{num_queries}-{judged}-{unknown}",
@@ -247,7 +247,7 @@ def test_sizes_add_up(index: segmax.Index) -> None:
 )
 def test_clusters_scale_with_the_collection(num_docs: int, expected: tuple[int, int]) -> None:
     """The paper's density, 512 clusters at least where they have 32 documents, and one at least."""
-    collection = Collection(name="x", documents=None, questions=Questions([], []), num_docs=num_docs)
+    collection = Collection(name="x", documents=None, queries=EncodedQueries([], []), num_docs=num_docs)
     assert Task().clusters(collection) == expected
 
 
@@ -417,7 +417,7 @@ def test_a_description_becomes_a_collection(described: dict[str, object], tmp_pa
     """Files are joined, judged queries stay, labels and dense vectors are there, and it can be searched."""
     collection = opened(tmp_path, described)
     assert (collection.name, collection.num_docs, collection.drop_self) == ("vectors", 50, False)
-    assert collection.questions.ids == ["q1", "q3"]
+    assert collection.queries.ids == ["q1", "q3"]
     assert collection.qrels == {"q1": {"d0-3": 1}, "q3": {"d1-4": 2}}
     assert list(collection.dense) == ["max"]
     assert {count: labels.max() for count, labels in collection.labels["max"].items()} == {5: 4, 7: 6}
@@ -425,7 +425,7 @@ def test_a_description_becomes_a_collection(described: dict[str, object], tmp_pa
     assert index.search(collection.single_queries()[0]).ids[0].startswith("d")
     rows = Task(passes=1).measured(index, collection, {"asc": segmax.ASC()}, 5)
     assert rows[0]["recall_of_exact"] == 1.0
-    assert opened(tmp_path, described, max_queries=1).questions.ids == ["q1"]
+    assert opened(tmp_path, described, max_queries=1).queries.ids == ["q1"]
 
 
 def test_a_fingerprint_tells_collections_apart(described: dict[str, object], tmp_path: Path) -> None:
@@ -492,7 +492,7 @@ def test_texts_are_encoded_once(tmp_path: Path) -> None:
     )
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq1\td1\t1\nq3\td3\t1\n")
     collection = open_collection(folder, cache=tmp_path / "cache")
-    assert (collection.name, collection.num_docs, collection.questions.ids) == ("beir", 4, ["q1", "q3"])
+    assert (collection.name, collection.num_docs, collection.queries.ids) == ("beir", 4, ["q1", "q3"])
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npz")}
     again = open_collection(folder, cache=tmp_path / "cache")
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "cache").rglob("*.npz")} == before

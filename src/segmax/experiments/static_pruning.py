@@ -99,7 +99,7 @@ def thresholds(index: Index, collection: Collection) -> dict[str, float]:
     """Return the thresholds of documents and queries, from samples of their weights."""
     rows = sample_rows(index.num_docs, _SAMPLE, 0)
     documents = index.vectors(index._ids.id_of(int(row)) for row in rows).data
-    queries = index._batch(collection.questions.vectors).values
+    queries = index._batch(collection.queries.vectors).values
     return {
         "document": float(np.quantile(documents, _DOCUMENT_QUANTILE)) if len(documents) else 0.0,
         "query": query_threshold(queries),
@@ -142,8 +142,8 @@ def _looked(
     k: int,
 ) -> Row:
     """Return the number of postings, and the share of the exact results of the whole index that every method finds."""
-    questions = collection.questions
-    asked = questions.only(list(range(min(len(questions), _MOST_QUERIES)))).vectors
+    queries = collection.queries
+    asked = queries.only(list(range(min(len(queries), _MOST_QUERIES)))).vectors
     exact = plain().search_batch(asked, k, Exhaustive())
     shares = {}
     for name, params in methods.items():
