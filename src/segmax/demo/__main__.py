@@ -26,7 +26,8 @@ from segmax.demo.speed import draw_speed, relevance_columns, speed_columns
 from segmax.drawing.figures import check_matplotlib
 from segmax.encoders import Encoder, load_encoder
 from segmax.io import Document, Queries, open_texts, read_qrels, read_queries
-from segmax.io.streams import read_blocks, write_whole
+from segmax.io.streams import read_blocks
+from segmax.io.writing import write_whole
 from segmax.search.methods import SearchParams
 
 #: Far more clusters than the default for so few documents, so that there is something to prune.

@@ -20,7 +20,7 @@ from segmax.evaluation.judged import Qrels
 from segmax.experiments.described import read_description
 from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels, read_queries, write_vectors
 from segmax.io.irds import load_ir_dataset
-from segmax.io.streams import no_file
+from segmax.io.read_errors import no_file
 from segmax.text import encode_texts
 from segmax.text.queries import EncodedQueries, read_query_vectors
 from segmax.vectors.documents import POOLINGS

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_labels, parsed_int
 from segmax.base.errors import InputError
-from segmax.io.streams import base_name, no_file, read_blocks
+from segmax.io.read_errors import no_file
+from segmax.io.streams import base_name, read_blocks
 
 _KEYS = ("name", "documents", "queries", "qrels", "drop_self", "dense", "labels")
 

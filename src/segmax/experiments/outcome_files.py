@@ -9,7 +9,7 @@ from typing import Any
 
 from segmax.base.errors import InputError
 from segmax.experiments.outcome import Outcome
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 
 _FORMAT = "segmax-experiment"
 _VERSION = 2
