@@ -12,7 +12,7 @@ from benchmarks.findings import verdict_table
 from benchmarks import findings
 from conftest import refused
 from segmax.base.errors import InputError, MissingPackageError
-from segmax.cli.report import report, report_parser
+from segmax.cli import report
 from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task, printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.report import Entry, read_entries, report_page
@@ -25,7 +25,7 @@ _EVIL = "<script>alert('&')</script>"
 
 def gathered(*arguments: object) -> None:
     """Run `segmax report`."""
-    report(report_parser().parse_args([str(argument) for argument in arguments]))
+    report.run(report.parser().parse_args([str(argument) for argument in arguments]))
 
 
 def named(name: str) -> Experiment:
