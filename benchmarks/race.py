@@ -34,6 +34,7 @@ from benchmarks import race_tables, wiki
 from benchmarks.racers import RACERS, Answer, Racer, Searcher, Setting, installed
 from benchmarks.rivals import peak_bytes, stdout_to_stderr
 from benchmarks.truth import Truth
+from segmax.base.system import cpu_name
 
 WARM_UP = 20
 #: Of an engine's settings those run on all queries that are the fastest of the sample with one of these recalls.
@@ -291,13 +292,6 @@ class Race:
         exact = [setting.label for setting in RACERS["segmax"].grid if setting.exact]
         if self.build(folder, "segmax") and not self._args.build_only:
             self.search(folder, ["segmax"], [GROWTH_K], {GROWTH_K: exact})
-
-
-def cpu_name() -> str:
-    """Return the name of the CPU as Linux has it."""
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 def setup(docs: sp.csr_matrix, queries: sp.csr_matrix, args: argparse.Namespace) -> Record:

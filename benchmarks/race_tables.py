@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.figures import new_figure, save_figure
+
 Record = dict[str, Any]
 Clock = Literal["call", "core"]
 
@@ -391,9 +393,7 @@ def apart(places: Sequence[float], gap: float) -> list[float]:
 
 def plot(results: Results, k: int, path: Path) -> None:
     """Draw mean latency against recall: exact settings as named stars, those of the sample alone small and pale."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 6), layout="constrained")
+    figure = new_figure(9, 6)
     axes = figure.subplots()
     axes.set_yscale("log")
     left = [r for r in results.screened if r["k"] == k and not r["kept"] and r["recall"] >= TICKS[0]]
@@ -418,7 +418,7 @@ def plot(results: Results, k: int, path: Path) -> None:
     axes.set(xlabel="recall", ylabel="mean ms per query", title=f"k = {k}, one core (stars: exact; pale: sample only)")
     axes.grid(alpha=0.3, which="both")
     axes.legend(loc="upper left")
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def write(lines: Path, docs: Path) -> None:

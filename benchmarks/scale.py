@@ -26,6 +26,7 @@ from benchmarks import wiki
 from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
 from segmax.base.system import anonymous_memory
+from segmax.drawing.figures import new_figure, save_figure
 from segmax.storage.components import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
@@ -170,9 +171,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def plot(records: list[dict[str, Any]], path: Path) -> None:
     """Draw time, memory, disk and latency against the number of documents."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12, 7), layout="constrained")
+    figure = new_figure(12, 7)
     axes = figure.subplots(2, 2)
     millions = [r["docs"] / 1e6 for r in records]
     stages = list(records[0]["stages"])
@@ -196,7 +195,7 @@ def plot(records: list[dict[str, Any]], path: Path) -> None:
         axis.grid(alpha=0.3)
         axis.legend()
     axes[1, 1].legend(loc="upper left", ncols=2)  # where no line is
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def main() -> None:

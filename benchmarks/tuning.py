@@ -23,6 +23,7 @@ import segmax
 from benchmarks import wiki
 from benchmarks.engine import recall
 from segmax import paper
+from segmax.drawing.figures import new_figure, save_figure
 from segmax.search.calibration import COST, GRID, CostModel
 from segmax.search.hooks import with_hooks
 from segmax.search.methods import ASC, BestFirst, SearchParams
@@ -139,12 +140,8 @@ def curves_table(knob: str, lines_of: Mapping[tuple[str, int], list[tuple[float,
 
 def draw(path: Path, drawn: Mapping[str, Mapping[tuple[str, int], list[tuple[float, Point]]]]) -> None:
     """Draw recall over latency, a line per knob, a panel per set of queries and k."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
     panels = list(next(iter(drawn.values())))
-    figure = Figure(figsize=(4.2 * len(panels), 4.2), layout="constrained", facecolor="white")
-    FigureCanvasAgg(figure)
+    figure = new_figure(4.2 * len(panels), 4.2)
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, panel in zip(all_axes, panels, strict=True):
         for knob, lines_of in drawn.items():
@@ -154,7 +151,7 @@ def draw(path: Path, drawn: Mapping[str, Mapping[tuple[str, int], list[tuple[flo
         axes.grid(alpha=0.3)
     all_axes[0].legend(fontsize=8)
     path.parent.mkdir(exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save_figure(figure, path)
 
 
 def fitted(points: Iterable[Point]) -> CostModel:

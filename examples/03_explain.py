@@ -6,7 +6,7 @@ import segmax
 
 docs = sp.csr_matrix([[5, 0, 1], [4, 1, 0], [0, 6, 0], [0, 1, 9], [1, 1, 1], [0, 0, 2]])
 clustering = segmax.clustering.Labels([0, 0, 1, 1, 2, 2])
-index = segmax.build(docs, terms=["sea", "ship", "storm"], clusters=clustering)
+index = segmax.build(docs, terms=["sea", "ship", "storm"], clustering=clustering)
 query = {"sea": 1, "storm": 1}
 
 # A trace records the decision about each cluster. No score in a cluster exceeds its bound, and a cluster is pruned if

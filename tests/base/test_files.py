@@ -125,10 +125,10 @@ def write_steps(path: Path) -> None:
 def write_plot(path: Path) -> None:
     """A picture."""
     pytest.importorskip("matplotlib")
-    from segmax.inspection.plots import plot_report
+    from segmax.inspection.plots import plot_summary
 
     index = segmax.build(sp.csr_matrix([[1, 2], [3, 0]]))
-    plot_report(segmax.inspect(index), path)
+    plot_summary(segmax.inspect(index), path)
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {

@@ -13,7 +13,8 @@ from benchmarks import findings
 from conftest import refused
 from segmax.base.errors import InputError, MissingPackageError
 from segmax.cli import report
-from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Plot, Series, Sheet, Task, printed
+from segmax.drawing.plot import Plot, Series
+from segmax.experiments import EXPERIMENTS, Experiment, Finding, Outcome, Sheet, Task, printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.report import Entry, read_entries, report_page
 from segmax.experiments.runner import run_experiment

@@ -20,7 +20,7 @@ from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress
 from segmax.inspection.summary import step_text
-from segmax.search.index import num_threads
+from segmax.search.arguments import num_threads
 from segmax.storage.config import BuildConfig
 from segmax.vectors.documents import POOLINGS
 

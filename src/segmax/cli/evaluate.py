@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from segmax.base.display import json_text, printable
 from segmax.base.errors import ConfigError, WriteError
-from segmax.base.figures import check_plot
 from segmax.base.text_table import Column, tables
 from segmax.cli.parser import (
     CommandParser,
@@ -22,6 +21,7 @@ from segmax.cli.parser import (
     shows_progress,
     whole_number,
 )
+from segmax.drawing.figures import check_plot
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.significance import CORRECTIONS, TTest
 from segmax.paper import METHODS, method_name

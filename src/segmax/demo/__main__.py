@@ -18,12 +18,12 @@ from rich.text import Text
 import segmax
 from segmax.base.display import counted, printable
 from segmax.base.errors import MissingPackageError
-from segmax.base.figures import check_matplotlib
 from segmax.base.text_table import Column, tables
 from segmax.cli.show import answer, show
 from segmax.demo import FOLDER
 from segmax.demo.generated import Generator
-from segmax.demo.speed import draw, relevance_columns, speed_columns
+from segmax.demo.speed import draw_speed, relevance_columns, speed_columns
+from segmax.drawing.figures import check_matplotlib
 from segmax.encoders import Encoder, load_encoder
 from segmax.io import Document, Queries, open_texts, read_qrels, read_queries
 from segmax.io.streams import read_blocks, write_whole
@@ -146,7 +146,7 @@ def race(console: Console, k: int, picture: Path) -> None:
     except MissingPackageError as error:
         console.print(Text(f"no picture: {error}", style="dim"))
     else:
-        draw(found, picture)
+        draw_speed(found, picture)
         console.print(Text(printable(f"picture: {picture}")))
 
 

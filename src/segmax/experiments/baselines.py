@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from segmax.drawing.plot import Plot
 from segmax.evaluation import TTest
 from segmax.experiments import printed, verdicts
 from segmax.experiments.catalog import LISTED
@@ -31,7 +32,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import (
     APPROXIMATE,
     MethodRow,

@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation.significance import LEVEL
 from segmax.experiments import printed, verdicts
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet, Verdict
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet, Verdict
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
 from segmax.search.bound_reader import BoundReader

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation import TTest
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
@@ -21,7 +22,7 @@ from segmax.experiments.measuring import (
     recall_key,
     sentences,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import SAFE, MethodRow, budget_rows, clusters_note, measure_rows, paper_depth, plans, table
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from segmax.building.clustering import Dense, Labels
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
@@ -23,7 +24,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 

@@ -22,7 +22,7 @@ from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels,
 from segmax.io.irds import load_ir_dataset
 from segmax.io.streams import no_file
 from segmax.text import encode_texts
-from segmax.text.questions import Questions, read_question_vectors
+from segmax.text.queries import EncodedQueries, read_query_vectors
 from segmax.vectors.documents import POOLINGS
 
 #: Parts of ir_datasets ids that name queries rather than documents.
@@ -39,7 +39,7 @@ class Collection:
         What tables call it.
     documents
         What `segmax.build` takes: the path of a file of vectors, or a CSR matrix.
-    questions
+    queries
         The queries to ask; where there are judgments, only judged ones.
     num_docs
         How many documents there are.
@@ -59,7 +59,7 @@ class Collection:
 
     name: str
     documents: Any
-    questions: Questions
+    queries: EncodedQueries
     num_docs: int
     qrels: Qrels | None = None
     drop_self: bool | None = None
@@ -71,8 +71,8 @@ class Collection:
 
     def single_queries(self, most: int | None = None) -> list[Any]:
         """Return the queries one by one, as `Index.search` takes them; the first ones if there are more than wanted."""
-        vectors = self.questions.vectors
-        count = len(self.questions) if most is None else min(most, len(self.questions))
+        vectors = self.queries.vectors
+        count = len(self.queries) if most is None else min(most, len(self.queries))
         return [vectors[row] for row in range(count)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ class Collection:
         return {
             "name": self.name,
             "num_docs": self.num_docs,
-            "num_queries": len(self.questions),
+            "num_queries": len(self.queries),
             "judged": self.qrels is not None,
             "fingerprint": self.fingerprint,
         }
@@ -143,15 +143,15 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
     folder.mkdir(parents=True, exist_ok=True)
     documents = folder / "documents.npz"
     dense = _encode_documents(encoder, texts, documents)
-    questions = _encode_queries(encoder, wanted, folder)
+    queries = _encode_queries(encoder, wanted, folder)
     return Collection(
         name=_name(source),
         documents=documents,
-        questions=questions,
+        queries=queries,
         num_docs=_num_docs(documents),
         qrels=qrels,
         dense=dense,
-        fingerprint=_fingerprint([_source_stamp(source), encoder], questions, qrels),
+        fingerprint=_fingerprint([_source_stamp(source), encoder], queries, qrels),
     )
 
 
@@ -166,12 +166,12 @@ def _encode_documents(encoder: str, texts: Any, path: Path) -> dict[str, Path]:
     return {name: file for name, file in found.items() if file.exists()}
 
 
-def _encode_queries(encoder: str, queries: list[Document], folder: Path) -> Questions:
+def _encode_queries(encoder: str, queries: list[Document], folder: Path) -> EncodedQueries:
     path = folder / f"queries-{_digest([list(query) for query in queries])[:12]}.npz"
     if not path.exists():
         made = BM25.load(folder / "documents.bm25") if _is_bm25(encoder) else load_encoder(encoder)
         encode_texts(made, queries, path, queries=True, overwrite=True)
-    return read_question_vectors(path, by_word=False)
+    return read_query_vectors(path)
 
 
 def _is_bm25(encoder: str) -> bool:
@@ -206,24 +206,25 @@ def _of_description(path: Path, cache: Path, max_queries: int | None) -> Collect
     reader = open_vectors(documents)
     num_docs = _num_docs(documents)
     qrels = None if told.qrels is None else read_qrels(told.qrels)
-    questions = _vector_queries(told.queries, by_word=reader.terms is not None)
-    questions = questions.only(_chosen(questions.ids, qrels, max_queries, str(told.queries)))
+    queries = _vector_queries(told.queries, reader.terms)
+    queries = queries.only(_chosen(queries.ids, qrels, max_queries, str(told.queries)))
     return Collection(
         name=told.name,
         documents=documents,
-        questions=questions,
+        queries=queries,
         num_docs=num_docs,
         qrels=qrels,
         drop_self=told.drop_self,
         dense=told.checked_dense(num_docs),
         labels=told.read_labels(num_docs),
-        fingerprint=_fingerprint([stamps, told.stamps()], questions, qrels),
+        fingerprint=_fingerprint([stamps, told.stamps()], queries, qrels),
     )
 
 
-def _vector_queries(path: Path, *, by_word: bool) -> Questions:
+def _vector_queries(path: Path, terms: Sequence[str] | None) -> EncodedQueries:
     if format_of(path) == "npz":
-        return read_question_vectors(path, by_word=by_word)
+        columns = None if terms is None else {word: column for column, word in enumerate(terms)}
+        return read_query_vectors(path, None if columns is None else columns.get, len(columns or ()))
     asked = read_queries(path)
     if asked.vectors is None:
         raise InputError(
@@ -232,7 +233,7 @@ def _vector_queries(path: Path, *, by_word: bool) -> Questions:
             got="texts",
             hint="make vectors of them: segmax encode --queries",
         )
-    return Questions(asked.ids, asked.vectors)
+    return EncodedQueries(asked.ids, asked.vectors)
 
 
 def _converted(files: Sequence[Path], folder: Path) -> Path:
@@ -290,12 +291,12 @@ def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _fingerprint(documents: Any, questions: Questions, qrels: Qrels | None) -> str:
-    vectors = questions.vectors
+def _fingerprint(documents: Any, queries: EncodedQueries, qrels: Qrels | None) -> str:
+    vectors = queries.vectors
     if isinstance(vectors, list):
         asked: Any = vectors
     else:
         arrays = (vectors.indptr, vectors.indices, vectors.data)
         asked = [hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in arrays]
     judged = None if qrels is None else _digest({query: dict(grades) for query, grades in qrels.items()})
-    return _digest([documents, questions.ids, asked, judged])[:16]
+    return _digest([documents, queries.ids, asked, judged])[:16]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import (
     VISITED,
@@ -17,7 +18,7 @@ from segmax.experiments.measuring import (
     mrr_key,
     quality_keys,
 )
-from segmax.experiments.outcome import Plot, Series, Sheet
+from segmax.experiments.outcome import Sheet
 from segmax.experiments.task import Task
 from segmax.search.methods import SearchParams
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segmax.building.builder import build
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import counted, finding
 from segmax.search.index import Index

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
@@ -20,7 +21,7 @@ from segmax.experiments.measuring import (
     sentences,
     unique_names,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import MethodRow, clusters_note, measure_rows, model_rows, paper_depth, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets

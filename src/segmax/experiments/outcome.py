@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
+
+from segmax.drawing.plot import Plot
 
 #: What stands in a field of a table; None is an empty field.
 Cell = str | int | float | None
 #: What a step of an experiment returns, and what identifies it: whatever JSON can hold.
 Json = Any
-PlotKind = Literal["line", "scatter", "bar"]
 #: "tie": too close to call; "unknown": these data cannot tell.
 Verdict = Literal["holds", "fails", "tie", "unknown"]
 
@@ -60,71 +60,6 @@ class Sheet:
             columns=tuple(values["columns"]),
             rows=tuple(tuple(row) for row in values["rows"]),
             note=values["note"],
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Series:
-    """Points of a plot that belong together, with a text at each where `marks` has one."""
-
-    label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    marks: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        assert len(self.x) == len(self.y), f"{self.label}: {len(self.x)} x, but {len(self.y)} y"
-        assert not self.marks or len(self.marks) == len(self.x), f"{self.label}: expected a mark per point"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the points as plain values."""
-        return {"label": self.label, "x": list(self.x), "y": list(self.y), "marks": list(self.marks)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Series:
-        """Make a series of what `to_dict` returned; null is what JSON has for nan."""
-        x, y = ([math.nan if value is None else value for value in values[name]] for name in ("x", "y"))
-        return cls(label=values["label"], x=tuple(x), y=tuple(y), marks=tuple(values["marks"]))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plot:
-    """A plot: "line" joins the points of a series, "scatter" does not, "bar" has x as positions of `categories`.
-
-    `levels` are lines across the whole plot, such as a threshold, by their label.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    kind: PlotKind = "line"
-    categories: tuple[str, ...] = ()
-    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plot as plain values."""
-        return {
-            "title": self.title,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "kind": self.kind,
-            "categories": list(self.categories),
-            "levels": dict(self.levels),
-            "series": [series.to_dict() for series in self.series],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Plot:
-        """Make a plot of what `to_dict` returned."""
-        return cls(
-            title=values["title"],
-            x_label=values["x_label"],
-            y_label=values["y_label"],
-            kind=values["kind"],
-            categories=tuple(values["categories"]),
-            levels=dict(values["levels"]),
-            series=tuple(Series.from_dict(series) for series in values["series"]),
         )
 
 

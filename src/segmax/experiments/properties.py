@@ -10,10 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.building.clustering import Labels
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, counted, finding, unknown
 from segmax.search.bound_reader import BoundReader, clusters_of

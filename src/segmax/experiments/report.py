@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 
 from segmax.base.display import size_text
 from segmax.base.errors import InputError
-from segmax.base.figures import check_matplotlib
+from segmax.drawing.draw import svg
+from segmax.drawing.figures import check_matplotlib
+from segmax.drawing.plot import Plot
 from segmax.evaluation.significance import LEVEL
-from segmax.experiments.drawing import svg
-from segmax.experiments.outcome import Outcome, Plot, Sheet, Verdict
+from segmax.experiments.outcome import Outcome, Sheet, Verdict
 from segmax.experiments.outcome_files import read_outcome
 from segmax.experiments.printed import TITLE
 from segmax.experiments.render import MARKS, about_line, column_texts, is_numeric, mark

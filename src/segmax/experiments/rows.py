@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from segmax.drawing.plot import Series
 from segmax.experiments import printed
 from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
-from segmax.experiments.outcome import Cell, Series
+from segmax.experiments.outcome import Cell
 from segmax.experiments.task import Task
 from segmax.search.methods import ASC, BestFirst, SearchParams
 

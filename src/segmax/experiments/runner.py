@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from segmax.base.errors import ConfigError, MissingPackageError
+from segmax.drawing.draw import svg
 from segmax.experiments.about import about
-from segmax.experiments.drawing import svg
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.outcome import Outcome
 from segmax.experiments.outcome_files import write_outcome, write_text

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from segmax.drawing.plot import Plot, Series
 from segmax.evaluation import TTest
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
@@ -31,7 +32,7 @@ from segmax.experiments.measuring import (
     sentences,
     visited,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from segmax.base.display import size_text
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.experiment import Experiment
-from segmax.experiments.outcome import Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger
 from segmax.inspection.summary import STRUCTURES

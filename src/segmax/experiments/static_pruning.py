@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
@@ -31,7 +32,7 @@ from segmax.experiments.measuring import (
     quality_note,
     sentences,
 )
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import asc_row, clusters_note, maxscore_row, plans
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, every, finding, is_as_good, unknown
@@ -98,7 +99,7 @@ def thresholds(index: Index, collection: Collection) -> dict[str, float]:
     """Return the weights to prune documents and queries by, from a sample of theirs."""
     rows = sample_rows(index.num_docs, _SAMPLE, 0)
     documents = index.vectors(index._ids.id_of(int(row)) for row in rows).data
-    queries = index._batch(collection.questions.vectors).values
+    queries = index._batch(collection.queries.vectors).values
     return {
         "document": float(np.quantile(documents, _DOCUMENT_QUANTILE)) if len(documents) else 0.0,
         "query": query_threshold(queries),
@@ -141,8 +142,8 @@ def _looked(
     k: int,
 ) -> Row:
     """Return the number of postings, and what every method finds of the exact results of the whole index."""
-    questions = collection.questions
-    asked = questions.only(list(range(min(len(questions), _MOST_QUERIES)))).vectors
+    queries = collection.queries
+    asked = queries.only(list(range(min(len(queries), _MOST_QUERIES)))).vectors
     exact = plain().search_batch(asked, k, Exhaustive())
     shares = {}
     for name, params in methods.items():

@@ -154,7 +154,7 @@ class Task:
         """
         evaluation = evaluate(
             index,
-            collection.questions,
+            collection.queries,
             collection.qrels,
             methods=methods,
             k=k,

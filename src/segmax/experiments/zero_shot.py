@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from segmax.drawing.plot import Plot, Series
 from segmax.experiments import printed
 from segmax.experiments.catalog import LISTED
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.measuring import PER_QUERY, RECALL_OF_EXACT, Plan, Row, faster, ndcg_key, unique_names
-from segmax.experiments.outcome import Cell, Finding, Outcome, Plot, Series, Sheet
+from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.rows import measure_rows, paper_depth, zero_shot_rows
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets

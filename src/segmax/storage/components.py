@@ -65,7 +65,7 @@ COMPONENTS: Mapping[str, tuple[str, bool]] = {
     "term_first_byte": ("<u8", True),
     "term_first_entry": ("<u8", True),
     "term_scale": ("<f8", True),
-    "term_seed_code": ("code", True),
+    "term_top_code": ("code", True),
     "narrow_cluster": ("<u4", False),
     "cluster_max": ("code", False),
     "segment_max": ("code", False),

@@ -61,3 +61,14 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
+
+
+def ranks_within(indptr: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of every entry within its row.
+
+    Examples
+    --------
+    >>> ranks_within(np.array([0, 2, 2, 5])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.asarray(np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr)), dtype=np.int64)

@@ -9,7 +9,7 @@
 #include <limits>
 #include <vector>
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 

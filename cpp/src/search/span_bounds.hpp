@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "segmax/search/block_bounds.hpp"
+#include "search/block_bounds.hpp"
 
 namespace segmax {
 

@@ -9,7 +9,7 @@
 #include <functional>
 #include <type_traits>
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -140,7 +140,7 @@ public:
             const Acc sum = sums[cluster];
             if (sum == 0) {
                 ++context.stats().clusters_zero;
-            } else if (sum >= context.seed) {
+            } else if (sum >= context.threshold_estimate) {
                 entries_.push_back({key(sum, by_max_bound, cluster), cluster});
             }
         }

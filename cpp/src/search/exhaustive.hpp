@@ -1,7 +1,7 @@
 // Exhaustive search: every posting of every query term, one window of accumulators at a time.
 #pragma once
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -29,7 +29,7 @@ void search_exhaustive(Context<Code, Acc>& context) {
         }
         // In pieces, so that what one piece finds raises the threshold for the next.
         for (std::uint32_t first = 0; first < size; first += kTileDocs) {
-            const Acc least = Gate<Acc>::of(context.top(), 1.0, context.seed).least;
+            const Acc least = Gate<Acc>::of(context.top(), 1.0, context.threshold_estimate).least;
             const std::size_t hits =
                 context.kernel.collect_at_least(accumulators + first, std::min(kTileDocs, size - first), least, found);
             for (std::size_t h = 0; h < hits; ++h) {

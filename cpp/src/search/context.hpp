@@ -8,13 +8,13 @@
 #include <span>
 #include <vector>
 
+#include "kernels/kernels.hpp"
+#include "search/query_view.hpp"
+#include "search/top_k.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/index.hpp"
-#include "segmax/kernels/kernels.hpp"
 #include "segmax/search/params.hpp"
 #include "segmax/search/query.hpp"
-#include "segmax/search/term_view.hpp"
-#include "segmax/search/top_k.hpp"
 
 namespace segmax {
 
@@ -54,12 +54,12 @@ struct Context {
     const Kernels<Code, Acc>& kernel;
     Scratch<Code, Acc>& scratch;
     SearchResult& result;
-    Acc seed = 0;  ///< no document below this score is among the k best
+    Acc threshold_estimate = 0;  ///< no document below this score is among the k best
 
     std::span<const TermView<Code>> terms() const { return scratch.view.terms(); }
     TopK<Acc>& top() { return scratch.top; }
     SearchStats& stats() { return result.stats; }
-    std::uint64_t now() const { return params.clock ? params.clock() : steady_now(); }
+    std::uint64_t now() const { return params.hooks.clock ? params.hooks.clock() : steady_now(); }
 
     void check_stop() const {
         if (params.stop && params.stop()) throw Interrupted();
@@ -92,9 +92,9 @@ struct Gate {
     Acc tied_at = 0;  ///< a bound equal to this (not 0) needs a row before tied_row
     Row tied_row = kNoRow;
 
-    static Gate of(const TopK<Acc>& top, double factor, Acc seed) {
+    static Gate of(const TopK<Acc>& top, double factor, Acc threshold_estimate) {
         Gate gate;
-        gate.least = std::max<Acc>(seed, 1);
+        gate.least = std::max<Acc>(threshold_estimate, 1);
         if (!top.full()) return gate;
         if (factor == 1.0) {
             gate.least = std::max(gate.least, top.threshold());

@@ -4,7 +4,7 @@
 // added, and blocks that now fail drop out. The tail comes last, for the few that are left.
 #pragma once
 
-#include "segmax/search/block_bounds.hpp"
+#include "search/block_bounds.hpp"
 
 namespace segmax {
 
@@ -18,7 +18,8 @@ public:
 
     /// What a bound must reach to be looked at now.
     std::uint64_t least() {
-        return std::max<std::uint64_t>(bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.seed).least), 1);
+        return std::max<std::uint64_t>(
+            bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate).least), 1);
     }
 
     /// Scores the blocks of these that still pass, the best bounds first, and offers their documents. Reorders them.
@@ -120,7 +121,8 @@ private:
     }
 
     void drop_failed() {
-        const std::uint64_t gate = bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.seed).least);
+        const std::uint64_t gate =
+            bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);
         Acc* sums = context_.scratch.accumulators.data();
         Acc largest[kMostBatch];
         context_.kernel.block_largest(sums, num_blocks_, largest);
@@ -159,7 +161,7 @@ private:
     }
 
     void note_dropped(std::uint64_t bound, double factor) {
-        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.seed).least;
+        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.threshold_estimate).least;
         context_.result.watched = {Fate::below_bound, bounds_.score_of(bound), context_.top().threshold(), needed};
     }
 

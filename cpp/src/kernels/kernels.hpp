@@ -6,9 +6,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "segmax/base/types.hpp"
+#include "segmax/kernels/simd_level.hpp"
 
 namespace segmax {
 
@@ -96,14 +96,6 @@ struct Kernels {
     /// May read `values` up to the next multiple of 16 (never reported) and write as far into `out`.
     std::size_t (*collect_at_least)(const Acc* values, std::size_t count, Acc limit, std::uint32_t* out);
 };
-
-enum class SimdLevel { portable, avx2 };
-
-/// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD says.
-/// Throws std::invalid_argument where that variable names no level or one the CPU lacks.
-SimdLevel simd_level();
-std::string_view simd_level_name(SimdLevel level);
-bool simd_level_available(SimdLevel level);
 
 /// The table of one level; available for <u8, u32>, <u8, u64>, <u16, u32>, <u16, u64>.
 template <class Code, class Acc>
