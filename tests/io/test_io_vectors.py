@@ -407,7 +407,7 @@ def test_repeated_words_are_told_from_text(tmp_path: Path, content: str, kind: s
     (tmp_path / "queries.tsv").write_text(content)
     assert format_of(tmp_path / "queries.tsv") == kind
     if kind == "tsv-text":
-        with pytest.raises(InputError, match="as often as they weigh, say so with format='tokens'"):
+        with pytest.raises(InputError, match="as often as its weight says, pass format='tokens'"):
             open_vectors(tmp_path / "queries.tsv")
         assert len(read(open_vectors(tmp_path / "queries.tsv", "tokens")).ids) == len(content.splitlines())
 
@@ -874,7 +874,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 def test_what_is_no_file_of_vectors(tmp_path: Path) -> None:
     """Text, nothing, and what is not there; and formats that do not exist."""
     (tmp_path / "text.tsv").write_text("d1\tsome words of text\nd2\tand more\n")
-    with pytest.raises(InputError, match=r"expected an \.npz file .* got columns of text .*; make vectors of it first"):
+    with pytest.raises(InputError, match=r"expected an \.npz file .* got columns of text .*; encode it first"):
         open_vectors(tmp_path / "text.tsv")
     (tmp_path / "text.jsonl").write_text('{"id": "a", "text": "words"}\n')
     with pytest.raises(InputError, match="got lines of JSON with texts"):
