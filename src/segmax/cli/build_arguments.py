@@ -161,7 +161,7 @@ def _check_applicable(options: Options, kind: str, clusterings: Sequence[str]) -
 
 def _array(path: str, what: str) -> NDArray[Any]:
     """Map an .npy file: a header that promises more than the file holds is an error, not memory."""
-    from segmax.io.streams import one_line
+    from segmax.io.read_errors import one_line
 
     try:
         return np.lib.format.open_memmap(path, mode="r")

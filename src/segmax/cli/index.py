@@ -19,8 +19,8 @@ from segmax.cli.reading import read_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, TextReader, format_of, open_vectors
+from segmax.io.read_errors import check_distinct
 from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.streams import check_distinct
 from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import POOLINGS
 

@@ -17,9 +17,9 @@ from segmax.base.errors import InputError
 from segmax.io import VECTOR_FORMATS, Queries, open_vectors, read_queries
 from segmax.io.frames import frame_records, is_frame, is_series, series_records
 from segmax.io.queries import QUERY_NAMES
+from segmax.io.read_errors import reading
 from segmax.io.recognize import recognize
 from segmax.io.records import VECTOR_NAMES, Record, checked_id, id_of, is_missing, no_text, text_of
-from segmax.io.streams import reading
 from segmax.search.protocol import Searchable
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
 from segmax.vectors.queries import TermLookup

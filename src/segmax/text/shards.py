@@ -26,8 +26,8 @@ from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import write_dense
 from segmax.io import Scale, write_vectors
 from segmax.io.scale import parse_scale
-from segmax.io.streams import check_free
-from segmax.io.vectors import written_format
+from segmax.io.vector_writer import written_format
+from segmax.io.writing import check_free
 from segmax.text.journal import Journal, Shard
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document, TextReader, VectorBatch

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.parallel import ranges
 from segmax.vectors.csr import Csr
 
 #: The most rows and, but for one giant row, the most postings that are worked on together.
 PART_DOCS = 16384
 PART_POSTINGS = 1 << 20
+
+
+def bounded_ranges(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges that are worked on together: `PART_DOCS` rows and `PART_POSTINGS`, or one giant row."""
+    return ranges(indptr, PART_POSTINGS, PART_DOCS)
 
 
 def slice_rows(docs: Csr, first: int, last: int) -> Csr:
