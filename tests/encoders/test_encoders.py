@@ -30,7 +30,7 @@ from segmax.base.errors import (
     WriteError,
 )
 from segmax.base.progress import BuildProgress
-from segmax.cli.encode import encode, encode_parser
+from segmax.cli import encode
 from segmax.encoders import BM25
 from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched, regrouped
@@ -625,7 +625,7 @@ def write_corpus(path: Path, docs: list[Document]) -> None:
 
 def run(*arguments: str) -> None:
     """Run the command as the command line does."""
-    encode(encode_parser().parse_intermixed_args(list(arguments)))
+    encode.run(encode.parser().parse_intermixed_args(list(arguments)))
 
 
 def test_the_command_encodes_documents_and_queries(

@@ -103,6 +103,8 @@ def source_name(vectors: object) -> str:
     """Return what messages call the documents: their file, or what they came as."""
     if isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], (str, os.PathLike)):
         return ", ".join(source_name(path) for path in vectors[:2]) + (" and others" if len(vectors) > 2 else "")
+    if files := getattr(vectors, "paths", ()):
+        return source_name(list(files))
     where = vectors if isinstance(vectors, (str, os.PathLike)) else getattr(vectors, "path", None)
     return f"'{where}'" if isinstance(where, (str, os.PathLike)) else f"the given {type(vectors).__name__}"
 
