@@ -26,11 +26,11 @@ from conftest import SHARED, WIKI, clusters_of, refused, wiki_reader
 from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.cli.main import main
 from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder, write_dense
-from segmax.encoders.base import EncodedBatch, Encoder
+from segmax.encoders.base import Encoder
 from segmax.encoders.chunks import batched
 from segmax.encoders.transformer import TransformerEncoder, largest_weights
 from segmax.text import encode_texts
-from segmax.vectors.documents import Document
+from segmax.vectors.documents import Document, VectorBatch
 from tiny_models import (
     HIDDEN,
     VOCABULARY,
@@ -75,12 +75,12 @@ def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def all_vectors(encoder: Encoder, docs: list[Document], batch: int = 3) -> EncodedBatch:
+def all_vectors(encoder: Encoder, docs: list[Document], batch: int = 3) -> VectorBatch:
     """Everything that documents become, in one batch."""
     parts = list(encoder.encode_documents(docs[i : i + batch] for i in range(0, len(docs), batch)))
-    vectors = sp.csr_matrix(sp.vstack([part.vectors for part in parts]))
+    vectors = sp.csr_matrix(sp.vstack([part.matrix() for part in parts]))
     dense = {name: np.concatenate([part.dense[name] for part in parts]) for name in parts[0].dense}
-    return EncodedBatch([doc_id for part in parts for doc_id in part.ids], vectors, dense)
+    return VectorBatch([doc_id for part in parts for doc_id in part.ids], vectors, dense)
 
 
 def library_vectors(folder: Path, texts: list[str], side: str) -> np.ndarray:

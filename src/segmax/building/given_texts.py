@@ -36,6 +36,8 @@ def texts_by_row(texts: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterab
     >>> list(texts_by_row({"a": "one", "b": "two"}, ["b", "a"], 2))
     ['two', 'one']
     """
+    if isinstance(texts, MatchedTexts):
+        return texts.matched(ids)
     if isinstance(texts, Mapping):
         return _found_by_id(texts, ids, num_docs)
     if is_frame(texts):
@@ -43,6 +45,37 @@ def texts_by_row(texts: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterab
     if is_series(texts):
         _check_order(texts, ids)
     return texts  # type: ignore[no-any-return]
+
+
+class MatchedTexts:
+    """Texts with ids that have to be those of the rows, in the same order.
+
+    Parameters
+    ----------
+    documents
+        The texts.
+    name
+        What messages call them, such as their file.
+    """
+
+    def __init__(self, documents: Iterable[Document], name: str) -> None:
+        self._documents = documents
+        self._name = name
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._documents)
+
+    def matched(self, ids: Sequence[Any] | None) -> Iterator[Document]:
+        """Yield the texts; raise InputError at one whose id is not that of its row."""
+        for row, document in enumerate(self._documents):
+            if ids is not None and row < len(ids) and document.id != str(ids[row]):
+                raise InputError(
+                    where=f"'{self._name}'",
+                    expected=f"the text of document {str(ids[row])!r} in place {row}",
+                    got=f"{document.id!r}",
+                    hint="give the texts that the vectors were made of, in the same order",
+                )
+            yield document
 
 
 def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_docs: int) -> list[object]:

@@ -14,7 +14,7 @@ from segmax.base.errors import ConfigError, InputError
 from segmax.cli.parser import Parser, in_words_of_the_shell, read_number
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.encoders.bm25 import METHODS
+from segmax.encoders.bm25_weights import METHODS
 from segmax.encoders.transformer import DTYPES
 from segmax.io import SCALES, TEXT_FORMATS, Document, Queries, TextReader, open_texts, read_queries
 from segmax.text import encode_texts
@@ -69,7 +69,7 @@ _FLAGS = (
     ("expected a format out of", "--format: expected"),
     ("expected scale to be", "--scale: expected"),
     ("scale='x100' or '/5x256'", "--scale x100 or --scale /5x256"),
-    ("(BM25.load)", "(--encoder docs.bm25)"),
+    ("call fit, or load one that was saved with BM25.load", "name one that was saved with --encoder docs.bm25"),
     ("overwrite=True", "--overwrite"),
 )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from segmax.base.errors import ConfigError
-from segmax.encoders.base import Encoder
+from segmax.encoders.base import AdaptedEncoder, Encoder, EncodesTexts
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
@@ -62,7 +62,7 @@ def encoder_class(name: str | os.PathLike[str]) -> type[BM25 | TransformerEncode
 
 
 def as_encoder(encoder: object, **options: Any) -> Encoder:
-    """Return the encoder that is given: as such, by name or folder, or as a loaded `SparseEncoder`.
+    """Return an encoder, given as such, by name or folder, as a loaded `SparseEncoder`, or as an object that encodes.
 
     Raises
     ------
@@ -75,6 +75,8 @@ def as_encoder(encoder: object, **options: Any) -> Encoder:
         return SparseModel(encoder, **options)
     if isinstance(encoder, Encoder):
         return encoder
+    if isinstance(encoder, EncodesTexts):
+        return AdaptedEncoder(encoder)
     raise ConfigError(
         expected=(
             "an encoder: a name, a folder, an object with encode_documents, encode_queries "

@@ -95,12 +95,14 @@ class SparseModel(TransformerEncoder):
         self._watch_hidden_states()
         self._columns = self._name_columns()
 
-    def describe(self) -> dict[str, Any]:
-        """Return what its vectors depend on, besides the documents."""
-        if not self._is_given:
-            return super().describe()
+    def to_dict(self) -> dict[str, Any]:
+        """Return what an index records about it, as plain values."""
         # Where a loaded model comes from, and whether it was trained since, only its owner knows.
-        return {"encoder": "SparseModel", "model": None, "files": [_fingerprint(self._model)], **self.options()}
+        return {**super().to_dict(), "model": None} if self._is_given else super().to_dict()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what its vectors depend on, as plain values."""
+        return {**self.to_dict(), "files": [_fingerprint(self._model)]} if self._is_given else super().fingerprint()
 
     @property
     def vocabulary(self) -> list[str]:

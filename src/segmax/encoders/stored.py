@@ -55,14 +55,6 @@ _LONGEST_NAME = 1000  # far more than a path or a name on the hub has
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
-def description(encoder: Encoder) -> dict[str, Any]:
-    """Return what an index keeps of an encoder; of one that segmax does not know, only that it cannot be had back."""
-    describe = getattr(encoder, "describe", None)
-    told: dict[str, Any] = dict(describe()) if callable(describe) else {"encoder": type(encoder).__name__}
-    told.pop("files", None)  # when the files of a model were written is no concern of queries
-    return told
-
-
 def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None, where: str) -> Encoder:
     """Return what encodes queries for an index.
 
@@ -72,7 +64,7 @@ def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None,
         What the caller chose: an object with `encode_queries`, a loaded `SparseEncoder`, a name or a folder, "stored"
         for the model that the index names; None: nothing, so that only BM25 can be had.
     told
-        What the index keeps, as `description` returned it; None: nothing.
+        What the index keeps, as `Encoder.to_dict` returned it; None: nothing.
     terms
         The vocabulary of the index, if it has one.
     where
@@ -262,15 +254,4 @@ def _same_options(kind: type[TransformerEncoder], told: object, where: str, *, l
 
 def _fitted(encoder: Encoder, terms: Iterable[str] | None) -> Encoder:
     """Return an encoder whose columns are those of the index."""
-    if terms is None or not isinstance(encoder, (BM25, TransformerEncoder)):
-        return encoder
-    wanted = list(terms)
-    if encoder.vocabulary == wanted:
-        return encoder
-    if isinstance(encoder, BM25):
-        return BM25.of_vocabulary(wanted, **encoder.options())
-    msg = (
-        f"{encoder!r} did not make this index: it has a vocabulary of {len(encoder.vocabulary):,} terms, the index "
-        f"another one of {len(wanted):,}"
-    )
-    raise InputError(msg)
+    return encoder if terms is None or not isinstance(encoder, Encoder) else encoder.for_terms(list(terms))

@@ -118,7 +118,9 @@ def index_documents(documents: Sequence[Document], encoder: object, options: Map
 
     `encoder` is what `segmax.from_texts` takes, `options` are those of `segmax.build`.
     """
-    return from_texts(documents, encoder=encoder, **options)
+    given = dict(options)
+    keep_texts = given.pop("texts", True) is not None  # None: the caller has them
+    return from_texts(documents, encoder=encoder, keep_texts=keep_texts, **given)
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:
