@@ -34,7 +34,7 @@ from segmax.vectors.documents import Document as SegmaxDocument  # noqa: E402
 def encoder_of_texts() -> WordCounts:
     """An encoder that knows the words of TEXTS; a component that is written down names this function."""
     encoder = WordCounts()
-    encoder.fit([[SegmaxDocument(i, "", text) for i, text in TEXTS.items()]])
+    list(encoder.encode_documents([[SegmaxDocument(i, "", text) for i, text in TEXTS.items()]]))
     return encoder
 
 
