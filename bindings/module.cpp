@@ -10,7 +10,7 @@
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
+#include "segmax/kernels/simd_level.hpp"
 
 namespace nb = nanobind;
 

@@ -1,4 +1,4 @@
-"""What documents show, runs: every Python block, in order, in one namespace per document."""
+"""Documents keep their word: their Python and shell blocks run, their links resolve, their lines fit a screen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,23 +18,31 @@ from segmax.demo import FOLDER
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
-    "README.md",
-    "ARCHITECTURE.md",
+    *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("*.md")),
     *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")),
 ]
+#: What newcomers run first, and again: these blocks must work on what they wrote before.
+FIRST_STEPS = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "docs/tuning.md"]
+WIDTH = 120
+#: A block of code, with its fence and its language.
+BLOCK = re.compile(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", flags=re.MULTILINE)
+#: Pages that are not wrapped yet.
+STILL_WIDE = {
+    *(f"docs/{name}.md" for name in ("benchmarks", "experiments", "findings", "format", "performance")),
+}
 #: Set where every extra is installed (make test-extras): a block that cannot be run is then an error.
 ALL_EXTRAS = "SEGMAX_ALL_EXTRAS" in os.environ
 
 
-def python_blocks(document: str) -> list[str]:
-    """The Python blocks of a document."""
-    return re.findall(r"^```python\n(.*?)^```$", (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
+def blocks_of(document: str, language: str) -> list[str]:
+    """The blocks of a document in a language."""
+    pattern = rf"^```{language}\n(.*?)^```$"
+    return re.findall(pattern, (ROOT / document).read_text(), flags=re.DOTALL | re.MULTILINE)
 
 
 def marks(text: str) -> list[str]:
-    """What stands behind the opening fence of every block."""
-    blocks = re.findall(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", text, flags=re.MULTILINE)
-    return [mark.strip() for _, mark in blocks]
+    """The language of every block, as its opening fence names it."""
+    return [language.strip() for _, language in BLOCK.findall(text)]
 
 
 def needed(block: str) -> set[str]:
@@ -71,6 +81,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command `segmax`, as this Python has it, on the path of the shell."""
+    script = folder / "bin" / "segmax"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m segmax.cli "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
 def write_scifact(folder: Path) -> None:
     """A BEIR folder with a part of the collection that ships with segmax."""
     from segmax.io import open_texts, read_qrels, read_queries
@@ -92,32 +113,146 @@ def write_scifact(folder: Path) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(graded))
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_python_in_documents_runs(document: str, folder: Path) -> None:
-    """Every Python block of a document works; those that need what is not installed run in `make test-extras`."""
+def run_python(document: str) -> list[str]:
+    """Run the Python blocks of a document in one namespace; return the missing packages that left some out."""
     namespace: dict[str, object] = {}
     left_out = []
-    for block in python_blocks(document):
+    for block in blocks_of(document, "python"):
         if absent := missing(block):
             assert not ALL_EXTRAS, f"{document}: a block needs {', '.join(absent)}"
             left_out += absent
             continue
         exec(compile(block, document, "exec"), namespace)
-    if left_out:
-        pytest.skip(f"all blocks ran but those that need {', '.join(dict.fromkeys(left_out))}")
+    return left_out
+
+
+def run_shell(document: str) -> None:
+    """Run the shell blocks of a document."""
+    for block in blocks_of(document, "sh"):
+        command = ["bash", "-euo", "pipefail", "-c", block]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+
+def skip_if_blocks_were_left_out(packages: list[str]) -> None:
+    """Mention the packages that are missing here; `make test-extras` has them."""
+    if packages:
+        pytest.skip(f"all blocks ran but those that need {', '.join(dict.fromkeys(packages))}")
+
+
+@pytest.mark.parametrize("document", [document for document in DOCUMENTS if document not in FIRST_STEPS])
+def test_python_in_documents_runs(document: str, folder: Path) -> None:
+    """Every Python block works, in order."""
+    skip_if_blocks_were_left_out(run_python(document))
+
+
+@pytest.mark.parametrize("document", FIRST_STEPS)
+def test_first_steps_run_twice(document: str, folder: Path, shell: None) -> None:
+    """Python and shell blocks work, and work again in the same folder; `.ci/readme.py` runs the README's shell."""
+    left_out = []
+    for _ in range(2):
+        left_out += run_python(document)
+        if document != "README.md":
+            run_shell(document)
+    skip_if_blocks_were_left_out(left_out)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_blocks_are_marked_so_that_they_are_run(document: str) -> None:
-    """Python is marked `python` and nothing else: a block under another name, or under none, would never be run."""
+    """Every block names its language, and Python is called `python`: other blocks would never be run."""
     found = marks((ROOT / document).read_text())
     assert set(found) <= {"python", "sh", "json", "toml", "html", "text"}
-    assert found.count("python") == len(
-        python_blocks(document)
-    )  # blocks that are indented, for instance, are not found
+    assert found.count("python") == len(blocks_of(document, "python"))  # an indented block is not found
 
 
 def test_blocks_without_a_mark_are_seen() -> None:
     """However a fence is written, it opens a block; the one that closes it does not."""
     assert marks("```python\n1\n```\n```\nx = 1\n```\n") == ["python", ""]
     assert marks("- item\n\n  ```\n  x\n  ```\n~~~\ny\n~~~\n````sh\n```\n````\n") == ["", "", "sh"]
+
+
+# --- links and lines -------------------------------------------------------------------------------------------------
+
+
+def prose(text: str) -> str:
+    """A document without its code blocks; lines keep their numbers."""
+    return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
+
+
+def links(text: str) -> list[str]:
+    """The targets of all links and images of a document."""
+    without_spans = re.sub(r"(`+)[^`\n]+\1", "", prose(text))
+    return re.findall(r"\]\(<?([^()\s>]+)>?\)", without_spans)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of all headings, as GitHub makes them."""
+    found: set[str] = set()
+    for heading in re.findall(r"^#{1,6} (.+?)#*$", prose(text), flags=re.MULTILINE):
+        shown = re.sub(r"\]\([^)]*\)", "]", heading)
+        name = re.sub(r"[^\w\- ]", "", shown.strip().lower()).replace(" ", "-")
+        repeats = [name, *(f"{name}-{number}" for number in range(1, 100))]
+        found.add(next(repeat for repeat in repeats if repeat not in found))
+    return found
+
+
+def broken_links(document: str) -> list[str]:
+    """The relative links of a document whose file or heading does not exist."""
+    place, broken = ROOT / document, []
+    for link in links(place.read_text()):
+        if re.match(r"[a-z]+:", link):
+            continue
+        name, _, anchor = link.partition("#")
+        target = (place.parent / name).resolve() if name else place
+        known = target.exists() and target.is_relative_to(ROOT)
+        if not known or (anchor and anchor not in anchors(target.read_text())):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_resolve(document: str) -> None:
+    """Every relative link leads to a file of this repository, and its anchor to a heading."""
+    assert broken_links(document) == []
+
+
+def test_links_and_anchors_are_found() -> None:
+    """Links in code are not links; anchors follow GitHub's rules."""
+    text = "# A `b`: c, d\n\n## A `b`: c, d\n\n[x](y.md#z) ![i](a.png) `[no](no.md)`\n\n```sh\n[no](no.md)\n# no\n```\n"
+    assert links(text) == ["y.md#z", "a.png"]
+    assert anchors(text) == {"a-b-c-d", "a-b-c-d-1"}
+
+
+def wide_lines(text: str) -> list[int]:
+    """The numbers of the lines that are too wide; code, tables and the targets of links may be."""
+    lines = enumerate(prose(text).splitlines(), start=1)
+    shown = [(number, re.sub(r"\]\([^)]*\)", "]", line)) for number, line in lines]
+    return [number for number, line in shown if len(line) > WIDTH and not line.lstrip().startswith("|")]
+
+
+@pytest.mark.parametrize("document", [document for document in DOCUMENTS if document not in STILL_WIDE])
+def test_lines_fit_a_screen(document: str) -> None:
+    """Lines have at most 120 characters, except in code blocks, tables and link targets."""
+    assert wide_lines((ROOT / document).read_text()) == []
+
+
+def test_wide_lines_are_found() -> None:
+    """Prose counts; code, tables and link targets do not."""
+    wide = "x" * 121
+    assert wide_lines(f"{wide}\n```sh\n{wide}\n```\n| {wide} |\n[x]({wide})\n  {wide}\n") == [1, 7]
+
+
+def test_the_readme_is_short() -> None:
+    """It has 100 to 150 lines."""
+    assert 100 <= len((ROOT / "README.md").read_text().splitlines()) <= 150
+
+
+def test_pictures_are_small() -> None:
+    """The README and the documentation load quickly: a picture has at most 150 kB."""
+    assert [p.name for p in (ROOT / "docs" / "images").iterdir() if p.stat().st_size > 150_000] == []
+
+
+def test_every_page_is_in_the_table_of_contents() -> None:
+    """docs/README.md links to every page."""
+    listed = set(links((ROOT / "docs" / "README.md").read_text()))
+    assert {p.name for p in (ROOT / "docs").glob("*.md")} - {"README.md"} <= listed

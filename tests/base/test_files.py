@@ -18,7 +18,7 @@ from segmax.base.files import create, open_for_update, open_regular, replacing
 from segmax.encoders import BM25
 from segmax.encoders.pooling import write_dense
 from segmax.experiments.steps import Steps
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -125,10 +125,10 @@ def write_steps(path: Path) -> None:
 def write_plot(path: Path) -> None:
     """A picture."""
     pytest.importorskip("matplotlib")
-    from segmax.inspection.plots import plot_report
+    from segmax.inspection.plots import plot_summary
 
     index = segmax.build(sp.csr_matrix([[1, 2], [3, 0]]))
-    plot_report(segmax.inspect(index), path)
+    plot_summary(segmax.inspect(index), path)
 
 
 WRITERS: dict[str, Callable[[Path], object]] = {

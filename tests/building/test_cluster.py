@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import clusters_of, purity, random_docs, topic_docs
 from segmax.base import memory
-from segmax.base.progress import reporter
+from segmax.base.progress import progress_of
 from segmax.building import kmeans
 from segmax.building.points import DensePoints, one_thread
 from segmax.building.resources import open_resources
@@ -175,7 +175,7 @@ def test_balance_of_any_sizes(seed: int) -> None:
     labels = rng.choice(found, num_docs, p=chances / chances.sum())
     centroids = rng.normal(size=(found, 6)).astype(np.float32)
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
-    with one_thread(), reporter(progress=False) as told, told.stage("balance", None, "documents") as stage:
+    with one_thread(), progress_of(False) as told, told.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
         assigner = kmeans._Assigner(centroids, kmeans._flat_index(centroids))
         balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)

@@ -155,7 +155,7 @@ def test_warnings_are_one_safe_line(
     def warning(*_: object) -> None:
         warnings.warn(f"odd\n{HOSTILE}", stacklevel=2)
 
-    monkeypatch.setattr("segmax.cli.completion.completion", warning)
+    monkeypatch.setattr("segmax.cli.completion.run", warning)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(["completion", "bash"]) == 0
@@ -343,25 +343,25 @@ def test_ids_that_ir_datasets_knows_are_no_words(
         ("", "the query is empty"),
         (" \t ", "the query is empty"),
         ("?!", "the query has no words"),
-        ("the of and", "the query has only stop words (the, of, and), which are left out"),
-        ("the x", "the query has only stop words and single characters (the, x), which are left out"),
-        ("zebra the unicorn", "no document has any of its words (zebra, unicorn)"),
-        ("thé", "the query has only stop words (thé read as 'the'), which are left out"),
-        ("THE\u0301 and", "the query has only stop words (thé read as 'the', and), which are left out"),
-        ("thé X", "the query has only stop words and single characters (thé read as 'the', x), which are left out"),
-        ("C++", "the query has only single characters (c), which are left out"),
-        ("C++ 5 é", "the query has only single characters (c, 5, é), which are left out"),
+        ("the of and", "the query has only stop words (the, of, and), which are ignored"),
+        ("the x", "the query has only stop words and single characters (the, x), which are ignored"),
+        ("zebra the unicorn", "no document contains any of its words (zebra, unicorn)"),
+        ("thé", "the query has only stop words (thé read as 'the'), which are ignored"),
+        ("THE\u0301 and", "the query has only stop words (thé read as 'the', and), which are ignored"),
+        ("thé X", "the query has only stop words and single characters (thé read as 'the', x), which are ignored"),
+        ("C++", "the query has only single characters (c), which are ignored"),
+        ("C++ 5 é", "the query has only single characters (c, 5, é), which are ignored"),
         ("_", "the query has no words"),
         ("_ ?", "the query has no words"),
-        ("the _", "the query has only stop words (the), which are left out"),
-        ("naïveté", "no document has any of its words (naïveté)"),
-        ("東京都", "no document has any of its words (東京, 京都)"),
+        ("the _", "the query has only stop words (the), which are ignored"),
+        ("naïveté", "no document contains any of its words (naïveté)"),
+        ("東京都", "no document contains any of its words (東京, 京都)"),
         (
             "the 猫, 犬",
             "the query has only single characters (猫, 犬) of a script that is indexed by pairs of characters; "
             "search for two or more in a row",
         ),
-        ("猫 zebra", "no document has any of its words (猫, zebra)"),
+        ("猫 zebra", "no document contains any of its words (猫, zebra)"),
     ],
 )
 def test_nothing_found_has_a_reason(folder: Path, capsys: pytest.CaptureFixture[str], query: str, reason: str) -> None:
@@ -375,16 +375,16 @@ def test_nothing_found_has_a_reason(folder: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("options", "query", "reason"),
     [
-        ({"fold_accents": False}, "thé", "no document has any of its words (thé)"),
+        ({"fold_accents": False}, "thé", "no document contains any of its words (thé)"),
         (
             {"stopwords": ["thé"]},
             "the thé",
-            "the query has only stop words (the, thé read as 'the'), which are left out",
+            "the query has only stop words (the, thé read as 'the'), which are ignored",
         ),
-        ({"stopwords": None}, "the", "no document has any of its words (the)"),
-        ({"cjk_bigrams": False}, "猫", "the query has only single characters (猫), which are left out"),
-        ({"cjk_bigrams": False}, "東京都", "no document has any of its words (東京都)"),
-        ({"method": "atire"}, "vitamin", "no document has a weight for any of its terms"),
+        ({"stopwords": None}, "the", "no document contains any of its words (the)"),
+        ({"cjk_bigrams": False}, "猫", "the query has only single characters (猫), which are ignored"),
+        ({"cjk_bigrams": False}, "東京都", "no document contains any of its words (東京都)"),
+        ({"method": "atire"}, "vitamin", "no document matches any of its terms"),
     ],
 )
 def test_reasons_follow_the_options_of_the_encoder(options: dict[str, Any], query: str, reason: str) -> None:
@@ -409,8 +409,8 @@ def test_json_has_reasons_only_where_nothing_is_found(folder: Path, capsys: pyte
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line.get("reason") for line in found] == [
         None,
-        "the query has only stop words (the), which are left out",
-        "no document has any of its words (zebra)",
+        "the query has only stop words (the), which are ignored",
+        "no document contains any of its words (zebra)",
     ]
     sp.save_npz("q.npz", sp.csr_matrix((1, 4)))
     assert main(["search", "docs.segmax", "q.npz", "--json"]) == 0

@@ -123,20 +123,23 @@ def test_vectors_are_no_texts_of_queries(folder: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("out.odd", "--format: expected npz, jsonl, seismic-jsonl, ciff, csr, seismic, parquet, tokens, got the name"),
-        ("out.odd", "say which with --format FORMAT"),
-        ("out.npz --format odd", "got format 'odd'; say which with --format FORMAT"),
+        (
+            "out.odd",
+            "expected a format out of npz, jsonl, seismic-jsonl, ciff, csr, seismic, parquet, tokens, got the name",
+        ),
+        ("out.odd", "say which with --to FORMAT"),
+        ("out.npz --to odd", "argument --to: invalid choice: 'odd'"),
         ("out.ciff", "ciff holds whole numbers, and weights are none; choose a scale that rounds: --scale x100"),
         ("out.tsv", "tokens holds whole numbers"),
         ("out.ciff --scale /100", "ciff holds whole numbers"),
-        ("out.npz --scale odd", "--scale: expected one of 'none', 'impacts'"),
+        ("out.npz --scale odd", "expected --scale to be one of 'none', 'impacts'"),
         ("none/out.npz", "expected an existing directory to put the file in, got 'none'"),
-        ("beir", "--format: expected"),
+        ("beir", "expected a format out of"),
         ("docs.npz", "'docs.npz' exists"),
-        ("out.npz --queries", "BM25 has learned from no documents yet"),
-        ("out.npz --queries", "saved with --encoder docs.bm25"),
+        ("out.npz --queries", "BM25 has learned from no documents yet; fit it, or load one that was saved"),
+        ("out.npz --queries", "--encoder docs.bm25"),
         ("out.npz --dense max", "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"),
-        ("out.npz --dense max --queries", "--dense is for the clusters of documents, and --queries encodes none"),
+        ("out.npz --dense max --queries", "--dense is for documents, and --queries encodes none"),
     ],
 )
 def test_refused_before_anything_is_encoded(
@@ -215,11 +218,11 @@ def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("--encoder bm25", "--encoder: expected the BM25 that made the vectors, a folder like docs.bm25"),
+        ("--encoder bm25", "expected --encoder to be the BM25 that made the vectors, a folder such as docs.bm25"),
         ("--encoder other.bm25", "the encoder did not make these vectors: they have 'waveguid'"),
         ("--encoder ./none", "an encoder: there is no folder './none'"),
         ("--encoder docs.bm25 --top-n 3", "docs.bm25 has no option 'top_n'"),
-        ("--top-n 3", "--top-n is an option of a model; name it with --encoder MODEL"),
+        ("--top-n 3", "--top-n is an option of a model; name the model with --encoder"),
         ("--texts fewer.jsonl", "expected 3 texts, one per document, got 2"),
         ("--texts more.jsonl", "expected 3 texts, one per document, got 4"),
         ("--texts swapped.jsonl", "'swapped.jsonl': expected the text of document 'd1' in place 0, got 'd2'"),
@@ -257,16 +260,18 @@ def test_vectors_without_words_have_no_encoder(folder: Path, capsys: pytest.Capt
 
 
 def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """--clustering wants a model, and nothing else that says what clusters are made from."""
+    """--clustering max needs a model, and excludes other ways to cluster."""
     assert main(["index", "beir", "out", "--clustering", "sparse"]) == 0
     told = failure(capsys, "index", "beir", "other", "--clustering", "max")
     assert told == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
     told = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
-    assert told == "--dense does not apply to max clusters, only to dense"
+    assert told == "--dense does not apply to --clustering max, only to dense"
     told = failure(capsys, "index", "beir", "other", "--clustering", "odd")
-    assert "'sparse' or 'max' or 'mean' or 'cls', got 'odd'" in told
+    assert told.startswith(
+        "expected --clustering to be 'sparse' or 'dense' or 'labels' or 'cls' or 'mean' or 'max', got 'odd'"
+    )
     told = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
-    assert told == "--clustering max is about texts, and 'docs.npz' holds vectors"
+    assert told == "--clustering max applies to texts, and 'docs.npz' holds vectors"
     assert not Path("other").exists()
 
 

@@ -51,7 +51,10 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
         ({"a_txt": "cats", "z_jsonl": ZEBRA}, r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"),
         ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"),
         ({"a_txt": "cats", "z_csv": "id,text\n1,x\n"}, r"and \.csv or \.tsv files \('z\.csv'\)"),
-        ({"b_jsonl": ZEBRA, "z_tsv": "1\tx\n"}, r"and \.csv or \.tsv files \('z\.tsv'\); name .* as in .*/\*\.tsv"),
+        (
+            {"b_jsonl": ZEBRA, "z_tsv": "1\tx\n"},
+            r"as in .*/\*\.tsv, got .* and \.csv or \.tsv files \('z\.tsv'\); name the files",
+        ),
         ({"a_md": "cats", "z_json": f"[{ZEBRA}]"}, r"and \.jsonl or \.json files"),
         ({"a_md": "cats", "z_json": '[{"id": "z", "text": '}, r"and \.jsonl or \.json files"),
         ({"a_md": "cats", "z_parquet": "PAR1"}, r"and \.parquet files"),
@@ -203,11 +206,11 @@ def test_ids_that_come_twice_name_the_file(tmp_path: Path, name: str) -> None:
 
 def test_queries_that_come_twice_name_the_file(tmp_path: Path) -> None:
     """Vectors and texts."""
-    from segmax.text.questions import read_question_vectors
+    from segmax.text.queries import read_query_vectors
 
     write_vectors(tmp_path / "q.npz", [vectors_of(["a", "a"])])
     with pytest.raises(InputError, match=r"q\.npz': expected every query once, got the id 'a' again"):
-        read_question_vectors(tmp_path / "q.npz", by_word=False)
+        read_query_vectors(tmp_path / "q.npz")
     (tmp_path / "q.jsonl").write_text('{"id": 1, "text": "a"}\n\n{"id": "1", "text": "b"}\n')
     with pytest.raises(
         InputError, match=r"q\.jsonl', line 3: expected every query once, got the id '1' again, first at"
@@ -322,7 +325,7 @@ def test_indented_objects(tmp_path: Path, content: str) -> None:
         ("text\ncats\ndogs\n", [], "got 'text'; to read it as text, use --from tsv-text"),
         ("<DOC>\n<DOCNO>1</DOCNO>\n", [], "got '<DOC>'"),
         ("x,y\n1,2\n", ["--from", "csv-text"], "standard input, line 1: expected a header with a column of texts"),
-        ("cats", ["--from", "pdf"], "--from: expected beir, jsonl-text"),
+        ("cats", ["--from", "pdf"], "argument --from: invalid choice: 'pdf'"),
     ],
 )
 def test_standard_input(

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/kernels.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
 
 namespace segmax::detail {
 

@@ -2,8 +2,8 @@
 #include <bit>
 #include <cstring>
 
+#include "kernels/kernels.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
 
 namespace segmax::detail {
 

@@ -1,1 +1,8 @@
-"""What every room stands on: errors, checks, files, memory, threads, progress, and how things are displayed."""
+"""What every room stands on: errors, checks, files, memory, threads, progress, and how things are displayed.
+
+segmax logs to the logger "segmax" and its children, and is silent unless the application configures logging.
+"""
+
+import logging
+
+logging.getLogger("segmax").addHandler(logging.NullHandler())

@@ -16,6 +16,7 @@ SegmaxWarning (UserWarning)               allowed, but probably not intended
 
 import re
 from collections.abc import Callable
+from typing import Self
 
 #: An option in a hint: `{overwrite=True}`, `{scratch=...}` or `{num_segments}`.
 _OPTION = re.compile(r"\{([a-z_]+)(=[^}]*)?\}")
@@ -44,7 +45,8 @@ class SegmaxError(Exception):
     got
         What was given instead.
     hint
-        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags.
+        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags. Hence
+        a hint never holds data, which might have braces of its own: data belongs into `got`.
 
     Examples
     --------
@@ -80,6 +82,17 @@ class SegmaxError(Exception):
         if self.hint:
             parts.append("; " + _OPTION.sub(lambda found: name(found[1], (found[2] or "=")[1:]), self.hint))
         return "".join(parts)
+
+    def edited(self, edit: Callable[[str], str]) -> Self:
+        """Return a copy whose parts have passed through a function, which gives a file another name, for instance."""
+        return type(self)(
+            edit(self._message),
+            where=edit(self.where),
+            option=self.option,
+            expected=edit(self.expected),
+            got=edit(self.got),
+            hint=edit(self.hint),
+        )
 
     def _problem(self, name: Callable[[str, str], str]) -> str:
         expected = f"{name(self.option, '')} to be {self.expected}" if self.option else self.expected

@@ -38,7 +38,7 @@ def parse_bytes(value: int | str) -> int:
         return int(float(match[1]) * _UNITS[match[2].lower()])
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and value >= 0:
         return int(value)
-    raise ConfigError(expected="a size in bytes, as a number or like '8GiB'", got=f"{value!r}")
+    raise ConfigError(option="memory_limit", expected="a size in bytes, as a number or like '8GiB'", got=f"{value!r}")
 
 
 class MemoryLimit:
@@ -53,7 +53,7 @@ class MemoryLimit:
             return
         self.limit = parse_bytes(limit)
         if self.limit < LEAST_LIMIT:
-            raise ConfigError(expected=f"memory_limit of at least {LEAST_LIMIT // 2**20} MiB", got=f"{limit!r}")
+            raise ConfigError(option="memory_limit", expected=f"at least {LEAST_LIMIT // 2**20} MiB", got=f"{limit!r}")
 
     def check_start(self) -> None:
         """Raise ConfigError if the process holds more than the limit before any work is done."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
@@ -80,3 +81,26 @@ class _Later(ModuleType):
 #: scipy.sparse, which takes longer to import than all of segmax. Where it is used:
 #: `if TYPE_CHECKING: import scipy.sparse as sp`, `else: from segmax.base.optional import scipy_sparse as sp`.
 scipy_sparse = _Later("scipy.sparse")
+
+
+def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of a package that imports its names when they are first used.
+
+    Parameters
+    ----------
+    package
+        The package, `__name__`.
+    names
+        The modules of the package, each with its names, separated by spaces.
+    """
+    module_of = {name: module for module, some in names.items() for name in some.split()}
+
+    def load(name: str) -> Any:
+        if name not in module_of:
+            msg = f"module {package!r} has no attribute {name!r}"
+            raise AttributeError(msg)
+        value = getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+        setattr(sys.modules[package], name, value)
+        return value
+
+    return load

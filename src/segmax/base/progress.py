@@ -1,19 +1,24 @@
-"""How far a build is: a bar on a terminal, a callback for programs, silence elsewhere."""
+"""How far a long call is: bars or calls of a function where the caller asks for them, and a line in the log."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import sys
+import logging
+import time
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import Any
 
 from segmax.base.errors import ConfigError
+
+_LOG = logging.getLogger("segmax.progress")
+_ROOM_FOR_RATES = 100  # columns: narrower terminals show no rates, so that nothing is cut
+_WIDEST = 140  # columns that bars spread over
 
 
 @dataclasses.dataclass(frozen=True)
 class BuildProgress:
-    """How far a stage of a build is; given to the callback passed as `progress`."""
+    """How far a stage is; given to the function passed as `progress`."""
 
     #: what is being done: "count", "read", "prune", "code", "cluster", "assign", "balance", "group", "segment",
     #: "order", "texts", "write", "calibrate"; outside of builds "convert", "encode", "evaluate", "measure"
@@ -23,125 +28,121 @@ class BuildProgress:
     unit: str  #: what is counted, "documents" or "postings" for instance
 
 
-_ROOM_FOR_RATES = 100  # columns: narrower terminals show no rates, so that nothing is cut
-_WIDEST = 140  # columns that bars spread over
-
-#: What `build` takes as `progress`.
+#: What `build` and others take as `progress`.
 ProgressOption = bool | Callable[[BuildProgress], None] | None
 
 
-class Stage(Protocol):
-    """One stage under way."""
+@contextlib.contextmanager
+def progress_of(option: ProgressOption) -> Iterator[Progress]:
+    """Give what receives updates: True draws bars, a function is called, None and False are silent.
+
+    Examples
+    --------
+    >>> with progress_of(print) as progress, progress.stage("read", 2, "documents") as stage:
+    ...     stage.advance(2)
+    BuildProgress(stage='read', done=0, total=2, unit='documents')
+    BuildProgress(stage='read', done=2, total=2, unit='documents')
+    BuildProgress(stage='read', done=2, total=2, unit='documents')
+    """
+    if callable(option):
+        yield _Calls(option)
+    elif option is not None and not isinstance(option, bool):
+        raise ConfigError(option="progress", expected="None, True, False or a function", got=f"{option!r}")
+    elif option:
+        with _bars() as bars:
+            yield bars
+    else:
+        yield Progress()
+
+
+class Stage:
+    """A stage under way."""
+
+    def __init__(self, progress: Progress, name: str, total: int | None, unit: str) -> None:
+        self.name = name
+        self.total = total
+        self.unit = unit
+        self.done = 0
+        self._progress = progress
+        self._start = time.perf_counter()
+
+    @property
+    def seconds(self) -> float:
+        """How long it has taken."""
+        return time.perf_counter() - self._start
 
     def advance(self, amount: int) -> None:
         """Count some more as done."""
+        self.done += amount
+        self._progress.advanced(self)
 
 
-class Reporter(Protocol):
-    """Receives progress updates."""
-
-    def stage(self, name: str, total: int | None, unit: str) -> contextlib.AbstractContextManager[Stage]:
-        """Start a stage; leaving the context ends it."""
-
-
-class _Silent:
-    """Drops all updates."""
+class Progress:
+    """Receives updates, and drops them; subclasses show them."""
 
     @contextlib.contextmanager
     def stage(self, name: str, total: int | None, unit: str) -> Iterator[Stage]:
-        yield self
+        """Start a stage; leaving the context ends it."""
+        stage = Stage(self, name, total, unit)
+        self.started(stage)
+        yield stage
+        stage.total = stage.done
+        self.finished(stage)
+        _LOG.info("%s: %d %s in %.2f s", stage.name, stage.done, stage.unit, stage.seconds)
 
-    def advance(self, amount: int) -> None:
-        pass
+    def started(self, stage: Stage) -> None:
+        """Show a new stage."""
+
+    def advanced(self, stage: Stage) -> None:
+        """Show that more of a stage is done."""
+
+    def finished(self, stage: Stage) -> None:
+        """Show that all of a stage is done."""
 
 
-class _Callback:
+class _Calls(Progress):
     """Calls a function with each update."""
 
     def __init__(self, function: Callable[[BuildProgress], None]) -> None:
         self._function = function
-        self._now = BuildProgress("", 0, None, "")
 
-    @contextlib.contextmanager
-    def stage(self, name: str, total: int | None, unit: str) -> Iterator[Stage]:
-        self._tell(BuildProgress(name, 0, total, unit))
-        yield self
-        self._tell(dataclasses.replace(self._now, total=self._now.done))
+    def started(self, stage: Stage) -> None:
+        self._function(BuildProgress(stage.name, stage.done, stage.total, stage.unit))
 
-    def advance(self, amount: int) -> None:
-        self._tell(dataclasses.replace(self._now, done=self._now.done + amount))
-
-    def _tell(self, now: BuildProgress) -> None:
-        self._now = now
-        self._function(now)
+    advanced = finished = started
 
 
-class _Bars:
+class _Bars(Progress):
     """Draws a bar per stage with rich: stage, share, rate, time taken and time left."""
 
-    def __init__(self) -> None:
-        self._live: Any = None
-
-    @contextlib.contextmanager
-    def shown(self) -> Iterator[_Bars]:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-
-        console = Console(stderr=True)
-        rate = " {task.fields[rate]}" if console.width >= _ROOM_FOR_RATES else ""
-        columns = (
-            TextColumn("{task.description:8}", markup=False),
-            BarColumn(bar_width=None),  # takes the room that is left
-            MofNCompleteColumn(),
-            TextColumn(f"{{task.fields[unit]}}{rate}", markup=False),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=console, expand=console.width < _WIDEST) as self._live:
-            yield self
-
-    @contextlib.contextmanager
-    def stage(self, name: str, total: int | None, unit: str) -> Iterator[Stage]:
-        task = self._live.add_task(name, total=total, unit=unit, rate="")
-        bar = _Bar(self._live, task)
-        yield bar
-        bar.finish()
-
-
-class _Bar:
-    def __init__(self, live: Any, task: Any) -> None:
+    def __init__(self, live: Any) -> None:
         self._live = live
-        self._task = task
+        self._tasks: dict[Stage, Any] = {}
 
-    def advance(self, amount: int) -> None:
-        self._live.update(self._task, advance=amount, rate=self._rate())
+    def started(self, stage: Stage) -> None:
+        self._tasks[stage] = self._live.add_task(stage.name, total=stage.total, unit=stage.unit, rate="")
 
-    def finish(self) -> None:
-        done = self._live.tasks[self._task].completed
-        self._live.update(self._task, total=done, rate=self._rate())
+    def advanced(self, stage: Stage) -> None:
+        rate = f"({stage.done / max(stage.seconds, 1e-9):,.0f}/s)" if stage.done else ""
+        self._live.update(self._tasks[stage], completed=stage.done, total=stage.total, rate=rate)
 
-    def _rate(self) -> str:
-        task = self._live.tasks[self._task]
-        speed = task.completed / task.elapsed if task.elapsed else 0
-        return f"({speed:,.0f}/s)" if speed else ""
+    finished = advanced
 
 
 @contextlib.contextmanager
-def reporter(progress: ProgressOption) -> Iterator[Reporter]:
-    """Return what receives updates: None shows bars if standard error is a terminal, True always, False never."""
-    if callable(progress):
-        yield _Callback(progress)
-    elif progress is not None and not isinstance(progress, bool):
-        raise ConfigError(option="progress", expected="None, True, False or a function", got=f"{progress!r}")
-    elif progress or (progress is None and sys.stderr.isatty()):
-        with _Bars().shown() as bars:
-            yield bars
-    else:
-        yield _Silent()
+def _bars() -> Iterator[_Bars]:
+    from rich import progress as rich_progress
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    rate = " {task.fields[rate]}" if console.width >= _ROOM_FOR_RATES else ""
+    columns = (
+        rich_progress.TextColumn("{task.description:8}", markup=False),
+        rich_progress.BarColumn(bar_width=None),  # takes the room that is left
+        rich_progress.MofNCompleteColumn(),
+        rich_progress.TextColumn(f"{{task.fields[unit]}}{rate}", markup=False),
+        rich_progress.TimeElapsedColumn(),
+        rich_progress.TimeRemainingColumn(),
+    )
+    with rich_progress.Progress(*columns, console=console, expand=console.width < _WIDEST) as live:
+        yield _Bars(live)

@@ -57,6 +57,6 @@ class ScratchFile:
 
     def _error(self, error: OSError) -> WriteError:
         return WriteError(
-            f"could not keep documents in '{self._folder}' while building ({error.strerror}): nothing was changed; "
-            "make room, or choose another folder with scratch=..."
+            f"could not keep documents in '{self._folder}' while building ({error.strerror}): nothing was changed",
+            hint="make room, or choose another folder with {scratch=...}",
         )

@@ -27,7 +27,8 @@ from segmax.building.resources import BuildResources, ResourceOptions, open_reso
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.building.spool import Spool
 from segmax.search.calibration import LEAST_DOCS
-from segmax.search.index import Index, check_opens, open_index
+from segmax.search.index import Index, check_opens
+from segmax.search.opening import open_index
 from segmax.storage.components import IndexWriter, MemoryWriter, check_target, max_segments
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.storage.meta import FORMAT_VERSION

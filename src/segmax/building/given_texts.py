@@ -82,15 +82,14 @@ def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_doc
     names = range(num_docs) if ids is None else ids
     missing = next((name for name in names if name not in texts), None)
     if missing is not None:
-        hint = "; pass ids=..., without which documents are called by their row numbers" if ids is None else ""
-        raise InputError(expected="a text for every document", got=f"none for the id {shown(missing)}{hint}")
+        hint = "pass {ids=...}, without which documents are called by their row numbers" if ids is None else ""
+        raise InputError(expected="a text for every document", got=f"none for the id {shown(missing)}", hint=hint)
     if len(texts) > num_docs:
         known = set(names)
         extra = next(name for name in texts if name not in known)
         raise InputError(
             expected=f"{num_docs} texts, one per document",
-            got=len(texts),
-            hint=f"no document has the id {shown(extra)}",
+            got=f"{len(texts)}; no document has the id {shown(extra)}",
         )
     return [texts[name] for name in names]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.vectors.csr import Csr
-from segmax.vectors.shortening import ranks_within
+from segmax.vectors.rows import ranks_within
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

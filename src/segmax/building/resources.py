@@ -14,8 +14,8 @@ from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers
-from segmax.base.progress import ProgressOption, Reporter, reporter
-from segmax.search.index import num_threads
+from segmax.base.progress import Progress, ProgressOption, progress_of
+from segmax.search.arguments import num_threads
 
 #: What a thread may need for its own pieces of work.
 BYTES_PER_THREAD = 64 * 2**20
@@ -37,7 +37,7 @@ class BuildResources:
     limit: MemoryLimit
     folder: Path  #: for scratch files
     workers: Workers
-    progress: Reporter
+    progress: Progress
 
 
 @contextlib.contextmanager
@@ -47,7 +47,7 @@ def open_resources(path: Path | None, options: ResourceOptions) -> Iterator[Buil
     limit.check_start()
     folder = scratch_folder(options.get("scratch"), path)
     threads = min(num_threads(options.get("threads")), max(1, limit.available() // BYTES_PER_THREAD))
-    with Workers(threads) as workers, reporter(options.get("progress")) as progress:
+    with Workers(threads) as workers, progress_of(options.get("progress")) as progress:
         yield BuildResources(limit, folder, workers, progress)
 
 

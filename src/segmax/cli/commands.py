@@ -1,49 +1,51 @@
-"""Which commands there are. Each has a module of its own, which is loaded when the command runs."""
+"""The table of commands.
+
+To add a command, write a module with `parser()` and `run(args)`, and add a line to `COMMANDS`. A module is loaded only
+when its command runs. If an option has another name in Python than on the command line, the module also has `NAMES`,
+which `segmax.cli.spelling` explains.
+"""
 
 from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol, cast
+
+
+class CommandModule(Protocol):
+    """What the module of a command has."""
+
+    def parser(self) -> argparse.ArgumentParser:
+        """Return the parser of the command's arguments."""
+
+    def run(self, args: argparse.Namespace) -> None:
+        """Run the command."""
 
 
 class Command(NamedTuple):
-    """A command: its module, the functions there that return its parser and run it, and what it does."""
+    """The name of a command, its module, and its line in `segmax --help`."""
 
+    name: str
     module: str
-    parser_name: str
-    function_name: str
-    help: str
+    summary: str
 
-    def parser(self) -> argparse.ArgumentParser:
-        """Return its parser."""
-        made: argparse.ArgumentParser = self._load(self.parser_name)()
-        return made
-
-    def run(self, args: argparse.Namespace) -> None:
-        """Run it."""
-        self._load(self.function_name)(args)
-
-    def _load(self, name: str) -> Callable[..., Any]:
-        loaded: Callable[..., Any] = getattr(importlib.import_module(self.module), name)
-        return loaded
+    def load(self) -> CommandModule:
+        """Import the module."""
+        return cast("CommandModule", importlib.import_module(self.module))
 
 
-def _command(name: str, help: str, function_name: str | None = None, module: str | None = None) -> Command:
-    return Command(f"segmax.cli.{module or name}", f"{name}_parser", function_name or name, help)
-
-
-COMMANDS: Mapping[str, Command] = {
-    "build": _command("build", "build an index from files of sparse vectors"),
-    "completion": _command("completion", "print a completion script for a shell"),
-    "convert": _command("convert", "convert vectors from one format to another"),
-    "encode": _command("encode", "encode texts into vectors; resumes after an interruption"),
-    "evaluate": _command("evaluate", "compare methods: relevance, recall, latency, significance", "run_evaluate"),
-    "experiment": _command("experiment", "measure one of the paper's results on a collection"),
-    "index": _command("index", "build an index from texts or vectors in one go"),
-    "inspect": _command("inspect", "report what is in an index and how tight its bounds are", "run_inspect"),
-    "report": _command("report", "gather experiments on one page of HTML"),
-    "search": _command("search", "search an index for words, or for a file of queries"),
-    "tune": _command("tune", "measure approximate settings on queries, store the result", module="search"),
-}
+_TABLE = (
+    Command("index", "segmax.cli.index", "build an index from texts or vectors"),
+    Command("search", "segmax.cli.search", "search an index for words or for a file of queries"),
+    Command("tune", "segmax.cli.tune", "calibrate an index for --target-recall on your queries"),
+    Command("evaluate", "segmax.cli.evaluate", "compare search methods by relevance and latency"),
+    Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),
+    Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
+    Command("build", "segmax.cli.build", "build an index from files of vectors"),
+    Command("convert", "segmax.cli.convert", "convert vectors to another file format"),
+    Command("experiment", "segmax.cli.experiment", "reproduce a result of the paper on your data"),
+    Command("report", "segmax.cli.report", "collect experiment results into one HTML page"),
+    Command("completion", "segmax.cli.completion", "print a shell completion script"),
+)
+COMMANDS: Mapping[str, Command] = {command.name: command for command in _TABLE}

@@ -1,4 +1,4 @@
-"""The command `segmax completion`: scripts that teach a shell our commands and their options."""
+"""`segmax completion`: scripts that teach a shell the commands and their options."""
 
 from __future__ import annotations
 
@@ -6,36 +6,34 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from segmax.base.errors import ConfigError
 from segmax.cli.commands import COMMANDS
-from segmax.cli.parser import Parser
+from segmax.cli.parser import CommandParser
 
 Parsers = Mapping[str, Callable[[], argparse.ArgumentParser]]
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Print a completion script: the shell then completes commands, options and files.
+Print a completion script. A shell that has loaded it completes commands,
+options and file names.
 """
 _EXAMPLES = """\
-examples:
   segmax completion bash >> ~/.bashrc
   segmax completion zsh >> ~/.zshrc
   segmax completion fish > ~/.config/fish/completions/segmax.fish
 """
 
 
-def completion_parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax completion`."""
-    parser = Parser(prog="segmax completion", description=_HELP, epilog=_EXAMPLES)
-    parser.add_argument("shell", metavar="|".join(_SHELLS), help="the shell that will read it")
-    return parser
+    made = CommandParser("completion", _HELP, _EXAMPLES)
+    made.add_argument("shell", metavar="|".join(_SHELLS), choices=_SHELLS, help="the shell to print a script for")
+    return made
 
 
-def completion(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Run `segmax completion`."""
-    if args.shell not in _SHELLS:
-        raise ConfigError(expected=f"{' or '.join(map(repr, _SHELLS))}", got=f"{args.shell!r}")
-    sys.stdout.write(_SHELLS[args.shell]({name: command.parser for name, command in COMMANDS.items()}))
+    parsers = {name: command.load().parser for name, command in COMMANDS.items()}
+    sys.stdout.write(_SHELLS[args.shell](parsers))
 
 
 def _flags(parser: argparse.ArgumentParser) -> list[str]:
@@ -58,7 +56,7 @@ _segmax() {{
     if [ "${{word#-}}" != "$word" ]; then
         COMPREPLY=($(compgen -W "$words" -- "$word"))
     else
-        word="${{word//\\\\/}}"  # as typed, blanks have a backslash before them
+        word="${{word//\\\\/}}"  # spaces are typed with a backslash
         COMPREPLY=()
         while IFS= read -r found; do
             COMPREPLY+=("$found")

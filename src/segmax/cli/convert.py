@@ -1,4 +1,4 @@
-"""The command `segmax convert`: vectors from one format to another."""
+"""`segmax convert`: vectors from one file format to another."""
 
 from __future__ import annotations
 
@@ -7,103 +7,76 @@ import time
 from pathlib import Path
 
 from segmax.base.display import counted
-from segmax.base.errors import ConfigError, InputError
-from segmax.cli.parser import Parser, in_words_of_the_shell
+from segmax.base.errors import InputError
+from segmax.cli.formats import add_from, add_scale, add_to
+from segmax.cli.parser import (
+    CommandParser,
+    add_inputs_and_output,
+    add_progress,
+    inputs_and_output,
+    shows_progress,
+)
 from segmax.cli.show import say
-from segmax.io import SCALES, VECTOR_FORMATS, WRITTEN_FORMATS, open_vectors, write_vectors
+from segmax.io import VECTOR_FORMATS, open_vectors, write_vectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Convert sparse vectors from one format to another. What IN holds is recognized
-by its content; what OUT becomes, by its name. Ids and terms are kept. Several
-INs of one kind are written as one. Everything is streamed: memory does not grow
-with the files. OUT appears once it is whole.
+Convert sparse vectors from one file format to another. The format of IN is
+recognized by its content, that of OUT by its name. Document ids and terms are
+kept. Several INs of one format are joined. Files are streamed, so they may be
+larger than memory.
 
 formats:
   npz            .npz       scipy.sparse.save_npz, with ids and terms in it
   jsonl          .jsonl     Anserini, Pyserini: {"id": ..., "vector": {...}};
                             also .jsonl.gz, .jsonl.zst, .jsonl.xz, and folders
-  seismic-jsonl             the same for Seismic: ids have to be whole numbers,
-                            and are written as such
+  seismic-jsonl             the same for Seismic, where ids are whole numbers
   ciff           .ciff      Common Index File Format: PISA, Lucene and others
   csr            .csr       BigANN, also .csr.gz and so on; ids and terms go
                             into text files beside it
   seismic        .bin       Seismic's binary vectors; ids and terms go into
                             files beside it, OUT.doc_ids.npy and
                             OUT.token_to_id_mapping.json
-  parquet        .parquet   columns id, tokens, weights; datasets folders, too,
-                            are read
-  tokens         .tsv       queries for PISA and Anserini: words repeated as
-                            often as they weigh
+  parquet        .parquet   columns id, tokens, weights; also reads folders of
+                            the datasets library
+  tokens         .tsv       queries for PISA and Anserini: each word is repeated
+                            as often as its weight says
 """
 _EXAMPLES = """\
-examples:
   segmax convert docs.jsonl.gz docs.npz
   segmax convert shards/ docs.ciff --scale /5x256
   segmax convert docs.ciff docs.jsonl.zst
   segmax convert base_full.csr docs.parquet
   segmax convert queries.jsonl queries.tsv --scale x100
 """
-# What arguments of functions are on the command line.
-_FLAGS = (
-    ("say which with format=...", "say which with --to FORMAT"),
-    ("say so with format='tokens'", "say so with --from tokens"),
-    ("expected scale to be", "--scale: expected"),
-    ("choose a scale that", "choose a --scale that"),
-    ("overwrite=True", "--overwrite"),
-    ("; choose another folder with scratch=...", "; make room, or choose another folder for OUT"),
-)
+NAMES = {"path": "OUT", "vectors": "IN", "format=...": "--to FORMAT"}
 
 
-def convert_parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax convert`."""
-    parser = Parser(
-        prog="segmax convert",
-        usage="segmax convert [options] IN [IN ...] OUT",
-        description=_HELP,
-        epilog=_EXAMPLES,
+    made = CommandParser("convert", _HELP, _EXAMPLES, usage="segmax convert [options] IN [IN ...] OUT")
+    add_inputs_and_output(made, "files or folders of vectors", "the file to write")
+    add_from(made, VECTOR_FORMATS)
+    add_to(made)
+    add_scale(made)
+    made.add_argument(
+        "--scratch", metavar="DIR", help="directory for temporary files (default: the one that holds OUT)"
     )
-    parser.add_argument(
-        "paths", nargs="*", metavar="IN ... OUT", help="files or folders of vectors, then the file to write"
-    )
-    parser.add_argument(
-        "--scale",
-        metavar="NAME|FACTOR",
-        help="what is done to weights (default: none). "
-        + "; ".join(f"{name}: {text}" for name, (_, text) in SCALES.items()),
-    )
-    parser.add_argument("--from", dest="source", metavar="FORMAT", help="what IN is (default: as its content says)")
-    parser.add_argument("--to", dest="target", metavar="FORMAT", help="what OUT becomes (default: as its name says)")
-    parser.add_argument("--overwrite", action="store_true", help="replace OUT")
-    parser.add_argument(
-        "--progress",
-        action=argparse.BooleanOptionalAction,
-        help="show a progress bar (default: on a terminal)",
-    )
-    return parser
+    made.add_argument("--overwrite", action="store_true", help="replace OUT")
+    add_progress(made)
+    return made
 
 
-def convert(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Run `segmax convert`."""
-    if len(args.paths) < 2:
-        raise ConfigError(
-            expected="IN [IN ...] OUT", got=f"{' '.join(args.paths) or 'nothing'}", hint="see segmax convert --help"
-        )
-    *inputs, output = args.paths
-    _check_format("--from", args.source, tuple(VECTOR_FORMATS))
-    _check_format("--to", args.target, WRITTEN_FORMATS)
+    inputs, output = inputs_and_output(args, "convert")
     target = Path(output)
     if any(target.exists() and Path(one).exists() and target.samefile(one) for one in inputs):
-        raise InputError(expected="OUT to be another file than IN", got=f"'{output}' as both")
+        raise InputError(expected="different files for IN and OUT", got=f"'{output}' as both")
     start = time.perf_counter()
-    with in_words_of_the_shell(_FLAGS):
-        reader = open_vectors(inputs, args.source, scale=args.scale, scratch=target.absolute().parent)
-        count = write_vectors(target, reader, args.target, overwrite=args.overwrite, progress=args.progress)
+    reader = open_vectors(inputs, args.format, scale=args.scale, scratch=args.scratch or target.absolute().parent)
+    progress = shows_progress(args.progress)
+    count = write_vectors(target, reader, args.to, overwrite=args.overwrite, progress=progress)
     seconds = time.perf_counter() - start
     terms = f", {counted(len(reader.terms), 'term')}" if reader.terms is not None else ""
     say(f"wrote '{output}' in {seconds:,.1f} s: {counted(count, 'vector')}{terms}, {target.stat().st_size:,} bytes")
-
-
-def _check_format(flag: str, value: str | None, known: tuple[str, ...]) -> None:
-    if value is not None and value not in known:
-        raise ConfigError(where=flag, expected=f"{', '.join(known)}", got=f"{value!r}")

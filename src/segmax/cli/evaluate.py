@@ -1,4 +1,4 @@
-"""The command `segmax evaluate`."""
+"""`segmax evaluate`: compare search methods on queries, with or without judgments."""
 
 from __future__ import annotations
 
@@ -9,12 +9,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segmax.base.checks import checked_choice
 from segmax.base.display import json_text, printable
 from segmax.base.errors import ConfigError, WriteError
-from segmax.base.figures import check_plot
 from segmax.base.text_table import Column, tables
-from segmax.cli.parser import Parser, add_query_encoder, read_number
+from segmax.cli.parser import (
+    CommandParser,
+    add_index,
+    add_progress,
+    add_query_encoder,
+    add_results,
+    shows_progress,
+    whole_number,
+)
+from segmax.drawing.figures import check_plot
 from segmax.evaluation import DEFAULT_METHODS, Evaluation, evaluate
 from segmax.evaluation.significance import CORRECTIONS, TTest
 from segmax.paper import METHODS, method_name
@@ -24,92 +31,102 @@ if TYPE_CHECKING:
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Compare ways to search an index, on queries with judgments: MRR@10, nDCG@10 and
-Recall@k by ir_measures, the share of exhaustive search's results that comes
-back, mean, median and 99th percentile of latency (one thread, warm, the index
-in memory), clusters visited and documents scored. Without judgments, all but
-the measures of relevance.
+Compare search methods on an index, with queries and relevance judgments. Prints
+MRR@10, nDCG@10 and Recall@k (by ir_measures), the share of exact results that
+each method finds, mean, median and 99th percentile of latency (one thread, the
+index in memory), clusters visited and documents scored. Without judgments, it
+leaves out the relevance measures.
 
-A method is a name, alone or with options of its Python class:
-asc, asc:mu=0.9, asc:mu=0.5,eta=0.9, anytime:mu=0.7, anytime:budget_ms=10,
-best_first:eta=0.95, maxscore, exhaustive. Separate several with blanks or with
-commas; t-tests compare the others with the first.
+A method is a name, alone or with options of its Python class: asc, asc:mu=0.9,
+asc:mu=0.5,eta=0.9, anytime:budget_ms=10, best_first:eta=0.95, exhaustive.
+Separate methods with spaces or commas. t-tests compare each with the first.
 """
 _EXAMPLES = """\
-examples:
   segmax index nfcorpus/ nf.segmax && segmax evaluate nf.segmax --data nfcorpus/
   segmax evaluate docs.segmax --queries queries.npz --qrels qrels.tsv -k 1000
-  segmax evaluate docs.segmax --data dl19/ --runs runs --csv x.csv
+  segmax evaluate docs.segmax --data dl19/ --runs runs --csv dl19.csv
   segmax evaluate docs.segmax --data scifact/ --methods exhaustive asc:mu=0.7
   segmax evaluate docs.segmax --queries queries.jsonl --plot methods.png --json
 """
 
 
-def evaluate_parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax evaluate`."""
-    parser = Parser(
-        prog="segmax evaluate",
-        usage="segmax evaluate INDEX (--data FOLDER | --queries F [--qrels F]) [options]",
-        description=_HELP,
-        epilog=_EXAMPLES,
+    made = CommandParser(
+        "evaluate",
+        _HELP,
+        _EXAMPLES,
+        usage="segmax evaluate [options] INDEX --data DATA\n"
+        "       segmax evaluate [options] INDEX --queries FILE [--qrels FILE]",
     )
-    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    what = parser.add_argument_group("queries and judgments")
-    what.add_argument("--data", metavar="FOLDER", help="queries and judgments: a BEIR folder or an ir_datasets id")
-    what.add_argument("--split", metavar="NAME", default="test", help="which judgments there (default: %(default)s)")
-    what.add_argument("--queries", metavar="FILE", help="queries, as for segmax search")
-    add_query_encoder(what)
-    what.add_argument("--qrels", metavar="FILE", help="judgments, TREC's or BEIR's (default: none)")
-    what.add_argument(
+    add_index(made)
+    _add_data_options(made.add_argument_group("queries and judgments"))
+    _add_method_options(made.add_argument_group("methods"))
+    _add_output_options(made.add_argument_group("output"))
+    return made
+
+
+def _add_data_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--data", metavar="DATA", help="queries and judgments: a BEIR folder or an ir_datasets id")
+    group.add_argument(
+        "--split", metavar="NAME", default="test", help="which judgments of --data to use (default: %(default)s)"
+    )
+    group.add_argument("--queries", metavar="FILE", help="a file of queries, as for segmax search")
+    group.add_argument(
+        "--qrels", metavar="FILE", help="a file of judgments, in TREC's or BEIR's format (default: none)"
+    )
+    add_query_encoder(group)
+    group.add_argument(
         "--min-rel",
         metavar="N",
-        default="1",
-        help="the lowest grade that is relevant for MRR and Recall (default: %(default)s, as in the paper)",
+        type=whole_number,
+        default=1,
+        help="lowest grade that counts as relevant for MRR and Recall (default: %(default)s)",
     )
-    what.add_argument(
+    group.add_argument(
         "--drop-self",
         action=argparse.BooleanOptionalAction,
-        help="leave out the document whose id is the query's (default: where most queries have the id of a document, "
-        "as in ArguAna)",
+        help="leave out the document that has the id of the query, as ArguAna requires (default: if most queries have "
+        "the id of a document)",
     )
-    how = parser.add_argument_group("what to compare")
-    how.add_argument(
+
+
+def _add_method_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--methods",
         metavar="METHOD",
         nargs="+",
-        help=f"of {', '.join(METHODS)}, with options (default: {' '.join(map(method_name, DEFAULT_METHODS))})",
+        help=f"{', '.join(METHODS)}, each with options if you like "
+        f"(default: {' '.join(map(method_name, DEFAULT_METHODS))})",
     )
-    how.add_argument("-k", metavar="N", default="10", help="results per query (default: %(default)s)")
-    how.add_argument("--passes", metavar="N", default="3", help="how often to time them (default: %(default)s)")
-    how.add_argument(
+    add_results(group)
+    group.add_argument(
+        "--passes",
+        metavar="N",
+        type=whole_number,
+        default=3,
+        help="how many times to run the queries for latency (default: %(default)s)",
+    )
+    group.add_argument(
         "--correction",
         metavar="|".join(CORRECTIONS),
+        choices=CORRECTIONS,
         default="holm",
-        help="of t-tests for their number (default: %(default)s)",
+        help="correction of t-tests for multiple comparisons (default: %(default)s)",
     )
-    out = parser.add_argument_group("output")
-    out.add_argument("--json", action="store_true", help="print everything as JSON (default: as tables)")
-    out.add_argument("--csv", metavar="FILE", help="also write a line per method, as CSV")
-    out.add_argument("--runs", metavar="FOLDER", help="also write a TREC run per method")
-    out.add_argument("--plot", metavar="FILE", help="also draw measures against latency (.png, .svg or .pdf)")
-    out.add_argument(
-        "--progress", action=argparse.BooleanOptionalAction, help="show a progress bar (default: on a terminal)"
-    )
-    return parser
 
 
-def run_evaluate(args: argparse.Namespace) -> None:
+def _add_output_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    group.add_argument("--csv", metavar="FILE", help="also write a CSV file with a row per method")
+    group.add_argument("--runs", metavar="FOLDER", help="also write a TREC run per method")
+    group.add_argument("--plot", metavar="FILE", help="also plot measures against latency (.png, .svg or .pdf)")
+    add_progress(group)
+
+
+def run(args: argparse.Namespace) -> None:
     """Run `segmax evaluate`."""
-    if (args.data is None) == (args.queries is None):
-        given = "neither" if args.data is None else "both"
-        raise ConfigError(expected="--data FOLDER, or --queries FILE and perhaps --qrels FILE", got=given)
-    if args.plot is not None:
-        check_plot(args.plot)
-    checked_choice("--correction", args.correction, CORRECTIONS)
-    if args.csv is not None and not Path(args.csv).absolute().parent.is_dir():
-        raise WriteError(
-            where="--csv", expected="an existing directory", got=f"'{Path(args.csv).parent}'", hint="create it first"
-        )
+    _check(args)
     found = evaluate(
         args.index,
         args.queries,
@@ -118,12 +135,12 @@ def run_evaluate(args: argparse.Namespace) -> None:
         split=args.split,
         encoder=args.encoder,
         methods=_methods(args.methods) if args.methods else DEFAULT_METHODS,
-        k=read_number(int, "-k", args.k),
-        min_rel=read_number(int, "--min-rel", args.min_rel),
+        k=args.k,
+        min_rel=args.min_rel,
         drop_self=args.drop_self,
-        passes=read_number(int, "--passes", args.passes),
+        passes=args.passes,
         runs=args.runs,
-        progress=args.progress,
+        progress=shows_progress(args.progress),
     )
     if args.csv is not None:
         found.to_csv(args.csv)
@@ -133,6 +150,19 @@ def run_evaluate(args: argparse.Namespace) -> None:
         sys.stdout.write(json_text(found.to_dict(args.correction), indent=1) + "\n")
         return
     _show(found, args.correction)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Raise before anything is measured."""
+    if (args.data is None) == (args.queries is None):
+        given = "neither" if args.data is None else "both"
+        raise ConfigError(expected="--data DATA, or --queries FILE with or without --qrels FILE", got=given)
+    if args.plot is not None:
+        check_plot(args.plot)
+    if args.csv is not None and not Path(args.csv).absolute().parent.is_dir():
+        raise WriteError(
+            where="--csv", expected="an existing directory", got=f"'{Path(args.csv).parent}'", hint="create it first"
+        )
 
 
 def _show(found: Evaluation, correction: str) -> None:
@@ -146,20 +176,20 @@ def _show(found: Evaluation, correction: str) -> None:
 
 
 def _methods(texts: list[str]) -> list[str]:
-    """Return the names of methods; a comma before a method is between two of them, others are between options."""
+    """Return the names of methods. A comma before the name of a method separates methods, others separate options."""
     between = re.compile(rf",(?=\s*(?:{'|'.join(METHODS)})\b)")
     return [name.strip() for text in texts for name in between.split(text) if name.strip()]
 
 
 def _tests(found: Evaluation, correction: str, width: int) -> Iterator[RenderableType]:
-    """Yield a table of t-tests against the first method, for what differs from it."""
+    """Yield a table of t-tests of the methods that differ from the first."""
     from rich.text import Text
 
     baseline = found.methods[0].name
     tests = found.t_tests(baseline=baseline, correction=correction)
     differing = [test for test in tests if found.differs(test.method, baseline, test.measure)]
     if not differing:
-        yield Text(f"\nNo t-tests: for every query, all methods have the measures of {printable(baseline)}.")
+        yield Text(f"\nNo t-tests: all methods give the same measures as {printable(baseline)} for every query.")
         return
     yield Text(f"\npaired t-tests against {printable(baseline)}, correction: {correction}", style="bold")
     yield from tables([_test_columns(differing)], width, ["bold" if t.is_significant() else "" for t in differing])

@@ -1,159 +1,150 @@
-"""The command `segmax index`: from texts, or vectors, to an index in one go."""
+"""`segmax index`: from texts, or vectors, to an index in one go."""
 
 from __future__ import annotations
 
 import argparse
 import time
 from pathlib import Path
-from typing import Any
 
 import segmax
 from segmax.base.errors import ConfigError, InputError
 from segmax.building.resources import scratch_folder
-from segmax.cli.build import add_options, build_arguments, pooling_of, read_options, summary
-from segmax.cli.encode import (
-    TEXT_FLAGS,
-    add_encoder_options,
-    add_from_option,
-    add_title_option,
-    checked_format,
-    encoder_options,
-    read_texts,
-)
-from segmax.cli.parser import Parser, in_words_of_the_shell
+from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
+from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
+from segmax.cli.formats import add_from
+from segmax.cli.options import CLUSTERINGS, add_build_options
+from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
+from segmax.cli.reading import read_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, format_of, open_vectors
-from segmax.io.spooled import Spooled, is_stream
-from segmax.io.streams import check_distinct
-from segmax.text.pipeline import CLUSTERINGS, from_texts
+from segmax.io.read_errors import check_distinct
+from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.text.pipeline import from_texts
+from segmax.vectors.documents import POOLINGS
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Make a searchable index in one go. IN is one or more files or folders of texts
-or of vectors, recognized by their content, an ir_datasets id, or "-": standard
-input. Texts are encoded on the way and kept with the index. OUT is a directory,
-which must not exist.
+Build an index that you can search at once. IN is one or more files or folders
+of texts or of vectors, recognized by their content, an ir_datasets id, or "-"
+for standard input. Texts are encoded first, and stored with the index. OUT is
+the directory of the index.
 
 texts:
   nfcorpus/        a BEIR folder (corpus.jsonl)
   docs.jsonl       {"id": ..., "title": ..., "text": ...}, a document per line;
                    also a folder of such files
   docs.json        an array of such objects, or of strings
-  docs.csv         columns id, title, text under a header; docs.tsv as well
+  docs.csv         columns id, title, text under a header; also docs.tsv
   docs.tsv         without a header: id and text, or id, title and text
   docs.txt         a text per line
   notes/           a folder of .txt and .md files, a document each
   beir/scifact     an ir_datasets id
 Files may be compressed (.gz, .zst, .xz). The text may also be called contents,
-body or passage, the id _id, doc_id or docno. Without ids, documents are
-numbered from 0. Other columns are ignored. Standard input has no name to go by:
-where lines of text could be CSV, --from csv-text or --from tsv-text decides.
+body or passage, the id _id, doc_id or docno. Other columns are ignored. Without
+ids, documents are numbered from 0. Standard input has no file name, so pass
+--from csv-text or --from tsv-text if lines of text could be either.
+
+vectors: all formats that segmax convert reads
 """
 _EXAMPLES = """\
-examples:
   segmax index corpus.jsonl docs.segmax
   segmax search docs.segmax -q "noise of travelling wave tubes"
+  segmax index corpus.jsonl docs.segmax --overwrite --num-clusters 512
   segmax index nfcorpus/ docs.segmax --encoder naver/splade-v3 --min-weight 0.03
   segmax index 2023.csv 2024.csv docs.segmax
   zcat dump.jsonl.gz | grep -v draft | segmax index - docs.segmax
   cut -d, -f2 table.csv | segmax index - docs.segmax --from csv-text
   segmax index beir/scifact docs.segmax --k1 0.9 --b 0.4
   segmax index nfcorpus/ docs.segmax --encoder my-model --clustering max
-  segmax index docs.jsonl.gz docs.segmax --num-clusters 512
 
-With a large model, two commands do the same, of which the first can be
-interrupted and resumed:
+With a large model, use two commands. If the first is interrupted, run it again
+to resume it:
   segmax encode corpus.jsonl docs.npz --encoder my-model
   segmax build docs.npz docs.segmax --encoder my-model --texts corpus.jsonl
-With BM25, the second has --encoder docs.bm25, which the first wrote.
+With BM25, pass --encoder docs.bm25 to the second, which the first one wrote.
 """
+NAMES = {"path": "OUT", "texts": "IN", "vectors": "IN", "keep_texts": "--no-texts", "title": "--no-title"}
 _FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)
-_CLUSTERINGS = ("dense", "labels", *CLUSTERINGS)
-#: What the input tells, or --encoder and --no-texts.
-_KNOWN = frozenset({"ids", "terms", "encoder", "texts"})
+_CLUSTERINGS = (*CLUSTERINGS, *POOLINGS)
+#: Options of a build that `segmax index` replaces by its own, or finds in the input.
+_REPLACED = frozenset({"ids", "terms", "encoder", "texts", "clustering"})
 
 
-def index_parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax index`."""
-    parser = Parser(
-        prog="segmax index",
+    made = CommandParser(
+        "index",
+        _HELP,
+        _EXAMPLES,
         usage="segmax index [options] IN [IN ...] OUT",
-        description=_HELP,
-        epilog=_EXAMPLES,
         argument_default=argparse.SUPPRESS,
     )
-    parser.add_argument(
-        "paths",
-        nargs="*",
-        metavar="IN ... OUT",
-        help="texts or vectors (files, folders, an ir_datasets id, or - for standard input), then the index to write",
+    add_inputs_and_output(made, "texts or vectors", "the index to write")
+    add_from(made, _FORMATS)
+    made.add_argument("--no-texts", action="store_true", help="do not store the texts with the index")
+    add_title_option(made)
+    add_encoder_options(made)
+    add_build_options(made, leave_out=_REPLACED)
+    made.add_argument(
+        "--clustering",
+        metavar="|".join(_CLUSTERINGS),
+        help="what documents are clustered by: their sparse vectors, the vectors of --dense, the labels of --labels, "
+        "or the token embeddings of a model, pooled (default: sparse, or what --dense and --labels imply)",
     )
-    add_from_option(parser, _FORMATS)
-    parser.add_argument("--no-texts", action="store_true", help="do not keep the texts (default: they are kept)")
-    add_title_option(parser)
-    add_encoder_options(parser)
-    add_options(parser, leave_out=_KNOWN)
-    return parser
+    return made
 
 
-def index(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Run `segmax index`."""
-    given = vars(args)
-    sources, output = _paths(given.get("paths", []))
-    options = {name: value for name, value in read_options(args, _CLUSTERINGS).items() if name not in _KNOWN}
-    arguments = {name: value for name, value in build_arguments(options).items() if name not in _KNOWN}
+    inputs, output = inputs_and_output(args, "index")
+    asked = read_build_arguments(args, _CLUSTERINGS)
     start = time.perf_counter()
-    folder = scratch_folder(options.get("scratch"), output)
-    spools = {source: Spooled(source, folder) for source in dict.fromkeys(sources) if is_stream(source)}
-    inputs = [str(spools[source].path) if source in spools else source for source in sources]
-    source = checked_format(given.get("source"), _FORMATS)
-    words = [(f"'{spooled.path}'", spooled.name) for spooled in spools.values()]
-    with in_words_of_the_shell([*words, *TEXT_FLAGS]):
-        if _are_vectors(inputs, source):
-            _check_no_text_options(args, sources[0], options)
-            check_distinct([[Path(one)] for one in inputs])
-            vectors = inputs if source is None else open_vectors(inputs, source, scratch=folder)
-            built = segmax.build(vectors, path=output, **arguments)
-        else:
-            built = from_texts(
-                read_texts(inputs, source),
-                encoder=load_encoder(args.encoder, **encoder_options(args), **pooling_of(options)),
-                path=output,
-                keep_texts="no_texts" not in given,
-                title="no_title" not in given,
-                **arguments,
-            )
-    with built:
-        say(*summary(built, output, time.perf_counter() - start))
+    with if_interrupted("no part of an index was written"):
+        index = _built(inputs, output, asked, args)
+    with index:
+        say(*summary(index, output, time.perf_counter() - start))
 
 
-def _paths(paths: list[str]) -> tuple[list[str], str]:
-    if len(paths) < 2:
-        raise ConfigError(
-            expected="IN [IN ...] OUT", got=f"{' '.join(paths) or 'nothing'}", hint="see segmax index --help"
+def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse.Namespace) -> segmax.Index:
+    folder = scratch_folder(asked.options.get("scratch"), output)
+    spools = {one: Spooled(one, folder) for one in dict.fromkeys(inputs) if is_stream(one)}
+    files = [str(spools[one].path) if one in spools else one for one in inputs]
+    format = getattr(args, "format", None)
+    try:
+        if _are_vectors(files, format):
+            _check_no_text_options(args, asked, inputs[0])
+            check_distinct([[Path(one)] for one in files])
+            vectors = files if format is None else open_vectors(files, format, scratch=folder)
+            return segmax.build(vectors, path=output, **asked.keywords())
+        return from_texts(
+            read_texts(files, format),
+            encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
+            path=output,
+            keep_texts="no_texts" not in args,
+            title="no_title" not in args,
+            **asked.keywords(),
         )
-    return paths[:-1], paths[-1]
+    except InputError as error:
+        raise renamed(error, spools.values()) from error
 
 
-def _are_vectors(inputs: list[str], source: str | None) -> bool:
-    """Whether the inputs are vectors; texts may also be ir_datasets ids."""
-    if source is not None:
-        return source in VECTOR_FORMATS
+def _are_vectors(inputs: list[str], format: str | None) -> bool:
+    """Whether the inputs are vectors. Texts may also be ir_datasets ids."""
+    if format is not None:
+        return format in VECTOR_FORMATS
     kinds = [Path(one).exists() and format_of(one) in VECTOR_FORMATS for one in inputs]
     if any(kinds) and not all(kinds):
-        of_vectors, of_texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
-        raise InputError(
-            expected="texts or vectors", got=f"both: '{of_vectors}' holds vectors, and '{of_texts}' does not"
-        )
+        vectors, texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
+        raise InputError(expected="texts or vectors", got=f"both: '{vectors}' holds vectors, and '{texts}' does not")
     return all(kinds)
 
 
-def _check_no_text_options(args: argparse.Namespace, source: str, options: dict[str, Any]) -> None:
-    about_texts = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
-    about_texts |= {"encoder"} if args.encoder != "bm25" else set()
-    about_texts |= {f"clustering {name}" for name in pooling_of(options).get("pooling", ())}
-    if about_texts:
-        flag = "--" + sorted(about_texts)[0].replace("_", "-")
-        msg = f"{flag} is about texts, and '{source}' holds vectors"
+def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:
+    given = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
+    given |= {"encoder"} if args.encoder != "bm25" else set()
+    given |= {f"clustering {asked.kind}"} if asked.pooling else set()
+    if given:
+        flag = "--" + min(given).replace("_", "-")
+        msg = f"{flag} applies to texts, and '{source}' holds vectors"
         raise ConfigError(msg)

@@ -1,4 +1,4 @@
-"""The command `segmax inspect`."""
+"""`segmax inspect`: what an index contains."""
 
 from __future__ import annotations
 
@@ -7,65 +7,66 @@ import sys
 
 import segmax
 from segmax.base.display import json_text
-from segmax.base.figures import check_plot
-from segmax.cli.parser import Parser, add_query_encoder, read_number
-from segmax.inspection.plots import plot_report
+from segmax.cli.parser import CommandParser, add_index, add_query_encoder, whole_number
+from segmax.drawing.figures import check_plot
+from segmax.inspection.plots import plot_summary
 from segmax.inspection.summary import STAND_IN_TERMS, inspect
-from segmax.text.questions import read_questions
+from segmax.text.queries import read_encoded_queries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
-_INSPECT_HELP = """\
-Report what is in an index: counts and options, bytes per structure, sizes of
-clusters, and how tight the bounds of clusters are. That is the best score that
-a cluster really has (Actual) over what MaxSBound, BoundSum and AvgSBound say,
-averaged over a sample of queries and the clusters that have a score for them.
+_HELP = """\
+Show what an index contains: counts and options, bytes per structure, sizes of
+clusters, and how tight the bounds of clusters are. Tightness is the best score
+in a cluster (Actual) divided by its bound (MaxSBound, BoundSum or AvgSBound),
+averaged over a sample of queries and over the clusters that match them.
 """
-_INSPECT_EXAMPLES = """\
-examples:
+_EXAMPLES = """\
   segmax inspect docs.segmax
   segmax inspect docs.segmax --queries queries.npz --sample 200 --plot docs.png
   segmax inspect docs.segmax --json | jq .tightness.max_bound.mean
 """
 
 
-def inspect_parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax inspect`."""
-    parser = Parser(
-        prog="segmax inspect",
-        description=_INSPECT_HELP,
-        epilog=_INSPECT_EXAMPLES,
-    )
-    parser.add_argument("index", metavar="INDEX", help="the directory of an index")
-    queries = parser.add_argument_group("queries for the tightness of the bounds")
+    made = CommandParser("inspect", _HELP, _EXAMPLES)
+    add_index(made)
+    queries = made.add_argument_group("queries to measure tightness with")
     queries.add_argument(
         "--queries",
         metavar="FILE",
-        help="a file of queries, as for segmax search (default: documents of the index stand in, each cut to its "
+        help="a file of queries, as for segmax search (default: documents of the index, each cut to its "
         f"{STAND_IN_TERMS} largest weights)",
     )
     add_query_encoder(queries)
-    queries.add_argument("--sample", metavar="N", default="50", help="how many to use; 0: none (default: %(default)s)")
-    queries.add_argument("--seed", metavar="N", default="0", help="of the choice of these (default: %(default)s)")
-    output = parser.add_argument_group("output")
-    output.add_argument("--plot", metavar="OUT.png", help="draw sizes, clusters and tightness (.png, .svg or .pdf)")
-    output.add_argument("--json", action="store_true", help="print the report as JSON (default: as tables)")
-    return parser
+    queries.add_argument(
+        "--sample",
+        metavar="N",
+        type=whole_number,
+        default=50,
+        help="number of queries to use; 0 skips the measurement (default: %(default)s)",
+    )
+    queries.add_argument(
+        "--seed", metavar="N", type=whole_number, default=0, help="random seed of the sample (default: %(default)s)"
+    )
+    output = made.add_argument_group("output")
+    output.add_argument("--plot", metavar="FILE", help="also plot sizes, clusters and tightness (.png, .svg or .pdf)")
+    output.add_argument("--json", action="store_true", help="print JSON instead of tables")
+    return made
 
 
-def run_inspect(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> None:
     """Run `segmax inspect`."""
-    sample = read_number(int, "--sample", args.sample)
-    seed = read_number(int, "--seed", args.seed)
     if args.plot is not None:
         check_plot(args.plot)
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_questions(args.queries, index).vectors if args.queries is not None else None
-        report = inspect(index, queries, sample, seed)
+        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
+        summary = inspect(index, queries, args.sample, args.seed)
     if args.plot is not None:
-        plot_report(report, args.plot)
+        plot_summary(summary, args.plot)
     if args.json:
-        sys.stdout.write(json_text(report.to_dict(), indent=1) + "\n")
+        sys.stdout.write(json_text(summary.to_dict(), indent=1) + "\n")
     else:
         from rich.console import Console
 
-        Console(highlight=False).print(report)
+        Console(highlight=False).print(summary)

@@ -1,4 +1,4 @@
-"""The command line: how a command starts and how it ends."""
+"""How a command starts and how it ends."""
 
 from __future__ import annotations
 
@@ -14,29 +14,22 @@ from typing import Any
 import segmax
 from segmax.base.display import printable
 from segmax.base.errors import SegmaxError, SegmaxWarning
-from segmax.cli.commands import COMMANDS
+from segmax.cli.commands import COMMANDS, Command
 from segmax.cli.parser import Parser
+from segmax.cli.spelling import Spelling
 
 _ERROR_CODE = 2
 _INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells do
 
+_EXAMPLES = """\
+examples:
+  segmax index corpus.jsonl docs.segmax
+  segmax search docs.segmax microwave noise
+  segmax search docs.segmax queries.jsonl -k 100 > docs.run
+  segmax inspect docs.segmax --plot docs.png
 
-def _main_parser() -> argparse.ArgumentParser:
-    commands = "\n".join(f"  {name:10} {command.help}" for name, command in COMMANDS.items())
-    parser = Parser(
-        prog="segmax",
-        usage="segmax COMMAND ...",
-        description=f"Fast top-k retrieval over learned sparse vectors, with guarantees.\n\ncommands:\n{commands}",
-        epilog="examples:\n  segmax index corpus.jsonl docs.segmax\n  segmax search docs.segmax microwave noise\n"
-        "  segmax search docs.segmax queries.jsonl -k 100 > docs.run\n  segmax inspect docs.segmax --plot docs.png\n\n"
-        "segmax COMMAND --help explains a command.",
-    )
-    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help=" or ".join(COMMANDS))
-    parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}")
-    return parser
-
-
-# --- running ---------------------------------------------------------------------------------------------------------
+Run segmax COMMAND --help for the options of a command.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -45,42 +38,112 @@ def main(argv: Sequence[str] | None = None) -> int:
     Parameters
     ----------
     argv
-        The arguments; None: those of this process.
+        The arguments. None takes those of this process.
 
     Returns
     -------
     int
-        The exit code: 0; 2 for an error, which is one line on standard error; or 130 for an interruption.
+        The exit code: 0 for success; 2 for an error, which is one line on standard error; 130 for an interruption; 1 if
+        the reader of standard output went away.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
-        with _warnings_in_a_line():
-            _run(arguments)
+        with _warnings_in_one_line():
+            code = _run(arguments)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except (SegmaxError, OSError) as error:
-        sys.stderr.write(f"segmax: error: {_in_a_line(error)}\n")
-        return _ERROR_CODE
-    except KeyboardInterrupt:
-        told = "interrupted, no part of an index is left" if arguments[:1] in (["build"], ["index"]) else "interrupted"
-        sys.stderr.write(f"segmax: {told}\n")
-        return _INTERRUPTED_CODE
+        return _fail(str(error))
+    except KeyboardInterrupt as interruption:
+        return _interrupted(interruption)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    command = COMMANDS.get(arguments[0]) if arguments else None
+    if command is not None:
+        return _run_command(command, arguments[1:])
+    _main_parser().parse_args(arguments)  # shows help or the version, or raises
     return 0
 
 
-def _in_a_line(message: object) -> str:
-    """Return a message in one line, in the words of the command line, safe to show."""
-    text = " ".join(str(message).splitlines())
-    for python, flag in (("overwrite=True", "--overwrite"), ("segmax.build(..., path=...)", "segmax build")):
-        text = text.replace(python, flag)
-    return printable(text)
+def _run_command(command: Command, arguments: list[str]) -> int:
+    module = command.load()
+    parser = module.parser()
+    try:
+        args = parser.parse_intermixed_args(arguments)
+        with _log_lines(shown=args.verbose):
+            module.run(args)
+    except SegmaxError as error:
+        return _fail(error.text(Spelling(parser, getattr(module, "NAMES", {}))))
+    return 0
+
+
+def _main_parser() -> argparse.ArgumentParser:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(f"  {name:{width}}  {command.summary}" for name, command in COMMANDS.items())
+    parser = Parser(
+        prog="segmax",
+        usage="segmax COMMAND [options]",
+        description=f"Fast top-k retrieval over sparse vectors, with guarantees.\n\ncommands:\n{commands}",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of the commands above")
+    parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}")
+    return parser
+
+
+# --- what goes to standard error -------------------------------------------------------------------------------------
+
+
+def _in_one_line(message: object) -> str:
+    """Return a message in one line without control characters."""
+    return printable(" ".join(str(message).splitlines()))
+
+
+def _fail(message: str) -> int:
+    sys.stderr.write(f"segmax: error: {_in_one_line(message)}\n")
+    return _ERROR_CODE
+
+
+def _interrupted(interruption: KeyboardInterrupt) -> int:
+    """Say so, with the note of `segmax.cli.parser.if_interrupted`."""
+    after_echo = "\n" if sys.stderr.isatty() else ""  # a terminal shows ^C
+    message = "; ".join(["interrupted", *map(str, interruption.args)])
+    sys.stderr.write(f"{after_echo}segmax: {_in_one_line(message)}\n")
+    return _INTERRUPTED_CODE
 
 
 @contextlib.contextmanager
-def _warnings_in_a_line() -> Iterator[None]:
-    """Show warnings as errors are shown: without the place in the source, and without control characters."""
+def _log_lines(*, shown: bool) -> Iterator[None]:
+    """Show what the library logs while a command runs."""
+    if not shown:
+        yield
+        return
+    import logging  # which takes 3 ms to load
+
+    class Formatter(logging.Formatter):
+        def format(self, record: logging.LogRecord) -> str:
+            return f"segmax: {_in_one_line(super().format(record))}"
+
+    logger = logging.getLogger("segmax")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Formatter())
+    before = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(before)
+
+
+@contextlib.contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    """Show warnings the way errors are shown, without a line of source code."""
     with warnings.catch_warnings():
         warnings.showwarning = partial(_show_warning, warnings.showwarning)
         warnings.simplefilter("always", SegmaxWarning)  # a command warns again, whatever ran before it
@@ -89,14 +152,6 @@ def _warnings_in_a_line() -> Iterator[None]:
 
 def _show_warning(before: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     if issubclass(category, UserWarning):
-        sys.stderr.write(f"segmax: warning: {_in_a_line(message)}\n")
+        sys.stderr.write(f"segmax: warning: {_in_one_line(message)}\n")
     else:
         before(message, category, *where)
-
-
-def _run(arguments: list[str]) -> None:
-    if not arguments or arguments[0] not in COMMANDS:
-        _main_parser().parse_args(arguments)  # shows help or the version, or raises
-        return
-    command = COMMANDS[arguments[0]]
-    command.run(command.parser().parse_intermixed_args(arguments[1:]))

@@ -1,26 +1,105 @@
-"""What all commands share: how they are parsed, and how numbers are read."""
+"""What the commands share: the parser, types of arguments, and options that several commands have."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Iterator
+import sys
+import textwrap
+from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from segmax.base.checks import parsed_float, parsed_int
-from segmax.base.errors import ConfigError, SegmaxError
+from segmax.base.errors import ConfigError
+
+
+class _HelpFormatter(argparse.RawDescriptionHelpFormatter):
+    """Shows descriptions as they are, and never breaks a line inside of an option such as --num-clusters."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows its texts as they are, and raises ConfigError where argparse would print its usage and exit."""
+    """Shows help texts as they are, and raises ConfigError where argparse would print its usage and exit."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **options)
+        super().__init__(formatter_class=_HelpFormatter, allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""
-        msg = f"{message}; see {self.prog} --help"
-        raise ConfigError(msg)
+        raise ConfigError(message, hint=f"see {self.prog} --help")
+
+
+class CommandParser(Parser):
+    """The parser of a command.
+
+    Parameters
+    ----------
+    name
+        The command.
+    help
+        What it does, in lines of at most 80 characters.
+    examples
+        At least two command lines.
+    """
+
+    def __init__(self, name: str, help: str, examples: str, **options: Any) -> None:
+        super().__init__(prog=f"segmax {name}", description=help, epilog=f"examples:\n{examples}", **options)
+        self.add_argument("-v", "--verbose", action="store_true", default=False, help="log each step to standard error")
+
+
+# --- types of arguments ----------------------------------------------------------------------------------------------
+
+
+def whole_number(text: str) -> int:
+    """Read a whole number in plain digits, for `type=`: neither 1_000 nor ١."""
+    number = parsed_int(text)
+    if number is None:
+        msg = f"expected a whole number, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def positive_number(text: str) -> int:
+    """Read a whole number of at least 1."""
+    number = whole_number(text)
+    if number < 1:
+        msg = f"expected at least 1, got {number}"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+def real_number(text: str) -> float:
+    """Read a finite number in plain digits."""
+    number = parsed_float(text)
+    if number is None:
+        msg = f"expected a number, got {text!r}"
+        raise argparse.ArgumentTypeError(msg)
+    return number
+
+
+# --- options that several commands have ------------------------------------------------------------------------------
+
+
+def add_index(parser: argparse.ArgumentParser) -> None:
+    """Add INDEX."""
+    parser.add_argument("index", metavar="INDEX", help="directory of the index")
+
+
+def add_inputs_and_output(parser: argparse.ArgumentParser, inputs: str, output: str) -> None:
+    """Add IN ... OUT."""
+    parser.add_argument("paths", nargs="*", metavar="IN ... OUT", help=f"{inputs}, then {output}")
+
+
+def inputs_and_output(args: argparse.Namespace, command: str) -> tuple[list[str], str]:
+    """Return IN ... and OUT."""
+    paths: list[str] = getattr(args, "paths", [])
+    if len(paths) < 2:
+        raise ConfigError(
+            expected="IN [IN ...] OUT", got=" ".join(paths) or "nothing", hint=f"see segmax {command} --help"
+        )
+    return paths[:-1], paths[-1]
 
 
 def add_query_encoder(parser: argparse._ActionsContainer) -> None:
@@ -28,31 +107,43 @@ def add_query_encoder(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--encoder",
         metavar="MODEL|stored",
-        help="what encodes text: the name or folder of a model, or 'stored' for the model that the index names, if you "
-        "trust the index (default: BM25, if the index was made with it)",
+        help="encode text with this model, a folder or a name on the Hugging Face hub; 'stored' loads the model that "
+        "the index names, so use it only if you trust the index (default: BM25, if the index was built with it)",
     )
 
 
-def read_number(kind: type, flag: str, text: str) -> Any:
-    """Read a number of that kind, the value of a flag, written in plain digits: no 1_000 and no ١."""
-    if kind not in (int, float):
-        return kind(text)
-    number = parsed_int(text) if kind is int else parsed_float(text)
-    if number is None:
-        expected = "a whole number" if kind is int else "a number"
-        raise ConfigError(where=flag, expected=f"{expected}", got=f"{text!r}")
-    return number
+def add_results(parser: argparse._ActionsContainer) -> None:
+    """Add -k."""
+    parser.add_argument(
+        "-k", metavar="N", type=whole_number, default=10, help="number of results per query (default: %(default)s)"
+    )
+
+
+def add_threads(parser: argparse._ActionsContainer) -> None:
+    """Add --threads."""
+    parser.add_argument(
+        "--threads", metavar="N", type=whole_number, help="number of threads to use (default: one per core)"
+    )
+
+
+def add_progress(parser: argparse._ActionsContainer) -> None:
+    """Add --progress and --no-progress."""
+    parser.add_argument(
+        "--progress",
+        action=argparse.BooleanOptionalAction,
+        help="show progress bars on standard error (default: if it is a terminal)",
+    )
+
+
+def shows_progress(choice: bool | None) -> bool:
+    """Return whether to show progress bars, given the value of --progress."""
+    return sys.stderr.isatty() if choice is None else choice
 
 
 @contextlib.contextmanager
-def in_words_of_the_shell(flags: Iterable[tuple[str, str]]) -> Iterator[None]:
-    """Let messages name flags instead of the arguments of functions: what stands first becomes what stands second."""
+def if_interrupted(note: str) -> Iterator[None]:
+    """Let an interruption carry a note, which `segmax.cli.main` shows."""
     try:
         yield
-    except SegmaxError as error:
-        told = str(error)
-        for python, flag in flags:
-            told = told.replace(python, flag)
-        if told == str(error):
-            raise
-        raise type(error)(told) from error
+    except KeyboardInterrupt as interruption:
+        raise KeyboardInterrupt(note) from interruption

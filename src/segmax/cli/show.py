@@ -1,4 +1,4 @@
-"""How commands show results: to people, as a TREC run, or as JSON; and how they read what somebody types."""
+"""Showing results, to people, as a TREC run or as JSON; and reading queries that a user types."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from segmax.encoders.base import Encoder
-    from segmax.search.index import Index
+    from segmax.search.protocol import Searchable
     from segmax.search.results import Hits
 
 _SNIPPET = 240  # characters of a text that are shown
 _INDENT = 5
-_Split = Callable[[str], Iterable[tuple[int, int, str]]]  # finds the words of a text
-_MARK = "\x00"  # around words in a text, until they are styled; no text has it twice
+_Split = Callable[[str], Iterable[tuple[int, int, str]]]  # yields start, end and term of each word in a text
+_MARK = "\x00"  # stands around highlighted words until they are styled
 
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
-    """What a query in words found, and the seconds that each part took."""
+    """The results of a text query, and the seconds that each part took."""
 
     query: str
     hits: Hits
     encoder: Encoder
-    terms: frozenset[str]  #: the words of the vocabulary that the query became
-    loading: float | None  #: of the index and its encoder; None where both were there
+    terms: frozenset[str]  #: the terms of the query, after encoding
+    loading: float | None  #: of the index and its encoder; None if both were loaded before
     encoding: float
 
     def __str__(self) -> str:
-        """Return a line about it: how many documents, or why there are none, and the times."""
+        """Return one line: the number of documents, or why there are none, and the times."""
         reason = self.reason
         found = counted(len(self.hits), "document") if reason is None else f"nothing found: {reason}"
         times = [f"encoded in {duration(self.encoding)}", f"searched in {duration(self.hits.stats.elapsed_ns / 1e9)}"]
@@ -56,8 +56,8 @@ class Answer:
         return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
 
 
-def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
-    """Search for a text, with a clock for each part: loading the encoder, encoding, searching.
+def answer(index: Searchable, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
+    """Search for a text, and time each part: loading the encoder, encoding, searching.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ def answer(index: Index, query: str, how: dict[str, Any], start: float | None = 
     how
         Arguments of `Index.search`.
     start
-        When the index began to be opened, by `time.perf_counter`; None: loading is not timed.
+        When loading started, by `time.perf_counter`. None does not time it.
     """
-    import scipy.sparse  # noqa: F401  # which encoders load when they first need it: no part of encoding
+    import scipy.sparse  # noqa: F401  # or else encoding would include the time to import it
 
     encoder = index.encoder
     loaded = time.perf_counter()
@@ -83,7 +83,7 @@ def answer(index: Index, query: str, how: dict[str, Any], start: float | None = 
 
 
 def as_run(hits: Hits, query_id: str, tag: str) -> str:
-    """Return the lines of a TREC run; names are as they are, but for control characters on a terminal."""
+    """Return the lines of a TREC run; on a terminal, control characters in names are escaped."""
     from segmax.io.trec import run_lines, untied
 
     scores = dict(zip(map(str, hits.ids), untied(hits.scores.tolist()), strict=True))
@@ -92,9 +92,9 @@ def as_run(hits: Hits, query_id: str, tag: str) -> str:
 
 
 def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str | None = None) -> str:
-    """Return a line of JSON about a query: its results, with title and text where the index keeps them, and the times.
+    """Return a line of JSON: the results of a query, with title and text if the index stores them, and the times.
 
-    Where there are no results, `reason` says why.
+    `reason` explains why there are no results.
     """
     found: list[dict[str, Any]] = [
         {"id": name, "score": score} for name, score in zip(hits.ids, hits.scores.tolist(), strict=True)
@@ -102,16 +102,16 @@ def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str |
     if hits.has_texts:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
-    told = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
+    line = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
     if reason is not None:
-        told["reason"] = reason
+        line["reason"] = reason
     if encoding is not None:
-        told["encoding_milliseconds"] = encoding * 1e3
-    return json_text(told) + "\n"
+        line["encoding_milliseconds"] = encoding * 1e3
+    return json_text(line) + "\n"
 
 
 def show(found: Answer) -> None:
-    """Print results for people, the words of the query marked."""
+    """Print results for people, with the words of the query highlighted."""
     from rich.console import Console
     from rich.text import Text
 
@@ -134,7 +134,7 @@ def show(found: Answer) -> None:
 
 
 def _print_indented(console: Console, text: Text, before: Text) -> None:
-    """Print a text behind what stands before its first line; the lines below are indented as far."""
+    """Print a text after `before`; lines that follow the first are indented by the width of `before`."""
     from rich.text import Text
 
     for number, line in enumerate(text.wrap(console, max(1, console.width - len(before)))):
@@ -143,7 +143,7 @@ def _print_indented(console: Console, text: Text, before: Text) -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines for people, wrapped at words to fit the terminal; into a file or pipe they go whole."""
+    """Print lines for people: wrapped to the width of a terminal, unchanged into a file or pipe."""
     if not sys.stdout.isatty() and "COLUMNS" not in os.environ:
         sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
         return
@@ -168,16 +168,13 @@ def _marked(text: str, found: Answer, style: str, width: int | None = None) -> T
 
 
 def typed_lines(prompt: str) -> Iterator[str]:
-    """Yield the lines that somebody types, up to the end of input; without a terminal, those of standard input.
-
-    Empty lines are skipped.
-    """
+    """Yield the lines that the user types, or those of standard input if it is not a terminal, without empty ones."""
     if not sys.stdin.isatty():
         yield from (line.strip() for line in sys.stdin if line.strip())
         return
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # arrow keys and history for input()
-    sys.stdout.write("Type a query and press Enter; Ctrl-D ends.\n")
+    sys.stdout.write("Type a query and press Enter. Press Ctrl-D to quit.\n")
     while True:
         try:
             line = input(prompt).strip()

@@ -1,4 +1,4 @@
-"""Why a query found nothing: what the rules of its encoder made of its words."""
+"""Why a query found nothing."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from segmax.encoders.bm25 import BM25
 
 _LETTER = re.compile(r"[^\W_]")
-_MOST_WORDS = 5  # that a sentence names
+_MOST_WORDS = 5  # in a sentence
 
 
 class Reason(NamedTuple):
-    """Why there are no results: a sentence about one query, and a few words for a list of many."""
+    """Why a query found nothing: as a sentence, and in a few words for a summary of many queries."""
 
     sentence: str
     short: str
@@ -33,16 +33,16 @@ def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, l
     query
         The text; None for a query that is a vector.
     num_terms
-        How many terms of the index the query has.
+        How many of the query's terms the index has.
     encoder
-        What encoded the text.
+        The encoder of the text.
     limited
         Whether a limit ended the search early.
     """
     if limited:
         return Reason("a limit ended the search before it found a document", "stopped by a limit")
     if num_terms:
-        return Reason("no document has a weight for any of its terms", "without a document that matches")
+        return Reason("no document matches any of its terms", "that match no document")
     if query is None:
         return Reason("the query has no terms", "empty")
     if not query.strip():
@@ -53,14 +53,14 @@ def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, l
         return _about_words(query, encoder)
     if _LETTER.search(query) is None:
         return _NO_WORDS
-    return Reason("the encoder gives none of its words a weight", "without terms")  # a model, which knows every word
+    return Reason("the encoder gives no weight to any of its words", "without terms")
 
 
 _NO_WORDS = Reason("the query has no words", "without words")
 
 
 def _about_words(query: str, encoder: BM25) -> Reason:
-    """Return what BM25 made of the words of a query, none of which is in the vocabulary."""
+    """Return why BM25 finds none of the words of a query in its vocabulary."""
     text = unicodedata.normalize("NFC", query.lower())
     spans = [(start, end) for start, end, _ in encoder.occurrences(text)]
     words = [text[start:end] for start, end in spans]
@@ -73,11 +73,11 @@ def _about_words(query: str, encoder: BM25) -> Reason:
         return _NO_WORDS
     kinds = " and ".join(["stop words"] * bool(words) + ["single characters"] * bool(single))
     shown = _some([*stop_words.values(), *single])
-    return Reason(f"the query has only {kinds} ({shown}), which are left out", f"with only {kinds}")
+    return Reason(f"the query has only {kinds} ({shown}), which are ignored", f"with only {kinds}")
 
 
 def _stop_words(words: Iterable[str], encoder: BM25) -> Iterator[tuple[str, str]]:
-    """Yield the words that are left out, each with how to show it: without its accents, "thé" is "the"."""
+    """Yield the stop words, each as it is shown: "thé" is ignored because it is "the" without its accent."""
     from segmax.encoders.words import fold
 
     read = fold if encoder.fold_accents else str
@@ -88,11 +88,13 @@ def _stop_words(words: Iterable[str], encoder: BM25) -> Iterator[tuple[str, str]
 
 
 def _not_in_documents(words: list[str]) -> Reason:
-    """Return why words that are looked up are not found; one of a single character is Chinese or the like."""
+    """Return why words are not found; words of a single character are Chinese or the like."""
     if max(map(len, words)) > 1:
-        return Reason(f"no document has any of its words ({_some(words)})", "with only unknown words")
-    told = f"the query has only single characters ({_some(words)}) of a script that is indexed by pairs of characters"
-    return Reason(f"{told}; search for two or more in a row", "with only single characters")
+        return Reason(f"no document contains any of its words ({_some(words)})", "with only unknown words")
+    problem = (
+        f"the query has only single characters ({_some(words)}) of a script that is indexed by pairs of characters"
+    )
+    return Reason(f"{problem}; search for two or more in a row", "with only single characters")
 
 
 def _some(words: Iterable[str]) -> str:
@@ -109,5 +111,5 @@ def summary(reasons: list[Reason], num_queries: int) -> str:
     '2 of 9 queries found nothing: 2 empty'
     """
     counts = Counter(reason.short for reason in reasons)
-    told = ", ".join(f"{count:,} {short}" for short, count in counts.most_common())
-    return f"{len(reasons):,} of {counted(num_queries, 'query', 'queries')} found nothing: {told}"
+    listed = ", ".join(f"{count:,} {short}" for short, count in counts.most_common())
+    return f"{len(reasons):,} of {counted(num_queries, 'query', 'queries')} found nothing: {listed}"

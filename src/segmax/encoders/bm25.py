@@ -259,7 +259,8 @@ class BM25(LearningEncoder):
     def _check_fitted(self) -> None:
         if self._num_docs == 0:
             raise InputError(
-                "BM25 has learned from no documents yet", hint="call fit, or load one that was saved with BM25.load"
+                "BM25 has learned from no documents yet",
+                hint="fit it, or load one that was saved with {encoder='docs.bm25'}",
             )
 
     def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:

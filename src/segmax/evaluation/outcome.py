@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_path
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError
-from segmax.base.figures import check_plot, picture_format
 from segmax.base.text_table import Column, tables
+from segmax.drawing.figures import check_plot, save_figure
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
 
@@ -197,8 +197,7 @@ class Evaluation:
             panels.append(("Recall of exhaustive search" if measure == "recall_of_exact" else measure, points))
         figure = plot_points(panels, f"{counted(self.num_queries, 'query', 'queries')}, k = {self.k}")
         if path is not None:
-            with write_whole(checked_path("path", path), overwrite=True) as file:
-                figure.savefig(file, dpi=150, format=picture_format(path))
+            save_figure(figure, path)
         return figure
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:

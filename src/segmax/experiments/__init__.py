@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from segmax.experiments.catalog import EXPERIMENTS
     from segmax.experiments.collections import Collection, open_collection
     from segmax.experiments.experiment import Experiment
-    from segmax.experiments.outcome import Finding, Outcome, Plot, Series, Sheet
+    from segmax.experiments.outcome import Finding, Outcome, Sheet
     from segmax.experiments.task import Task
 
 __all__ = [
@@ -19,8 +19,6 @@ __all__ = [
     "Experiment",
     "Finding",
     "Outcome",
-    "Plot",
-    "Series",
     "Sheet",
     "Task",
     "open_collection",
@@ -31,7 +29,7 @@ _NAMES = {
     "catalog": "EXPERIMENTS",
     "collections": "Collection open_collection",
     "experiment": "Experiment",
-    "outcome": "Finding Outcome Plot Series Sheet",
+    "outcome": "Finding Outcome Sheet",
     "task": "Task",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}

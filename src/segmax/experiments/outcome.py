@@ -1,18 +1,18 @@
-"""What an experiment is and what comes out of one: tables, plots, and what they say about the paper's findings."""
+"""What an experiment returns: tables, plots, and which of the paper's findings hold."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
-#: What stands in a field of a table; None is an empty field.
+from segmax.drawing.plot import Plot
+
+#: A field of a table; None is an empty one.
 Cell = str | int | float | None
-#: What a step of an experiment returns, and what identifies it: whatever JSON can hold.
+#: What a step of an experiment returns, and what identifies it: anything that JSON can hold.
 Json = Any
-PlotKind = Literal["line", "scatter", "bar"]
-#: "tie": too close to call; "unknown": these data cannot tell.
+#: "tie": too close to call; "unknown": the data do not decide.
 Verdict = Literal["holds", "fails", "tie", "unknown"]
 
 
@@ -23,13 +23,13 @@ class Sheet:
     Parameters
     ----------
     title
-        A line above it.
+        The line above it.
     columns
         The headings.
     rows
-        A field per column each.
+        One field per column.
     note
-        What a reader has to know to read it, below it.
+        An explanation below it.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Sheet:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Sheet:
-        """Make a table of what `to_dict` returned."""
+        """Make a table from what `to_dict` returned."""
         return cls(
             title=values["title"],
             columns=tuple(values["columns"]),
@@ -64,78 +64,13 @@ class Sheet:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Series:
-    """Points of a plot that belong together, with a text at each where `marks` has one."""
-
-    label: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-    marks: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        assert len(self.x) == len(self.y), f"{self.label}: {len(self.x)} x, but {len(self.y)} y"
-        assert not self.marks or len(self.marks) == len(self.x), f"{self.label}: expected a mark per point"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the points as plain values."""
-        return {"label": self.label, "x": list(self.x), "y": list(self.y), "marks": list(self.marks)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Series:
-        """Make a series of what `to_dict` returned; null is what JSON has for nan."""
-        x, y = ([math.nan if value is None else value for value in values[name]] for name in ("x", "y"))
-        return cls(label=values["label"], x=tuple(x), y=tuple(y), marks=tuple(values["marks"]))
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Plot:
-    """A plot: "line" joins the points of a series, "scatter" does not, "bar" has x as positions of `categories`.
-
-    `levels` are lines across the whole plot, such as a threshold, by their label.
-    """
-
-    title: str
-    x_label: str
-    y_label: str
-    series: tuple[Series, ...]
-    kind: PlotKind = "line"
-    categories: tuple[str, ...] = ()
-    levels: Mapping[str, float] = dataclasses.field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plot as plain values."""
-        return {
-            "title": self.title,
-            "x_label": self.x_label,
-            "y_label": self.y_label,
-            "kind": self.kind,
-            "categories": list(self.categories),
-            "levels": dict(self.levels),
-            "series": [series.to_dict() for series in self.series],
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Plot:
-        """Make a plot of what `to_dict` returned."""
-        return cls(
-            title=values["title"],
-            x_label=values["x_label"],
-            y_label=values["y_label"],
-            kind=values["kind"],
-            categories=tuple(values["categories"]),
-            levels=dict(values["levels"]),
-            series=tuple(Series.from_dict(series) for series in values["series"]),
-        )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What the paper finds, and what is found here.
+    """A finding of the paper, and whether it holds here.
 
     Parameters
     ----------
     claim
-        The paper's, in a sentence.
+        The paper's finding, in a sentence.
     verdict
         Whether it holds here.
     evidence
@@ -158,7 +93,7 @@ class Finding:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Make a finding of what `to_dict` returned."""
+        """Make a finding from what `to_dict` returned."""
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
 
@@ -182,7 +117,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Outcome:
-        """Make an outcome of what `to_dict` returned."""
+        """Make an outcome from what `to_dict` returned."""
         return cls(
             sheets=tuple(Sheet.from_dict(sheet) for sheet in values["sheets"]),
             plots=tuple(Plot.from_dict(plot) for plot in values["plots"]),

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segmax.base.display import counted, size_text
-from segmax.base.figures import INK, check_plot, finish, literal, new_figure, picture_format
+from segmax.drawing.draw import draw
+from segmax.drawing.figures import check_plot, save_figure
+from segmax.drawing.plot import Plot, Series
 from segmax.inspection.summary import IndexSummary, Tightness, structure_of
-from segmax.io.streams import write_whole
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 #: Colors of the structures, by kind: postings blue, bounds orange to red, the rest green and grey.
 _COLORS = {
@@ -32,111 +29,113 @@ _SMALL_SHARE = 0.01  # components below it share a bar
 _BINS = 24
 
 
-def plot_report(report: IndexSummary, path: str | os.PathLike[str]) -> None:
+def plot_summary(summary: IndexSummary, path: str | os.PathLike[str]) -> None:
     """Draw sizes per component, cluster sizes and the distribution of Actual/MaxSBound.
 
     Parameters
     ----------
-    report
-        What `inspect` returned.
+    summary
+        What `segmax.inspect` returned.
     path
-        Where to write the picture; its suffix tells the format: .png, .svg or .pdf.
+        Where to write the picture, which is a PNG, SVG or PDF by its suffix.
 
     Raises
     ------
+    MissingPackageError
+        If matplotlib is not installed.
     ConfigError
-        If matplotlib is not installed, or the suffix is none of these.
+        If the suffix is none of these.
     """
     check_plot(path)
-    figure = new_figure(15, 5)
-    sizes, clusters, tightness = figure.subplots(1, 3, width_ratios=(1.25, 1, 1))
-    _draw_sizes(sizes, report)
-    _draw_clusters(clusters, report)
-    _draw_tightness(tightness, report.tightness)
-    name = Path(report.path).name if report.path else "index in memory"
-    title = f"{literal(name)}: {counted(report.num_docs, 'document')}, {counted(report.num_postings, 'posting')}"
-    figure.suptitle(title, color=INK, fontsize=13, fontweight="bold", x=0.01, ha="left")
-    with write_whole(Path(path), overwrite=True) as file:
-        figure.savefig(file, dpi=150, format=picture_format(path))
+    name = Path(summary.path).name if summary.path else "index in memory"
+    title = f"{name}: {counted(summary.num_docs, 'document')}, {counted(summary.num_postings, 'posting')}"
+    plots = (_sizes(summary), _clusters(summary), _tightness(summary.tightness))
+    save_figure(draw(plots, width=15, height=5, title=title, ratios=(1.25, 1, 1)), path)
 
 
-def _draw_sizes(axes: Axes, report: IndexSummary) -> None:
-    small = report.num_bytes * _SMALL_SHARE
-    bars = [(name, size, structure_of(name)) for name, size in report.sizes.items() if size >= small and size]
+def _sizes(summary: IndexSummary) -> Plot:
+    small = summary.num_bytes * _SMALL_SHARE
+    bars = [(name, size) for name, size in summary.sizes.items() if size >= small and size]
     bars.sort(key=lambda bar: bar[1])
-    rest = report.num_bytes - sum(size for _, size, _ in bars)
+    rest = summary.num_bytes - sum(size for _, size in bars)
     if rest:
-        bars.insert(0, (f"{len(report.sizes) - len(bars)} smaller ones", rest, ""))
-    unit, factor = _unit(report.num_bytes)
-    values = [size / factor for _, size, _ in bars]
-    colors = [_COLORS.get(structure, _OTHER_COLOR) for _, _, structure in bars]
-    drawn = axes.barh([name for name, _, _ in bars], values, color=colors, height=0.72)
-    labels = [f" {report.per_posting(size):.2f} B/posting" for _, size, _ in bars]
-    axes.bar_label(drawn, labels, fontsize=8.5, color=INK)
-    axes.set_xlim(0, max(values, default=1.0) * 1.32)
-    axes.set_xlabel(unit)
-    total = f"{size_text(report.num_bytes)}, {report.per_posting(report.num_bytes):.2f} bytes per posting"
-    finish(axes, "Size by component", total, grid="x")
-    _add_legend(axes, [structure for _, _, structure in reversed(bars)])
-
-
-def _add_legend(axes: Axes, structures: list[str]) -> None:
-    from matplotlib.patches import Patch
-
-    handles = [Patch(color=_COLORS.get(name, _OTHER_COLOR), label=name) for name in dict.fromkeys(structures) if name]
-    axes.legend(handles=handles, loc="lower right", fontsize=8.5, frameon=False, labelcolor=INK)
-
-
-def _draw_clusters(axes: Axes, report: IndexSummary) -> None:
-    bars = report.cluster_histogram(min(_BINS, max(6, round(report.num_clusters**0.5))))
-    width = bars[0].most - bars[0].least + 1
-    lefts = [bar.least - 0.5 for bar in bars]
-    axes.bar(
-        lefts, [bar.num_values for bar in bars], width, align="edge", color="#5b9a68", edgecolor="white", linewidth=0.6
+        bars.insert(0, (f"{len(summary.sizes) - len(bars)} smaller ones", rest))
+    unit, factor = _unit(summary.num_bytes)
+    by_structure: dict[str, list[tuple[int, int]]] = {}
+    for place, (name, size) in enumerate(bars):
+        by_structure.setdefault(structure_of(name), []).append((place, size))
+    series = tuple(
+        Series(
+            label=structure,
+            x=tuple(size / factor for _, size in here),
+            y=tuple(float(place) for place, _ in here),
+            marks=tuple(f"{summary.per_posting(size):.2f} B/posting" for _, size in here),
+            color=_COLORS.get(structure, _OTHER_COLOR),
+        )
+        for structure, here in by_structure.items()
     )
-    mean, median = report.cluster_sizes.mean(), np.median(report.cluster_sizes)
-    _mark(axes, float(mean))
-    axes.set_xlabel("documents in the cluster")
-    axes.set_ylabel("clusters")
-    _whole_ticks(axes)
-    least, most = report.cluster_sizes.min(), report.cluster_sizes.max()
-    sizes = f"{least:,} to {most:,}, median {median:,.0f}, mean {mean:,.0f} (dashed)"
-    summary = f"{counted(report.num_clusters, 'cluster')}: {sizes}"
-    finish(axes, "Cluster sizes", summary, grid="y")
+    return Plot(
+        title="Size by component",
+        summary=f"{size_text(summary.num_bytes)}, {summary.per_posting(summary.num_bytes):.2f} bytes per posting",
+        x_label=unit,
+        y_label="",
+        kind="rows",
+        categories=tuple(name for name, _ in bars),
+        series=series,
+    )
 
 
-def _draw_tightness(axes: Axes, tightness: Tightness | None) -> None:
-    axes.set_xlim(0, 1)
-    axes.set_xlabel("Actual / MaxSBound   (1: the bound is met)")
-    if tightness is None:
-        axes.text(0.5, 0.5, "no query", ha="center", va="center", color=INK, transform=axes.transAxes)
-        axes.set_yticks([])
-        finish(axes, "Tightness of the bounds", "not measured", grid="y")
-        return
-    values = tightness.max_bound.values
-    edges = np.linspace(0, 1, 2 * _BINS + 1)
-    shares = np.full(len(values), 100 / len(values))
-    clipped = np.minimum(values, 1.0)  # by rounding alone could one be above
-    axes.hist(clipped, bins=edges.tolist(), weights=shares, color="#de7c3c", edgecolor="white", linewidth=0.6)
-    _mark(axes, tightness.max_bound.mean)
-    axes.set_ylabel("% of query and cluster pairs")
-    source = counted(tightness.num_queries, "query", "queries")
+def _clusters(summary: IndexSummary) -> Plot:
+    bars = summary.cluster_histogram(min(_BINS, max(6, round(summary.num_clusters**0.5))))
+    sizes = summary.cluster_sizes
+    mean, median = float(sizes.mean()), np.median(sizes)
+    spread = f"{sizes.min():,} to {sizes.max():,}, median {median:,.0f}, mean {mean:,.0f} (dashed)"
+    return Plot(
+        title="Cluster sizes",
+        summary=f"{counted(summary.num_clusters, 'cluster')}: {spread}",
+        x_label="documents in the cluster",
+        y_label="clusters",
+        kind="histogram",
+        series=(
+            Series(
+                label="clusters",
+                x=tuple(bar.least - 0.5 for bar in bars),
+                ends=tuple(bar.most + 0.5 for bar in bars),
+                y=tuple(bar.num_values for bar in bars),
+                color="#5b9a68",
+            ),
+        ),
+        center=mean,
+        whole=True,
+    )
+
+
+def _tightness(tightness: Tightness | None) -> Plot:
+    source, series = "not measured", Series(label="pairs", x=(), y=())
+    if tightness is not None:
+        found = tightness.max_bound
+        heights, edges = np.histogram(np.minimum(found.values, 1.0), np.linspace(0, 1, 2 * _BINS + 1))  # 1 by rounding
+        shares = 100 * heights / len(found.values)
+        left, right = tuple(edges[:-1].tolist()), tuple(edges[1:].tolist())
+        series = Series(label="pairs", x=left, ends=right, y=tuple(shares.tolist()), color="#de7c3c")
+        source = f"{_queries(tightness)}: mean {found.mean:.2f} (dashed)"
+    return Plot(
+        title="Tightness of the bounds",
+        summary=source,
+        x_label="Actual / MaxSBound   (1: the bound is met)",
+        y_label="" if tightness is None else "% of query and cluster pairs",
+        kind="histogram",
+        series=(series,),
+        center=None if tightness is None else tightness.max_bound.mean,
+        x_range=(0, 1),
+        empty="no query",
+    )
+
+
+def _queries(tightness: Tightness) -> str:
     if tightness.source == "documents":
-        source = f"{counted(tightness.num_queries, 'document')} as queries"
-    summary = f"{source}: mean {tightness.max_bound.mean:.2f} (dashed)"
-    finish(axes, "Tightness of the bounds", summary, grid="y")
-
-
-def _mark(axes: Axes, value: float) -> None:
-    axes.axvline(value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-
-
-def _whole_ticks(axes: Axes) -> None:
-    """Mark whole numbers only."""
-    from matplotlib.ticker import MaxNLocator
-
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7, min_n_ticks=1))
+        return f"{counted(tightness.num_queries, 'document')} as queries"
+    return counted(tightness.num_queries, "query", "queries")
 
 
 def _unit(num_bytes: int) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""What is in an index: counts, sizes, clusters, and how tight its bounds are; as values, and as tables for rich."""
+"""What is in an index: counts, sizes, clusters, and how tight its bounds are."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
-from segmax.base.display import counted, printable, size_text
 from segmax.base.errors import InputError, damaged
-from segmax.base.text_table import Column, tables
 from segmax.search.bound_reader import BoundReader
 from segmax.search.calibration import Calibration
 from segmax.search.index import Index
 from segmax.search.results import ClusterBounds
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
-from segmax.vectors.pruning import Step, TopTerms, prune_rows, step_from_dict
+from segmax.vectors.pruning import Step, TopTerms, prune_rows
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
-    from rich.table import Table
 
 #: The structure that every component belongs to; docs/format.md describes the components.
 STRUCTURES: Mapping[str, tuple[str, ...]] = {
@@ -37,7 +34,7 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = {
         "term_first_byte",
         "term_first_entry",
         "term_scale",
-        "term_seed_code",
+        "term_top_code",
     ),
     "ids and vocabulary": ("id_number", "id_offset", "id_text", "term_offset", "term_text"),
     "texts": ("text_data", "text_offset", "text_first_row"),
@@ -45,12 +42,12 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = {
 _OTHER = "other"
 _STRUCTURE_OF = {component: structure for structure, components in STRUCTURES.items() for component in components}
 
-#: Terms of a document that stands in for a query: about what a learned sparse query has.
+#: How many terms of a document are used where it takes the place of a query: about as many as learned queries have.
 STAND_IN_TERMS = 24
 
 
 class Bin(NamedTuple):
-    """A bar of a histogram: how many values lie between two whole numbers, both included."""
+    """A bar of a histogram: the number of values from `least` to `most`, both included."""
 
     least: int
     most: int
@@ -59,9 +56,9 @@ class Bin(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Ratios:
-    """Actual over bound, where Actual is the best score that a document of the cluster really has.
+    """Actual over bound, where Actual is the best score of a document in the cluster.
 
-    `values` has one entry per query and cluster, `mean` is the mean over queries of their means over clusters.
+    `values` has one entry per query and cluster. `mean` is the mean over queries of each query's mean over clusters.
     """
 
     mean: float
@@ -78,13 +75,13 @@ class Ratios:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Tightness:
-    """How close bounds come to the scores that are there: 1 is a bound that is met.
+    """How close bounds are to actual scores: 1 is a bound that some document reaches.
 
-    Only clusters with a score above 0 count, and only queries that have such clusters. MaxSBound and BoundSum are upper
+    Only clusters with a score above 0 count, and only queries with such clusters. MaxSBound and BoundSum are upper
     bounds, so their ratios do not exceed 1; AvgSBound is a mean over segments, and its ratio may.
     """
 
-    source: Literal["queries", "documents"]  #: whether queries were given, or documents stood in for them
+    source: Literal["queries", "documents"]  #: "documents" if no queries were given
     num_queries: int
     max_bound: Ratios  #: Actual/MaxSBound
     bound_sum: Ratios  #: Actual/BoundSum
@@ -98,7 +95,7 @@ class Tightness:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class IndexSummary:
-    """What `segmax inspect` tells about an index; see `inspect`."""
+    """What is in an index, as `inspect` returns it. Print it with rich, or call `to_dict`."""
 
     path: str | None  #: None for an index in memory
     format_version: int
@@ -110,12 +107,12 @@ class IndexSummary:
     num_segments: int
     bits: int
     quantization_error: float
-    clustering: dict[str, Any]  #: what k-means looked at and how: `kind`, and the options of that kind
+    clustering: dict[str, Any]  #: what documents were clustered by: `kind`, and its options
     config: dict[str, Any]  #: `BuildConfig.to_dict()`
     sizes: dict[str, int]  #: bytes per component
     cluster_sizes: NDArray[np.uint32]  #: documents per cluster
-    calibration: Calibration  #: what is known about approximate settings
-    tightness: Tightness | None  #: None where no query was asked for, or none reaches a document
+    calibration: Calibration  #: how approximate settings were measured
+    tightness: Tightness | None  #: None if `sample` was 0, or no query reached a document
 
     @property
     def num_bytes(self) -> int:
@@ -124,7 +121,7 @@ class IndexSummary:
 
     @property
     def structure_sizes(self) -> dict[str, int]:
-        """Bytes per structure, largest first; structures that the index does not have are left out."""
+        """Bytes per structure, largest first, without structures that the index does not have."""
         totals: dict[str, int] = {}
         for component, size in self.sizes.items():
             structure = structure_of(component)
@@ -132,15 +129,15 @@ class IndexSummary:
         return dict(sorted(totals.items(), key=lambda item: -item[1]))
 
     def per_posting(self, num_bytes: int) -> float:
-        """Return bytes per posting; 0 where there is no posting."""
+        """Return bytes per posting; 0 if there are no postings."""
         return num_bytes / self.num_postings if self.num_postings else 0.0
 
     def cluster_histogram(self, num_bins: int = 12) -> list[Bin]:
-        """Return cluster sizes in at most so many bars of one width."""
+        """Return cluster sizes as at most `num_bins` bars of the same width."""
         return histogram(self.cluster_sizes, num_bins)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as plain values, arrays as summaries: what `segmax inspect --json` prints."""
+        """Return plain values, with arrays summarized, as `segmax inspect --json` prints them."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         sizes = self.cluster_sizes
         values["cluster_sizes"] = {
@@ -158,20 +155,9 @@ class IndexSummary:
         return values
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
-        from rich.text import Text
+        from segmax.inspection.tables import rendered
 
-        width = options.max_width
-        name = printable(self.path or "in memory")
-        yield Text(f"segmax index {name}", style="bold", overflow="fold", end="\n\n")
-        yield _counts(self)
-        for title, parts in (
-            ("Sizes", _sizes(self, width)),
-            _clusters(self, console.encoding, width),
-            _calibration(self.calibration, width),
-            _bounds(self.tightness, width),
-        ):
-            yield Text(f"\n{title}", style="bold", overflow="fold")
-            yield from parts
+        yield from rendered(self, console.encoding, options.max_width)
 
 
 def structure_of(component: str) -> str:
@@ -180,35 +166,35 @@ def structure_of(component: str) -> str:
 
 
 def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 0) -> IndexSummary:
-    """Report what is in an index.
+    """Return what is in an index: counts, options, sizes, clusters, and how tight its bounds are.
 
     Parameters
     ----------
     index
         An open index.
     queries
-        Queries for the tightness of the bounds: a scipy or torch sparse matrix with a query per row, or an iterable of
-        single queries. None: documents of the index stand in, each cut to its 24 largest weights.
+        Queries to measure tightness with: a scipy or torch sparse matrix with one query per row, or an iterable of
+        single queries. By default documents of the index, each cut to its 24 largest weights.
     sample
-        How many of them to use, chosen at random where there are more; 0 leaves the tightness out.
+        How many of these to use, chosen at random; 0 skips the measurement.
     seed
-        Of that choice.
+        The random seed of that choice.
 
     Raises
     ------
     InputError
-        If the queries cannot be used.
+        If the queries are invalid.
     ConfigError
-        If sample or seed cannot be.
+        If `sample` or `seed` is invalid.
 
     Examples
     --------
     >>> import scipy.sparse as sp
     >>> from segmax.building.builder import build
-    >>> report = inspect(build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]])))
-    >>> report.num_postings, report.cluster_histogram()
+    >>> summary = inspect(build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]])))
+    >>> summary.num_postings, summary.cluster_histogram()
     (4, [Bin(least=2, most=2, num_values=1)])
-    >>> f"{report.tightness.max_bound.mean:.2f}"
+    >>> f"{summary.tightness.max_bound.mean:.2f}"
     '1.00'
     """
     sample = checked_int("sample", sample, 0)
@@ -235,7 +221,7 @@ def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 
 
 
 def histogram(values: NDArray[Any], num_bins: int) -> list[Bin]:
-    """Count whole numbers in at most so many bars of one width.
+    """Count whole numbers in at most `num_bins` bars of the same width.
 
     Examples
     --------
@@ -249,6 +235,20 @@ def histogram(values: NDArray[Any], num_bins: int) -> list[Bin]:
     width = -(-(most - least + 1) // num_bins)
     counts = np.bincount((values.astype(np.int64) - least) // width)
     return [Bin(least + i * width, least + (i + 1) * width - 1, int(count)) for i, count in enumerate(counts)]
+
+
+def step_text(step: Step) -> str:
+    """Return a pruning step as `parse_step` reads it.
+
+    Examples
+    --------
+    >>> step_text(TopTerms(count=64))
+    'top-terms=64'
+    """
+    values = step.to_dict()
+    name = values.pop("step").replace("_", "-")
+    (number,) = values.values()
+    return f"{name}={number}"
 
 
 # --- tightness -------------------------------------------------------------------------------------------------------
@@ -304,144 +304,3 @@ def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[obj
 def _row(rows: Csr, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
     here = slice(int(rows.indptr[row]), int(rows.indptr[row + 1]))
     return rows.indices[here].astype(np.int64), rows.values[here]
-
-
-# --- as text ---------------------------------------------------------------------------------------------------------
-
-_SHOWN_TARGETS = (0.95, 0.99)
-_BAR_LENGTH = 40
-_BAR_MARGIN = 35  # for the columns before the bars
-
-
-def step_text(step: Step) -> str:
-    """Return a pruning step as `parse_step` reads it.
-
-    Examples
-    --------
-    >>> step_text(TopTerms(count=64))
-    'top-terms=64'
-    """
-    values = step.to_dict()
-    name = values.pop("step").replace("_", "-")
-    (number,) = values.values()
-    return f"{name}={number}"
-
-
-def _plain(value: object) -> str:
-    words = {"None": "default", "True": "yes", "False": "no"}
-    return words.get(str(value), str(value))
-
-
-def _counts(report: IndexSummary) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(overflow="fold")
-    mean_terms = report.num_postings / report.num_docs
-    written = f", generation {report.generation}" if report.generation is not None else ""
-    rows = {
-        "documents": f"{report.num_docs:,}",
-        "terms": f"{report.num_terms:,}",
-        "postings": f"{report.num_postings:,} ({mean_terms:.1f} per document)",
-        "clusters": f"{report.num_clusters:,} x {counted(report.num_segments, 'segment')}",
-        "weights": f"{report.bits} bits, quantization error {report.quantization_error:.3%}",
-        "size": f"{size_text(report.num_bytes)}, {report.per_posting(report.num_bytes):.2f} bytes per posting",
-        "format": f"version {report.format_version}{written}",
-        "clustered by": _clustering(report.clustering),
-        "pruning": ", ".join(step_text(step_from_dict(step)) for step in report.config["pruning"]) or "none",
-        "options": ", ".join(f"{name}={_plain(value)}" for name, value in report.config.items() if name != "pruning"),
-    }
-    for name, value in rows.items():
-        table.add_row(name, Text(printable(value)))
-    return table
-
-
-def _clustering(clustering: Mapping[str, Any]) -> str:
-    options = ", ".join(f"{name}={_plain(value)}" for name, value in clustering.items() if name != "kind")
-    names = {
-        "sparse": "sparse vectors",
-        "dense": "dense vectors",
-        "pooled": "pooled token embeddings",
-        "labels": "given labels",
-    }
-    return names.get(clustering.get("kind", ""), "not recorded") + (f" ({options})" if options else "")
-
-
-def _sizes(report: IndexSummary, width: int) -> Iterator[RenderableType]:
-    rows = [*_size_rows(report), ("total", report.num_bytes, "bold")]
-    sizes = [size for _, size, _ in rows]
-    columns = [
-        Column(heading="structure, component", cells=[name for name, _, _ in rows], words=True),
-        Column(heading="bytes", cells=[f"{size:,}" for size in sizes]),
-        Column(heading="share", cells=[f"{size / report.num_bytes:.1%}" for size in sizes]),
-        Column(heading="bytes/posting", cells=[f"{report.per_posting(size):.3f}" for size in sizes]),
-    ]
-    return tables([columns], width, [style for _, _, style in rows])
-
-
-def _size_rows(report: IndexSummary) -> Iterator[tuple[str, int, str]]:
-    """Yield name, bytes and style of every structure and its components."""
-    for structure, total in report.structure_sizes.items():
-        members = [item for item in report.sizes.items() if structure_of(item[0]) == structure]
-        if len(members) == 1:
-            yield f"{structure} ({members[0][0]})", total, ""
-            continue
-        yield structure, total, ""
-        for name, size in sorted(members, key=lambda item: -item[1]):
-            yield f"  {name}", size, "dim"
-
-
-def _clusters(report: IndexSummary, encoding: str, width: int) -> tuple[str, Iterator[RenderableType]]:
-    sizes = report.cluster_sizes
-    summary = f"min {sizes.min():,}, median {np.median(sizes):,.0f}, mean {sizes.mean():,.1f}, max {sizes.max():,}"
-    bars = report.cluster_histogram()
-    most = max(bar.num_values for bar in bars)
-    longest = max(5, min(_BAR_LENGTH, width - _BAR_MARGIN))
-    mark = "█" if encoding.startswith("utf") else "#"
-    columns = [
-        Column(
-            heading="documents",
-            cells=[f"{bar.least:,} to {bar.most:,}" if bar.most > bar.least else f"{bar.least:,}" for bar in bars],
-        ),
-        Column(heading="clusters", cells=[f"{bar.num_values:,}" for bar in bars]),
-        # rounded up: a bar that holds anything is seen
-        Column(heading="", cells=[mark * -(-bar.num_values * longest // most) for bar in bars], words=True),
-    ]
-    return f"Cluster sizes: {summary}", tables([columns], width)
-
-
-def _calibration(calibration: Calibration, width: int) -> tuple[str, Iterator[RenderableType]]:
-    if not calibration.measured:
-        return "Calibration: none, so searches by target_recall are exact", iter(())
-    told = [calibration.expectation(each.k, target) for each in calibration.measured for target in _SHOWN_TARGETS]
-    columns = [
-        Column(heading="target_recall", cells=[f"{each.target_recall} at k = {each.k}" for each in told]),
-        Column(heading="expected", cells=[f"{each.expected_recall:.3f}" for each in told]),
-        Column(heading="work", cells=[f"{each.relative_cost:.0%}" for each in told]),
-        Column(heading="queries", cells=[each.source_text for each in told], words=True),
-        Column(heading="settings", cells=[each.settings_text for each in told], words=True),
-    ]
-    return "Calibration: what target_recall chooses; work as a share of that of exact search", tables([columns], width)
-
-
-def _bounds(tightness: Tightness | None, width: int) -> tuple[str, Iterator[RenderableType]]:
-    if tightness is None:
-        return "Tightness of the bounds: not measured, as no query was asked for or none reaches a document", iter(())
-    ratios = {
-        "Actual/MaxSBound": tightness.max_bound.to_dict(),
-        "Actual/BoundSum": tightness.bound_sum.to_dict(),
-        "Actual/AvgSBound": tightness.avg_bound.to_dict(),
-    }
-    columns = [
-        Column(heading="ratio", cells=list(ratios)),
-        *(
-            Column(heading=name, cells=[f"{each[name]:.3f}" for each in ratios.values()])
-            for name in ("mean", "p10", "median", "p90")
-        ),
-    ]
-    source = counted(tightness.num_queries, "query", "queries")
-    if tightness.source == "documents":
-        source = f"{counted(tightness.num_queries, 'document')} as queries, {STAND_IN_TERMS} terms each"
-    return f"Tightness of the bounds ({source})", tables([columns], width)

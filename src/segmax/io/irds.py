@@ -41,7 +41,7 @@ def load_ir_dataset(name: str) -> Any:
     try:
         ir_datasets = need("ir_datasets", "a dataset", "ir-datasets")
     except MissingPackageError as error:
-        hint = f"if it is an ir_datasets id, {error.hint}"
+        hint = "if it is an ir_datasets id, run: pip install 'segmax[ir-datasets]'"
         raise InputError(f"there is no file or folder '{name}'", hint=hint) from error
     with downloading(name):
         try:

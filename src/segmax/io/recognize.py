@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.base.errors import InputError
-from segmax.io.arrow import dataset_files, is_arrow
+from segmax.io.arrow_batches import is_arrow
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
 from segmax.io.columns import header_of, is_csv
+from segmax.io.dataset_folders import dataset_files
+from segmax.io.read_errors import is_empty, no_file, reading
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, Place, is_unfinished, known_name, unfinished
 from segmax.io.seismic import is_seismic
-from segmax.io.streams import base_name, is_compressed, is_empty, no_file, read_blocks, read_head, reading
+from segmax.io.streams import base_name, is_compressed, read_blocks, read_head
 from segmax.io.text_folder import TEXT_ENDINGS, files_below, is_text_file
 from segmax.io.tokens import repeats
 
@@ -71,7 +73,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     found = recognize(file)
     if found is None:
         known = " or ".join(f"{what} ({kinds})" for what, kinds in _SHORT.items())
-        raise unknown_folder(file) if file.is_dir() else unknown(file, _start_of(file), known)
+        raise unknown_folder(file) if file.is_dir() else _not_recognized(file, known)
     return found
 
 
@@ -79,19 +81,29 @@ def no_texts(path: Path, kind: str | None) -> InputError:
     """Return the error about a file or folder that holds no texts."""
     if kind is None and path.is_dir():
         return unknown_folder(path)
-    got = _start_of(path) if kind is None else f"{kind} vectors, which need no encoding"
-    return unknown(path, got, f"texts ({_SHORT['texts']})")
+    expected = f"texts ({_SHORT['texts']})"
+    if kind is None:
+        return _not_recognized(path, expected)
+    return unknown(path, f"{kind} vectors, which need no encoding", expected)
 
 
-def _start_of(path: Path) -> str:
-    """Return how a file of an unknown format starts, and what to do if it is text."""
+def _not_recognized(path: Path, expected: str) -> InputError:
+    """Return the error about a file of an unknown format: how it starts, and what to do if it is text."""
+    start = _start_of(path)
+    if start is None:
+        return unknown(path, "other data", expected)
+    hint = "to read it as text, use {format='tsv-text'} (a text per line) or {format='csv-text'}"
+    return unknown(path, repr(start), expected, hint=hint)
+
+
+def _start_of(path: Path) -> str | None:
+    """Return the start of a file of text, None of other files."""
     head = read_head(path, 1 << 8).removeprefix(_MARK)
     try:
         start = head.decode("utf-8", "strict" if len(head) < 1 << 8 else "ignore").lstrip().partition("\n")[0]
     except UnicodeDecodeError:
-        return "other data"
-    how = "to read it as text, use format='tsv-text' (a text per line) or format='csv-text'"
-    return f"{start[:40]!r}; {how}" if start.isprintable() else "other data"
+        return None
+    return start[:40] if start.isprintable() else None
 
 
 def recognize(path: Path) -> str | None:
@@ -129,9 +141,9 @@ def _file_format(path: Path) -> str | None:
     return None
 
 
-def unknown(path: Path, got: str, expected: str = ", ".join(VECTOR_FORMATS.values())) -> InputError:
+def unknown(path: Path, got: str, expected: str = ", ".join(VECTOR_FORMATS.values()), *, hint: str = "") -> InputError:
     """Return the error about a file that is not of vectors, or not what else was expected."""
-    return InputError(where=f"'{path}'", expected=f"{expected}", got=got)
+    return InputError(where=f"'{path}'", expected=expected, got=got, hint=hint)
 
 
 def unknown_folder(path: Path) -> InputError:
@@ -213,12 +225,14 @@ def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
     kinds = " and ".join(f"{kind} files ('{file.relative_to(folder)}')" for kind, file in found.items())
     choice = list(found.values())[-1]
     ending = Path(base_name(choice)).suffix
-    alone = ", or take its .txt and .md files alone with format='files'" if ".txt or .md" in found else ""
+    hint = "name the files that you want"
+    if ".txt or .md" in found:
+        hint += ", or take the .txt and .md files alone with {format='files'}"
     return InputError(
         where=f"'{folder}'",
-        expected="documents in files of one kind",
+        expected=f"documents in files of one kind, as in {choice.parent}/*{ending}",
         got=kinds,
-        hint=f"name the files that you want, as in {choice.parent}/*{ending}{alone}",
+        hint=hint,
     )
 
 

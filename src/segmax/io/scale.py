@@ -81,6 +81,6 @@ def parse_scale(value: str | float | None) -> Scale:
         factor = None
     if factor is None or isinstance(value, bool) or not 0 < factor < float("inf"):
         raise ConfigError(
-            expected=f"scale to be one of {', '.join(map(repr, SCALES))} or a factor > 0", got=f"{value!r}"
+            option="scale", expected=f"one of {', '.join(map(repr, SCALES))} or a factor > 0", got=f"{value!r}"
         )
     return Scale(factor)

@@ -24,11 +24,8 @@ def unpacking(path: Path, folder: Path | None, size: int | None = None, *, verb:
         yield
     except OSError as error:
         needs = "" if size is None else f": it needs {size:,} bytes"
-        msg = (
-            f"could not {verb} '{path}' in '{folder or tempfile.gettempdir()}' "
-            f"({error.strerror or error}){needs}; choose another folder with scratch=..."
-        )
-        raise WriteError(msg) from error
+        msg = f"could not {verb} '{path}' in '{folder or tempfile.gettempdir()}' ({error.strerror or error}){needs}"
+        raise WriteError(msg, hint="choose another folder with {scratch=...}") from error
 
 
 class GrowingArray:

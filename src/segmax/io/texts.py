@@ -18,6 +18,7 @@ from segmax.base.errors import InputError
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
+from segmax.io.read_errors import check_distinct, no_documents, no_file, reading
 from segmax.io.recognize import TEXT_FORMATS, no_texts, recognize, shards_of, unknown_folder
 from segmax.io.records import (
     TEXT_NAMES,
@@ -31,7 +32,6 @@ from segmax.io.records import (
     used_names,
 )
 from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.streams import check_distinct, no_documents, no_file, reading
 from segmax.io.text_folder import read_text_file, text_files
 from segmax.vectors.documents import Document, TextReader
 

@@ -65,7 +65,7 @@ COMPONENTS: Mapping[str, tuple[str, bool]] = {
     "term_first_byte": ("<u8", True),
     "term_first_entry": ("<u8", True),
     "term_scale": ("<f8", True),
-    "term_seed_code": ("code", True),
+    "term_top_code": ("code", True),
     "narrow_cluster": ("<u4", False),
     "cluster_max": ("code", False),
     "segment_max": ("code", False),
@@ -357,11 +357,14 @@ def _next_generation(path: Path, *, overwrite: bool) -> int:
     if leftovers and all(_is_own_file(entry.name) for entry in path.iterdir()):
         return 1  # an empty directory, or what an interrupted build left
     if not overwrite:
-        msg = f"'{path}' exists; choose another path, or pass overwrite=True to replace an index"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(
+            f"'{path}' exists", hint="choose another path, or pass {overwrite=True} to replace an index"
+        )
     if not path.is_dir() or leftovers or not _holds_an_index(path):
-        msg = f"'{path}' exists and is not a segmax index, so overwrite=True does not touch it; choose another path"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(
+            f"'{path}' exists and is not a segmax index",
+            hint="{overwrite=True} does not replace it; choose another path",
+        )
     generations = [int(match[2]) for entry in path.iterdir() if (match := COMPONENT_NAME.fullmatch(entry.name))]
     return max(generations, default=0) + 1
 

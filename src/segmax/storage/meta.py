@@ -85,9 +85,7 @@ def _content(path: Path) -> bytes:
 
 
 def _nothing_at(path: Path) -> IndexNotFoundError:
-    return IndexNotFoundError(
-        f"there is no index at '{path}'; check the path, or build one with segmax.build(..., path=...)"
-    )
+    return IndexNotFoundError(f"there is no index at '{path}'", hint="check the path, or build an index there")
 
 
 def unreadable(path: Path, error: OSError) -> FormatError:

@@ -117,7 +117,8 @@ class DocIds:
         """Return the error about an id that no document has."""
         kinds = "strings" if self._texts is not None else "integers"
         if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
-            return InputError(expected="an id", got=type(doc_id).__name__, hint=f"the ids of this index are {kinds}")
+            got = f"{type(doc_id).__name__}; the ids of this index are {kinds}"
+            return InputError(expected="an id", got=got)
         other = isinstance(doc_id, str) != (self._texts is not None)
         hint = f"; the ids of this index are {kinds}" if other else ""
         return UnknownIdError(f"no document has the id {shown(doc_id)}{hint}")

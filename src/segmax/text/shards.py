@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from segmax.base.errors import ConfigError, IndexExistsError
-from segmax.base.progress import ProgressOption, Stage, reporter
+from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.encoders import as_encoder
 from segmax.encoders.chunks import batched
 from segmax.encoders.pooling import write_dense
 from segmax.io import Scale, write_vectors
 from segmax.io.scale import parse_scale
-from segmax.io.streams import check_free
-from segmax.io.vectors import written_format
+from segmax.io.vector_writer import written_format
+from segmax.io.writing import check_free
 from segmax.text.checksums import CheckedTexts
 from segmax.text.documents import num_documents
 from segmax.text.jobs import EncodingJob, encoding_job
@@ -105,7 +105,7 @@ def encode_texts(
     _check_outputs(target, job, overwrite)
     journal.begin()
     num_resumed = journal.num_docs
-    with reporter(progress) as updates:
+    with progress_of(progress) as updates:
         with updates.stage("encode", num_documents(texts), "documents") as stage:
             source = CheckedTexts(texts, title=title)
             source.skip(journal, stage)
@@ -161,8 +161,10 @@ def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Sta
 def _check_weights(kind: str, scale: Scale, job: EncodingJob) -> None:
     """Raise ConfigError where weights are no whole numbers, and the format holds nothing else."""
     if kind in _WHOLE_NUMBERS and not (scale.rounding or scale.whole or job.counts):
-        msg = f"{kind} holds whole numbers, and weights are none; choose a scale that rounds: scale='x100' or '/5x256'"
-        raise ConfigError(msg)
+        raise ConfigError(
+            f"{kind} holds whole numbers, and weights are none",
+            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
+        )
 
 
 def _check_outputs(target: Path, job: EncodingJob, overwrite: bool) -> None:
@@ -177,11 +179,10 @@ def _check_beside(target: Path, paths: Iterable[Path], overwrite: bool) -> None:
     """Raise where something exists that goes with a file of the same stem: that file's encoder, for instance."""
     taken = next((path for path in paths if path.exists()), None)
     if taken is not None and not overwrite:
-        msg = (
-            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it; choose another name, "
-            "or pass overwrite=True"
+        raise IndexExistsError(
+            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it",
+            hint="choose another name, or pass {overwrite=True}",
         )
-        raise IndexExistsError(msg)
 
 
 def _dense_path(target: Path, name: str) -> Path:

@@ -512,12 +512,6 @@ def usable_queries(queries: Csr) -> bool:
     return bool(((queries.indices >= 0) & (queries.values >= 0) & np.isfinite(queries.values)).all())
 
 
-def summed_queries(queries: Csr) -> Csr:
-    """Return queries with repeated terms summed, in the order given, and terms ascending."""
-    summed = _summed(queries)
-    return _as_csr(summed, queries, np.ones(len(summed.rows), dtype=np.bool_))
-
-
 class _Summed(NamedTuple):
     """Query weights, one per row and term, by row and then by term."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.parallel import ranges
 from segmax.vectors.csr import Csr
 
 if TYPE_CHECKING:
@@ -17,6 +19,11 @@ else:
 #: The most rows and, but for one giant row, the most postings that are worked on together.
 PART_DOCS = 16384
 PART_POSTINGS = 1 << 20
+
+
+def bounded_ranges(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
+    """Cut rows into ranges that are worked on together: `PART_DOCS` rows and `PART_POSTINGS`, or one giant row."""
+    return ranges(indptr, PART_POSTINGS, PART_DOCS)
 
 
 def slice_rows(docs: Csr, first: int, last: int) -> Csr:
@@ -86,3 +93,14 @@ def sorted_rows(docs: Csr) -> Csr:
 def to_scipy(docs: Csr) -> sp.csr_matrix:
     """Return the rows as a scipy matrix that shares their arrays."""
     return sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(docs.num_rows, docs.num_columns))
+
+
+def ranks_within(indptr: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the number of every entry within its row.
+
+    Examples
+    --------
+    >>> ranks_within(np.array([0, 2, 2, 5])).tolist()
+    [0, 1, 0, 1, 2]
+    """
+    return np.asarray(np.arange(indptr[-1]) - np.repeat(indptr[:-1], np.diff(indptr)), dtype=np.int64)

@@ -1,0 +1,221 @@
+// One term's part of the index, with lookups that never leave it, whatever the files contain.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "kernels/kernels.hpp"
+#include "segmax/index/index.hpp"
+
+namespace segmax {
+
+/// The bytes of a run.
+struct Run {
+    const std::uint8_t* bytes = nullptr;
+    std::uint32_t size = 0;
+};
+
+template <class Code>
+struct TermView {
+    std::uint32_t term = 0;
+    std::uint32_t weight = 0;
+    std::uint32_t num_pairs = 0;
+    std::uint32_t num_postings = 0;
+    std::uint64_t first_pair = 0;
+    std::span<const std::uint32_t> clusters;  ///< of its pairs, ascending; empty if wide
+    const std::uint64_t* bits = nullptr;      ///< narrow: clusters that have a pair
+    const std::uint32_t* rank = nullptr;      ///< narrow: pairs before each word of `bits`
+    const Code* cluster_max = nullptr;        ///< by pair
+    const Code* segment_max = nullptr;        ///< by pair, num_segments each
+    bool wide = false;
+    bool head = false;
+    Code largest = 0;
+    const Code* levels = nullptr;  ///< of its rows; nullptr for a term that is too rare to have any
+    const std::uint8_t* span_max = nullptr;
+    // head
+    const std::uint8_t* block_max = nullptr;
+    const std::uint32_t* run_start = nullptr;
+    const std::uint8_t* run_bytes = nullptr;
+    std::uint64_t num_run_bytes = 0;
+    // tail
+    std::span<const EntryList<Code>> zones;
+    std::uint64_t num_entries = 0;
+
+    /// Points at a term of an index, `weight` being what a query gives it. `lists` has room for the entries of a tail
+    /// term, one list per zone. It belongs to the caller and must live as long as the view is used, as must `index`.
+    void open(const Index& index, std::uint32_t number, std::uint32_t query_weight, EntryList<Code>* lists) {
+        const IndexArrays& a = index.arrays();
+        const Index::Offsets& at = index.offsets(number);
+        *this = TermView();
+        term = number;
+        weight = query_weight;
+        num_pairs = static_cast<std::uint32_t>(index.num_pairs(number));
+        num_postings = static_cast<std::uint32_t>(index.num_postings(number));
+        first_pair = a.term_first_pair[number];
+        cluster_max = index.codes<Code>(a.cluster_max) + first_pair;
+        segment_max = index.codes<Code>(a.segment_max) + first_pair * index.num_segments();
+        wide = index.is_wide(number);
+        head = index.is_head(number);
+        largest = static_cast<Code>(index.largest_code(number));
+        if (!wide) clusters = a.narrow_cluster.subspan(at.narrow, num_pairs);
+        if (index.has_row(number)) {
+            levels = index.codes<Code>(a.level) + at.row * kNumLevels;
+            span_max = a.span_max.data() + at.row * level_row_bytes(index.num_spans());
+        }
+        if (head) {
+            block_max = a.block_max.data() + at.head * index.num_spans() * kSpanBytes;
+            run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
+            run_bytes = a.run_bytes.data() + a.term_first_byte[number];
+            num_run_bytes = a.term_first_byte[number + 1] - a.term_first_byte[number];
+        } else {
+            open_zones(index, lists);
+        }
+    }
+
+    /// The most that the term can add to a score.
+    std::uint64_t most() const { return std::uint64_t{weight} * largest; }
+
+    /// Whether the term occurs in a cluster.
+    bool has(std::uint32_t cluster) const {
+        return wide ? cluster_max[cluster] != 0 : ((bits[cluster / 64] >> (cluster % 64)) & 1) != 0;
+    }
+
+    /// The pair of a cluster that has() is true for.
+    std::uint32_t pair(std::uint32_t cluster) const {
+        if (wide) return cluster;
+        const std::uint64_t before = bits[cluster / 64] & ((std::uint64_t{1} << (cluster % 64)) - 1);
+        return std::min(rank[cluster / 64] + static_cast<std::uint32_t>(std::popcount(before)), num_pairs - 1);
+    }
+
+    /// A head term's run in a span.
+    Run run(std::uint32_t span) const {
+        const std::uint64_t start = std::min<std::uint64_t>(run_start[span], num_run_bytes);
+        const std::uint64_t end = std::min<std::uint64_t>(run_start[span + 1], num_run_bytes);
+        return {run_bytes + start, static_cast<std::uint32_t>(end > start ? end - start : 0)};
+    }
+
+    /// A head term's level in a block.
+    std::uint32_t level(std::uint32_t block) const { return level_in(block_max, block); }
+    /// The level in a span of a term that has a row.
+    std::uint32_t span_level(std::uint32_t span) const { return level_in(span_max, span); }
+
+    /// Calls visit(list, first, end) with the entries of a tail term in the blocks [first_block, end_block), zone by
+    /// zone.
+    template <class Visit>
+    void each_entries(std::uint32_t first_block, std::uint32_t end_block, Visit visit) const {
+        for (std::uint32_t zone = first_block / kZoneBlocks; zone < zones.size(); ++zone) {
+            const EntryList<Code>& list = zones[zone];
+            if (list.first_block >= end_block) return;
+            const std::uint32_t first = first_entry(list, first_block);
+            const std::uint32_t end = first_entry(list, end_block);
+            if (first < end) visit(list, first, end);
+        }
+    }
+
+    /// Calls visit(position, code) for the term's documents in [first, end), ascending; both are multiples of
+    /// kBlockDocs.
+    template <class Visit>
+    void each_posting(Position first, Position end, Visit visit) const {
+        if (head) {
+            for (std::uint32_t span = first / kSpanDocs; std::uint64_t{span} * kSpanDocs < end; ++span) {
+                each_in_run(span, first, end, visit);
+            }
+        } else {
+            each_in_entries(first / kBlockDocs, end / kBlockDocs, visit);
+        }
+    }
+
+    /// The code of the document at a position; 0 where it lacks the term.
+    std::uint32_t code_at(Position position) const {
+        std::uint32_t found = 0;
+        const Position block = position / kBlockDocs * kBlockDocs;
+        each_posting(block, block + kBlockDocs, [&](Position at, Code code) { found = at == position ? code : found; });
+        return found;
+    }
+
+private:
+    void open_zones(const Index& index, EntryList<Code>* lists) {
+        const IndexArrays& a = index.arrays();
+        const auto first = index.zone_entries(term);
+        const std::uint32_t* group_start = a.group_start.data() + index.offsets(term).group;
+        const Code* codes = index.codes<Code>(a.entry_code) + index.offsets(term).code;
+        for (std::uint32_t zone = 0; zone < index.num_zones(); ++zone) {
+            const std::uint64_t count = first[zone + 1] - first[zone];
+            lists[zone] = {a.entry_block.data() + first[zone],
+                           index.codes<Code>(a.entry_max) + first[zone],
+                           a.entry_mask.data() + first[zone],
+                           group_start,
+                           codes,
+                           static_cast<std::uint32_t>(count),
+                           num_postings,
+                           zone * kZoneBlocks};
+            group_start += Index::groups_of(count);
+        }
+        zones = {lists, index.num_zones()};
+        num_entries = first.back() - first.front();
+    }
+
+    /// The first entry of a list at a block or behind it.
+    static std::uint32_t first_entry(const EntryList<Code>& list, std::uint32_t block) {
+        if (block <= list.first_block) return 0;
+        if (block - list.first_block >= kZoneBlocks) return list.num_entries;
+        const auto* end = list.blocks + list.num_entries;
+        return static_cast<std::uint32_t>(std::lower_bound(list.blocks, end, block - list.first_block) - list.blocks);
+    }
+
+    static std::uint32_t level_in(const std::uint8_t* row, std::uint32_t place) {
+        const std::uint32_t inside = place % kSpanBlocks;
+        const std::uint8_t byte = row[std::size_t{place / kSpanBlocks} * kSpanBytes + inside % kSpanBytes];
+        return (byte >> (inside / kSpanBytes * 4)) & 15U;
+    }
+
+    static Code code_in(const std::uint8_t* codes, std::size_t i) {
+        Code code;
+        std::memcpy(&code, codes + i * sizeof(Code), sizeof(Code));
+        return code;
+    }
+
+    template <class Visit>
+    void each_in_run(std::uint32_t span, Position first, Position end, Visit visit) const {
+        const Run part = run(span);
+        const Position base = span * kSpanDocs;
+        const auto offer = [&](Position place, Code code) {
+            if (base + place >= first && base + place < end) visit(base + place, code);
+        };
+        if (part.size <= kMaxListed * (1 + sizeof(Code))) {
+            const std::size_t size = part.size / (1 + sizeof(Code));
+            for (std::size_t i = 0; i < size; ++i) offer(part.bytes[i], code_in(part.bytes + size, i));
+            return;
+        }
+        const std::size_t size = (part.size - kSpanBlocks) / sizeof(Code);
+        std::size_t rank_in_run = 0;
+        for (std::uint32_t place = 0; place < kSpanDocs && rank_in_run < size; ++place) {
+            if ((part.bytes[place / kBlockDocs] >> (place % kBlockDocs) & 1) == 0) continue;
+            offer(place, code_in(part.bytes + kSpanBlocks, rank_in_run++));
+        }
+    }
+
+    template <class Visit>
+    void each_in_entries(std::uint32_t first_block, std::uint32_t end_block, Visit visit) const {
+        each_entries(first_block, end_block, [&](const EntryList<Code>& list, std::uint32_t entry, std::uint32_t end) {
+            std::uint64_t code = list.group_start[entry / kGroupEntries];
+            for (std::uint32_t e = entry / kGroupEntries * kGroupEntries; e < entry; ++e) {
+                code += static_cast<std::uint64_t>(std::popcount(list.masks[e]));
+            }
+            for (; entry < end; ++entry) {
+                for (std::uint32_t mask = list.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
+                    // A block outside the range can only be damage.
+                    const bool inside = list.block(entry) >= first_block && list.block(entry) < end_block;
+                    if (code >= list.num_codes || !inside) continue;
+                    const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
+                    visit(list.block(entry) * kBlockDocs + place, list.codes[code]);
+                }
+            }
+        });
+    }
+};
+
+}  // namespace segmax

@@ -1,0 +1,111 @@
+// The inner loops, one table of functions per instruction set, chosen once per process.
+//
+// Codes are the stored weights (8 or 16 bits), Acc is the sum type (32 bits where the query's largest
+// possible score fits 31, else 64). All sums are exact: no kernel saturates, rounds or wraps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "segmax/base/types.hpp"
+#include "segmax/kernels/simd_level.hpp"
+
+namespace segmax {
+
+/// A head term's row of block maxima, and what each level adds to a block's bound, as low and high bytes.
+struct LevelRow {
+    const std::uint8_t* levels = nullptr;
+    const std::uint32_t* run_start = nullptr;  ///< fetched on the way: survivors' runs are looked up next
+    alignas(16) std::uint8_t low[kNumLevels] = {};
+    alignas(16) std::uint8_t high[kNumLevels] = {};
+};
+
+/// One block in a head term's run.
+struct RunLookup {
+    const std::uint8_t* run = nullptr;
+    std::uint32_t num_bytes = 0;
+    std::uint32_t weight = 0;
+    std::uint16_t slot = 0;   ///< sums[slot * kBlockDocs] is the block's first
+    std::uint16_t block = 0;  ///< in its span
+};
+
+/// The entries of a tail term in a zone. Blocks are numbered from the collection's first everywhere but in `blocks`.
+template <class Code>
+struct EntryList {
+    const std::uint16_t* blocks = nullptr;  ///< in the zone, ascending
+    const Code* maxima = nullptr;
+    const std::uint8_t* masks = nullptr;
+    const std::uint32_t* group_start = nullptr;
+    const Code* codes = nullptr;
+    std::uint32_t num_entries = 0;
+    std::uint32_t num_codes = 0;    ///< of the term in all zones
+    std::uint32_t first_block = 0;  ///< of the zone
+
+    std::uint32_t block(std::size_t entry) const { return first_block + blocks[entry]; }
+};
+
+template <class Code, class Acc>
+struct Kernels {
+    /// out[i] = sum over r of weights[r] * rows[r][i], for i < count.
+    /// May read kSlackBytes past a row and write `out` up to the next multiple of 16.
+    void (*weighted_rows)(const Code* const* rows, const std::uint16_t* weights, std::size_t num_rows,
+                          std::size_t count, Acc* out);
+
+    /// out[i] += weight * row[i], for i < count. Reads and writes nothing else.
+    void (*add_row)(const Code* row, std::uint32_t weight, std::size_t count, Acc* out);
+
+    /// Adds what the rows say to the bounds of all blocks of these tiles, which start at places[tile], and writes the
+    /// largest of each tile. Sums wrap at 16 bits; the caller scales so that they do not.
+    void (*add_levels)(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles, std::size_t num_tiles,
+                       const std::uint32_t* places, std::uint16_t* bounds, std::uint16_t* tile_max);
+
+    /// bounds[block] += ceil(weight * maximum / 2^shift) for every entry in [first, end). Blocks behind the last tile
+    /// go to places[num_tiles].
+    void (*add_maxima)(const EntryList<Code>& list, std::size_t first, std::size_t end, std::uint32_t weight,
+                       std::uint32_t shift, const std::uint32_t* places, std::uint32_t num_tiles,
+                       std::uint16_t* bounds);
+
+    /// Writes the blocks of the tiles [first, end) with a bound of at least `least`, ascending; returns how many.
+    std::size_t (*collect_blocks)(const std::uint16_t* bounds, const std::uint16_t* tile_max, std::size_t first,
+                                  std::size_t end, std::uint16_t least, std::uint32_t* out);
+
+    /// Adds weight * code to the sums of the documents that each lookup finds in its run; returns how many.
+    std::uint64_t (*add_lookups)(const RunLookup* lookups, std::size_t count, Acc* sums);
+
+    /// Adds weight * code to the sums of the blocks[i] that the list has; slot i is block i's. Blocks ascend
+    /// and lie in the list's zone. Returns how many codes.
+    std::uint64_t (*add_entries_of)(const EntryList<Code>& list, const std::uint32_t* blocks, std::size_t count,
+                                    std::uint32_t weight, Acc* sums);
+
+    /// Adds the runs of the spans [first, end) to sums that start at the first of them. Runs are cut to the bytes.
+    void (*add_runs)(const std::uint8_t* bytes, std::uint64_t num_bytes, const std::uint32_t* run_start,
+                     std::size_t first, std::size_t end, std::uint32_t weight, Acc* sums);
+
+    /// Adds the entries from `first` on that lie before block `end_block`, whose codes start at `code`, to sums that
+    /// start at block `first_block`; returns where it stopped.
+    struct EntryPlace {
+        std::uint32_t entry = 0, code = 0;
+    };
+    EntryPlace (*add_entries)(const EntryList<Code>& list, EntryPlace first, std::uint32_t first_block,
+                              std::uint32_t end_block, std::uint32_t weight, Acc* sums);
+
+    /// out[b] = the largest of the kBlockDocs sums of block b, for b < num_blocks.
+    void (*block_largest)(const Acc* sums, std::size_t num_blocks, Acc* out);
+
+    /// Writes the indices of values[i] >= limit in ascending order to `out` and returns how many there are.
+    /// May read `values` up to the next multiple of 16 (never reported) and write as far into `out`.
+    std::size_t (*collect_at_least)(const Acc* values, std::size_t count, Acc limit, std::uint32_t* out);
+};
+
+/// The table of one level; available for <u8, u32>, <u8, u64>, <u16, u32>, <u16, u64>.
+template <class Code, class Acc>
+const Kernels<Code, Acc>& kernels(SimdLevel level);
+
+namespace detail {
+template <class Code, class Acc>
+const Kernels<Code, Acc>& portable_kernels();
+template <class Code, class Acc>
+const Kernels<Code, Acc>& avx2_kernels();
+}  // namespace detail
+
+}  // namespace segmax

@@ -1,0 +1,176 @@
+// Scoring blocks, many at a time: while the memory of one lookup is fetched, others are worked on.
+//
+// Head terms are added a group at a time, the heaviest first; what a group really adds replaces what it might have
+// added, and blocks that now fail drop out. The tail comes last, for the few that are left.
+#pragma once
+
+#include "search/block_bounds.hpp"
+
+namespace segmax {
+
+template <class Code, class Acc>
+class BlockScorer {
+public:
+    BlockScorer(Context<Code, Acc>& context, BlockBounds<Code, Acc>& bounds, double factor, double inner_factor)
+        : context_(context), bounds_(bounds), factor_(factor), inner_factor_(inner_factor) {
+        context.scratch.lookups.resize(kMostBatch * kGroupTerms);
+    }
+
+    /// What a bound must reach to be looked at now.
+    std::uint64_t least() {
+        return std::max<std::uint64_t>(
+            bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate).least), 1);
+    }
+
+    /// Scores the blocks of these that still pass, the best bounds first, and offers their documents. Reorders them.
+    /// Stops after `most` blocks; returns how many were looked at.
+    std::size_t score(std::span<std::uint32_t> blocks, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+        rank(blocks);
+        const std::size_t batch = std::clamp(blocks.size() / 8, kLeastBatch, kMostBatch);
+        std::size_t looked_at = 0;
+        while (looked_at < std::min(blocks.size(), most)) {
+            const auto wanted =
+                blocks.subspan(looked_at, std::min({batch, blocks.size() - looked_at, most - looked_at}));
+            const std::uint64_t gate = least();
+            num_blocks_ = 0;
+            while (num_blocks_ < wanted.size() && bounds_.bound(wanted[num_blocks_]) >= gate) {
+                blocks_[num_blocks_] = wanted[num_blocks_];
+                ++num_blocks_;
+            }
+            looked_at += num_blocks_;
+            const bool is_last = num_blocks_ < wanted.size();
+            score_batch();
+            if (is_last) break;
+        }
+        return looked_at;
+    }
+
+    /// Tells of a watched document that its block was not looked at, its bound being too low.
+    void watch_skipped(std::uint32_t first_block, std::uint32_t end_block) {
+        const std::uint32_t block = context_.params.watch / kBlockDocs;
+        if (context_.params.watch == kNoRow || block < first_block || block >= end_block) return;
+        if (context_.result.watched.fate != Fate::unseen || !bounds_.is_bounded(block / kTileBlocks)) return;
+        if (bounds_.bound(block) < least()) note_dropped(bounds_.bound(block), factor_);
+    }
+
+private:
+    /// Small batches let the threshold rise in between; in large ones neighbors share cache lines.
+    static constexpr std::size_t kLeastBatch = 32;
+    static constexpr std::size_t kMostBatch = 256;
+    static constexpr std::size_t kGroupTerms = 6;
+
+    void rank(std::span<std::uint32_t> blocks) {
+        auto& ranked = context_.scratch.ranked;
+        ranked.resize(blocks.size());
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            ranked[i] = (std::uint64_t{bounds_.bound(blocks[i])} << 32) | (0xFFFFFFFFU - blocks[i]);
+        }
+        std::sort(ranked.begin(), ranked.end(), std::greater<>());
+        for (std::size_t i = 0; i < blocks.size(); ++i) {
+            blocks[i] = 0xFFFFFFFFU - static_cast<std::uint32_t>(ranked[i]);
+        }
+    }
+
+    void score_batch() {
+        if (num_blocks_ == 0) return;
+        Acc* sums = context_.scratch.accumulators.data();
+        const std::size_t used = num_blocks_ * kBlockDocs;
+        std::sort(blocks_, blocks_ + num_blocks_);
+        for (std::size_t i = 0; i < num_blocks_; ++i) left_[i] = bounds_.bound(blocks_[i]);
+        context_.stats().blocks_scored += num_blocks_;
+        const auto heads = bounds_.heads();
+        for (std::size_t at = 0; at < heads.size() && num_blocks_ > 0; at += kGroupTerms) {
+            add_heads(heads.subspan(at, std::min(kGroupTerms, heads.size() - at)));
+            drop_failed();
+        }
+        for (std::size_t first = 0; first < num_blocks_;) {
+            const std::uint32_t zone = blocks_[first] / kZoneBlocks;
+            std::size_t end = first + 1;
+            while (end < num_blocks_ && blocks_[end] / kZoneBlocks == zone) ++end;
+            for (const auto* term : bounds_.tails()) {
+                context_.stats().postings_read += context_.kernel.add_entries_of(
+                    term->zones[zone], blocks_ + first, end - first, term->weight, sums + first * kBlockDocs);
+            }
+            first = end;
+        }
+        offer();
+        context_.top().settle();
+        std::fill_n(sums, used, Acc{0});
+    }
+
+    void add_heads(std::span<const typename BlockBounds<Code, Acc>::Head> heads) {
+        RunLookup* lookups = context_.scratch.lookups.data();
+        std::size_t count = 0;
+        for (const auto& head : heads) {
+            const TermView<Code>& term = *head.term;
+            for (std::size_t i = 0; i < num_blocks_; ++i) {
+                const std::uint32_t level = term.level(blocks_[i]);
+                left_[i] = static_cast<std::uint16_t>(left_[i] - head.added[level]);
+                const Run run = term.run(blocks_[i] / kSpanBlocks);
+                // Where the term is not in the block, ask for what is there already: cheaper than a branch.
+                const std::uint8_t* start = level != 0 ? run.bytes : term.run_bytes;
+                __builtin_prefetch(start);
+                __builtin_prefetch(start + (level != 0 ? run.size / 2 : 0));
+                lookups[count] = {run.bytes, run.size, term.weight, static_cast<std::uint16_t>(i),
+                                  static_cast<std::uint16_t>(blocks_[i] % kSpanBlocks)};
+                count += level != 0 ? 1 : 0;
+            }
+        }
+        context_.stats().postings_read +=
+            context_.kernel.add_lookups(lookups, count, context_.scratch.accumulators.data());
+    }
+
+    void drop_failed() {
+        const std::uint64_t gate =
+            bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);
+        Acc* sums = context_.scratch.accumulators.data();
+        Acc largest[kMostBatch];
+        context_.kernel.block_largest(sums, num_blocks_, largest);
+        std::size_t kept = 0;
+        for (std::size_t i = 0; i < num_blocks_; ++i) {
+            const std::uint64_t bound = bounds_.steps(largest[i]) + left_[i];
+            if (bound < gate) {
+                if (blocks_[i] == context_.params.watch / kBlockDocs) note_dropped(bound, inner_factor_);
+                continue;
+            }
+            blocks_[kept] = blocks_[i];
+            left_[kept] = left_[i];
+            std::copy_n(sums + i * kBlockDocs, kBlockDocs, sums + kept * kBlockDocs);
+            ++kept;
+        }
+        num_blocks_ = kept;
+    }
+
+    void offer() {
+        const Acc* sums = context_.scratch.accumulators.data();
+        std::uint32_t* found = context_.scratch.found.data();
+        const Acc gate = std::max<Acc>(context_.top().threshold(), 1);
+        const std::size_t hits = context_.kernel.collect_at_least(sums, num_blocks_ * kBlockDocs, gate, found);
+        for (std::size_t h = 0; h < hits; ++h) {
+            context_.offer(sums[found[h]], blocks_[found[h] / kBlockDocs] * kBlockDocs + found[h] % kBlockDocs);
+        }
+        for (std::size_t i = 0; i < num_blocks_; ++i) watch_scored(i);
+        context_.stats().docs_scored += num_blocks_ * kBlockDocs;
+    }
+
+    void watch_scored(std::size_t i) {
+        const Position watch = context_.params.watch;
+        if (blocks_[i] != watch / kBlockDocs || context_.result.watched.fate == Fate::scored) return;
+        const Acc score = context_.scratch.accumulators[i * kBlockDocs + watch % kBlockDocs];
+        context_.result.watched = {Fate::scored, score, context_.top().threshold(), context_.top().threshold()};
+    }
+
+    void note_dropped(std::uint64_t bound, double factor) {
+        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.threshold_estimate).least;
+        context_.result.watched = {Fate::below_bound, bounds_.score_of(bound), context_.top().threshold(), needed};
+    }
+
+    Context<Code, Acc>& context_;
+    BlockBounds<Code, Acc>& bounds_;
+    double factor_, inner_factor_;
+    std::size_t num_blocks_ = 0;
+    std::uint32_t blocks_[kMostBatch];  // ascending
+    std::uint16_t left_[kMostBatch];    // what the terms that are not added yet can add
+};
+
+}  // namespace segmax

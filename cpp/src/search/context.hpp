@@ -1,0 +1,116 @@
+// Everything one query needs while it runs: buffers that live as long as their thread, and the state of the search.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "kernels/kernels.hpp"
+#include "search/query_view.hpp"
+#include "search/top_k.hpp"
+#include "segmax/base/interrupt.hpp"
+#include "segmax/index/index.hpp"
+#include "segmax/search/params.hpp"
+#include "segmax/search/query.hpp"
+
+namespace segmax {
+
+/// Memory reused from query to query; one per thread. Accumulators are all zero between uses.
+template <class Code, class Acc>
+struct Scratch {
+    /// The index last searched. Damaged postings may leave dirt in the accumulators; it must not reach another index.
+    std::uint64_t owner = 0;
+    QueryView<Code> view;
+    TopK<Acc> top;
+    std::vector<Acc> accumulators = std::vector<Acc>(kWindowDocs + 2 * kBlockDocs, 0);
+    std::vector<Acc> cluster_bounds;
+    std::vector<Acc> segment_bounds;
+    std::vector<std::uint32_t> found = std::vector<std::uint32_t>(kWindowDocs + 2 * kBlockDocs);
+    std::vector<std::uint16_t> block_bounds, stage_bounds;
+    std::vector<std::uint16_t> tile_max;
+    std::vector<std::uint16_t> span_bounds;
+    std::vector<std::uint16_t> span_tile_max;
+    std::vector<std::uint32_t> spans;
+    std::vector<std::uint32_t> blocks;
+    std::vector<std::uint64_t> ranked;
+    std::vector<RunLookup> lookups;
+    std::vector<const Code*> rows;
+    std::vector<std::uint16_t> weights;
+};
+
+inline std::uint64_t steady_now() {
+    return static_cast<std::uint64_t>(
+        std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+            .count());
+}
+
+template <class Code, class Acc>
+struct Context {
+    const Index& index;
+    const SearchParams& params;
+    const Kernels<Code, Acc>& kernel;
+    Scratch<Code, Acc>& scratch;
+    SearchResult& result;
+    Acc threshold_estimate = 0;  ///< no document below this score is among the k best
+
+    std::span<const TermView<Code>> terms() const { return scratch.view.terms(); }
+    TopK<Acc>& top() { return scratch.top; }
+    SearchStats& stats() { return result.stats; }
+    std::uint64_t now() const { return params.hooks.clock ? params.hooks.clock() : steady_now(); }
+
+    void check_stop() const {
+        if (params.stop && params.stop()) throw Interrupted();
+    }
+
+    /// Takes in a document that has been scored in full, if it is among the k best so far; says whether it was.
+    bool offer(Acc score, Position position) {
+        const Row row = index.row_at(position);
+        if (position == params.watch) result.watched = {Fate::scored, score, top().threshold(), top().threshold()};
+        if (row == kNoRow || !top().admits(score, row)) return false;
+        top().push(score, row);
+        return true;
+    }
+};
+
+/// floor(θ / factor): an integer bound is <= θ/factor exactly where it is <= this. Exact for factor 1.
+template <class Acc>
+std::uint64_t scaled_threshold(Acc threshold, double factor) {
+    if (factor == 1.0) return threshold;
+    // Far above any bound (at most 2^62), and still in the range of the integer.
+    constexpr double most = 4611686018427387904.0;
+    return static_cast<std::uint64_t>(std::min(static_cast<double>(threshold) / factor, most));
+}
+
+/// What a document, or a group of documents, must reach to be looked at: the rule of one level of pruning.
+/// At factor 1 a bound equal to θ still counts where a row may come before the k-th result.
+template <class Acc>
+struct Gate {
+    Acc least = 1;    ///< bounds below this are out
+    Acc tied_at = 0;  ///< a bound equal to this (not 0) needs a row before tied_row
+    Row tied_row = kNoRow;
+
+    static Gate of(const TopK<Acc>& top, double factor, Acc threshold_estimate) {
+        Gate gate;
+        gate.least = std::max<Acc>(threshold_estimate, 1);
+        if (!top.full()) return gate;
+        if (factor == 1.0) {
+            gate.least = std::max(gate.least, top.threshold());
+            gate.tied_at = top.threshold();
+            gate.tied_row = top.threshold_row();
+        } else {
+            const std::uint64_t limit = scaled_threshold(top.threshold(), factor) + 1;
+            gate.least = limit > std::numeric_limits<Acc>::max() ? std::numeric_limits<Acc>::max()
+                                                                 : std::max(gate.least, static_cast<Acc>(limit));
+        }
+        return gate;
+    }
+
+    bool lets_in(Acc bound, Row smallest_row) const {
+        return bound >= least && (bound != tied_at || smallest_row < tied_row);
+    }
+};
+
+}  // namespace segmax

@@ -1,0 +1,33 @@
+"""Opening texts and queries, with notes on standard error about what a user may not expect."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from segmax.base.display import printable
+from segmax.io import Queries, TextReader, open_texts
+
+_WIDEST = 200  # characters of a list of columns
+
+
+def read_texts(inputs: str | Sequence[str], format: str | None = None) -> TextReader:
+    """Open texts; note if documents are numbered, or if columns are ignored."""
+    reader = open_texts(inputs, format=format)
+    if getattr(reader, "numbered", False):
+        note("the texts have no ids; documents are numbered from 0")
+    used, ignored = getattr(reader, "partly_read", lambda: ([], []))()
+    if ignored:
+        note(f"columns read: {', '.join(used)}; columns ignored: {', '.join(ignored)[:_WIDEST]}")
+    return reader
+
+
+def note_numbered(queries: Queries) -> None:
+    """Note if queries are numbered."""
+    if queries.numbered:
+        note("the queries have no ids; they are numbered from 0")
+
+
+def note(text: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(f"segmax: {printable(text)}\n")

@@ -1,0 +1,77 @@
+"""`--method` of `segmax search`, and the options of the methods."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from segmax.base.errors import ConfigError
+from segmax.cli.parser import real_number, whole_number
+from segmax.paper import METHODS
+from segmax.search.method_names import simplest
+from segmax.search.methods import SearchParams
+
+
+class _Flag(NamedTuple):
+    """How an option is read, its placeholder, and its help."""
+
+    type: Callable[[str], Any]
+    metavar: str
+    help: str
+
+
+#: Options of the methods. `segmax.ASC` and `segmax.BestFirst` document them.
+_OPTIONS: Mapping[str, _Flag] = {
+    "mu": _Flag(real_number, "X", "skip clusters whose bound is below θ/μ; 1 is exact (asc, anytime)"),
+    "eta": _Flag(real_number, "X", "skip documents (asc) or blocks (best_first) below θ/η; 1 is exact"),
+    "query_mass": _Flag(real_number, "X", "use only the heaviest terms that hold this share of a query's weight"),
+    "max_terms": _Flag(whole_number, "N", "use only the N heaviest terms of a query"),
+    "dropped": _Flag(
+        str, "ignored|bounded", "ignore the terms that these two options drop, or let bounds and scores count them"
+    ),
+    "max_blocks": _Flag(whole_number, "N", "score only the N best blocks (best_first)"),
+    "max_clusters": _Flag(whole_number, "N", "visit at most N clusters (asc, anytime)"),
+    "budget_ms": _Flag(real_number, "MS", "stop after this many milliseconds per query (asc, anytime)"),
+}
+
+
+def add_method_options(parser: argparse.ArgumentParser) -> None:
+    """Add --method and the options of the methods."""
+    group = parser.add_argument_group(
+        "search method, instead of --target-recall", "θ is the score of the k-th result so far."
+    )
+    group.add_argument("--method", metavar="|".join(METHODS), choices=METHODS, help="how to search (default: asc)")
+    for name, flag in _OPTIONS.items():
+        group.add_argument(_typed(name), dest=name, type=flag.type, metavar=flag.metavar, help=flag.help)
+
+
+def method_of(args: argparse.Namespace) -> SearchParams | None:
+    """Return the method that was chosen, with its options; None if there is none."""
+    given = {name: getattr(args, name) for name in _OPTIONS if getattr(args, name) is not None}
+    if args.method is None and not given:
+        return None
+    if args.target_recall is not None:
+        flags = [_typed(name) for name in given] or ["--method"]
+        raise ConfigError(
+            expected="--target-recall or a method", got=f"both: --target-recall and {' and '.join(flags)}"
+        )
+    method = args.method or "asc"
+    _check_applicable(method, given)
+    return simplest(METHODS[method], given)(**given)
+
+
+def _check_applicable(method: str, given: Mapping[str, Any]) -> None:
+    for name in given:
+        takers = [known for known, kind in METHODS.items() if name in kind.options()]
+        if method not in takers:
+            msg = f"{_typed(name)} applies to {' and '.join(takers)}, not to {method}"
+            raise ConfigError(msg)
+    if method == "asc" and "eta" in given and "mu" not in given:
+        raise ConfigError(
+            "--eta without --mu: asc needs mu <= eta", hint="add {mu}, or use {method=best_first}, which has only eta"
+        )
+
+
+def _typed(name: str) -> str:
+    return "--" + name.replace("_", "-")
