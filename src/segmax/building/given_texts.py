@@ -1,4 +1,4 @@
-"""Texts that come beside vectors, in the order of rows: lists as they are, mappings and tables by the ids in them."""
+"""The texts of `build(texts=...)` in the order of rows: lists as they are, mappings and tables by id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segmax.vectors.documents import Document
 
 
 def check_texts(texts: object) -> None:
-    """Raise InputError for what cannot hold a text per document."""
+    """Raise InputError unless this can hold a text per document."""
     if not isinstance(texts, Mapping) and not is_frame(texts):
         check_listed("texts as a list or another iterable, one per document, a mapping of id to text or a table", texts)
 
@@ -118,12 +118,15 @@ def _documents(frame: Any, column: str) -> Iterator[tuple[Any, Document]]:
 
 
 def _check_order(table: Any, ids: Sequence[Any] | None) -> None:
-    """Refuse rows in the order of the table if the labels of its rows say that another one is meant."""
+    """Raise InputError if the index of a table has the ids in another order."""
     labels = getattr(table, "index", None)
     if ids is None or labels is None or type(labels).__name__ == "RangeIndex" or len(labels) != len(ids):
         return
     named = list(labels)
     if named != list(ids) and set(named) == set(ids):
         kind = type(table).__name__
-        msg = f"expected texts in the order of ids, got a {kind} whose index has the ids in another order"
-        raise InputError(f"{msg}; pass texts.reindex(ids)")
+        raise InputError(
+            expected="texts in the order of ids",
+            got=f"a {kind} whose index has the ids in another order",
+            hint="pass texts.reindex(ids)",
+        )

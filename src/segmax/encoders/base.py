@@ -211,6 +211,6 @@ class AdaptedEncoder(Encoder):
         return vectors
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what the object says about itself, or the name of its class."""
+        """Return the object's own `to_dict`, or the name of its class."""
         to_dict: Callable[[], dict[str, Any]] | None = getattr(self.adapted, "to_dict", None)
         return {"encoder": type(self.adapted).__name__} if to_dict is None else dict(to_dict())

@@ -25,9 +25,9 @@ from segmax.encoders.chunks import regrouped
 from segmax.encoders.stop_words import stop_word_lists
 from segmax.encoders.word_processes import WordProcesses
 from segmax.encoders.words import Counts, WordCounter, WordRules
-from segmax.vectors.csr import Csr
+from segmax.vectors.csr import Csr, kept_entries
 from segmax.vectors.documents import Document, VectorBatch
-from segmax.vectors.rows import kept_entries, sorted_rows, to_scipy
+from segmax.vectors.rows import sorted_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp

@@ -119,9 +119,7 @@ def index_documents(documents: Sequence[Document], encoder: object, options: Map
 
     `encoder` and `options` are those of `segmax.from_texts`.
     """
-    given = dict(options)
-    keep_texts = given.pop("texts", True) is not None  # None: the caller has them
-    return from_texts(documents, encoder=encoder, keep_texts=keep_texts, **given)
+    return from_texts(documents, encoder=encoder, **options)
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:

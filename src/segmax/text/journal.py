@@ -1,7 +1,7 @@
 """Unfinished work: a folder of shards, and the journal that lists them.
 
-A shard is written under another name, synced and renamed, then entered into the journal. Reading a shard is reading
-hostile input: it has to hold what its entry says, and nothing that points outside itself.
+A shard is written under another name, synced and renamed, then entered into the journal. Shards are read as hostile
+input: a shard has to match its entry, and must not point outside itself.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class Journal:
 
     def _foreign(self) -> IndexExistsError:
         return IndexExistsError(
-            f"'{self.folder}' is where unfinished work is kept, but segmax did not make it; move it away, or choose "
-            "another name for the file to write"
+            f"segmax keeps unfinished work in '{self.folder}', which exists already and is not its own",
+            hint="move it away, or choose another name for the file to write",
         )
 
     def begin(self) -> None:
@@ -221,11 +221,9 @@ class Journal:
             msg = f"'{self.folder / _JOURNAL}': cannot be read ({error.strerror or error})"
             raise InputError(msg) from error
         except (ValueError, RecursionError, MemoryError) as error:
-            msg = (
-                f"'{self.folder / _JOURNAL}' is damaged or not a journal of segmax ({str(error)[:200]}); remove the "
-                "folder to start over if segmax made it, or choose another name for the file to write"
-            )
-            raise FormatError(msg) from error
+            msg = f"'{self.folder / _JOURNAL}' is damaged or not a journal of segmax ({str(error)[:200]})"
+            hint = "remove the folder to start over if segmax made it, or choose another name for the file to write"
+            raise FormatError(msg, hint=hint) from error
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise self._foreign()
         return content
@@ -234,11 +232,8 @@ class Journal:
         """Raise ConfigError if the work was started with other options."""
         for name in itertools.chain(job, self._job):
             if job.get(name) != self._job.get(name):
-                msg = (
-                    f"'{self.folder}' was started with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}; "
-                    "encode with the same options, or remove that folder to start over"
-                )
-                raise ConfigError(msg)
+                msg = f"'{self.folder}' was started with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}"
+                raise ConfigError(msg, hint="encode with the same options, or remove that folder to start over")
 
     def damaged(self, file: str, what: str) -> FormatError:
         """Return the error about a file of the folder."""
@@ -268,7 +263,7 @@ def _arrays(batches: list[VectorBatch], terms: list[str], first_row: int) -> Arr
 
 
 def _read_shard(path: Path, entry: Mapping[str, Any]) -> Shard:
-    """Return a shard that holds what its entry says; raise whatever stands in the way of that."""
+    """Return a shard that matches its entry, or raise any exception."""
     with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
         # Written uncompressed, so that an array is never larger than the file.
         if any(member.compress_type != zipfile.ZIP_STORED for member in stored.zip.infolist()):
@@ -289,7 +284,7 @@ def _dense(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], entry: Mapping[str, Any]) -> None:
-    """Raise ValueError if an array is missing, or has another dtype or another length than the entry says."""
+    """Raise ValueError if an array is missing, or does not match the entry by dtype or length."""
     missing = sorted((_DTYPES.keys() | {"data"}) - arrays.keys())
     if missing:
         msg = f"it lacks {', '.join(missing)}"

@@ -1,4 +1,4 @@
-"""From texts to an index in one go, read, encode, build; or the last step alone, for vectors that are encoded."""
+"""From texts to an index in one go (read, encode, build), or from vectors that are encoded already."""
 
 from __future__ import annotations
 
@@ -117,16 +117,17 @@ def from_vectors(
     clustering: Clustering | ArrayLike | None = None,
     **options: Unpack[BuildKeywords],
 ) -> Index:
-    """Build an index of files that `segmax.text.encode_texts` wrote, which can be searched with text, too.
+    """Build an index from files that `segmax.text.encode_texts` wrote; with an encoder it can be searched with text.
 
     Parameters
     ----------
     vectors
         A file of vectors, or several.
     encoder
-        What made them, to encode queries: a saved `BM25`, or a model. Its vocabulary has to be that of the files.
+        The encoder that made them, to encode queries: a saved `BM25`, or a model. Its vocabulary has to be that of the
+        files.
     texts
-        What they were made of, as `segmax.io.open_texts` reads it, to be stored; the same documents in the same order.
+        The texts to store, as `segmax.io.open_texts` reads them: the same documents in the same order.
     path, terms, clustering, options
         As in `segmax.build`.
 

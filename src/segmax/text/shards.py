@@ -1,8 +1,8 @@
-"""Encoding a whole collection into a file, in a way that survives an interruption.
+"""Encoding a whole collection into a file, in a way that survives interruptions.
 
-`encode_texts` keeps what it has encoded in shards beside the file to be written, through `journal.py`. The same call
-goes on after the last shard. The journal also has the options, and a checksum of the texts up to every shard,
-so that nothing else is mixed in.
+`encode_texts` writes shards to a folder beside the file, listed in a journal (`journal.py`). After an interruption the
+same call resumes after the last shard. The journal also has the options and a checksum of the texts up to every shard:
+a call with other options or other texts is refused.
 """
 
 from __future__ import annotations
@@ -60,41 +60,41 @@ def encode_texts(
 ) -> Encoding:
     """Encode texts into a file of vectors, with their ids and the vocabulary.
 
-    Interrupted, it leaves what is done in a folder beside `path`, and goes on from there when it is called again in the
-    same way. Memory holds a shard, a few batches, and the vocabulary.
+    If it is interrupted, what is done stays in a folder beside `path`, and the same call resumes there. Memory holds a
+    shard, a few batches, and the vocabulary.
 
     Parameters
     ----------
     encoder
-        Dense vectors that it pools are written beside `path`, as "NAME.max.npy" for instance; BM25 is saved there as
-        "NAME.bm25", to encode queries with.
+        An encoder, or its name, as `segmax.from_texts` takes it. Token embeddings that it pools are written beside
+        `path`, as "NAME.max.npy" for instance; BM25 is saved there as "NAME.bm25", to encode queries with.
     texts
-        What to encode, in the same order every time.
+        The documents, in the same order every time.
     path
         The file to write.
     queries
-        Encode them as queries; by default as documents.
+        Whether to encode them as queries rather than as documents.
     title
         Whether documents are encoded with their titles.
     format
-        Of the file, as `segmax.io.write_vectors` knows it; None: by its name.
+        The format of the file, as in `segmax.io.write_vectors`; None: by its name.
     scale
-        What is done to weights, as in `segmax.io.open_vectors`. Formats that hold whole numbers need one that rounds.
+        How to scale weights, as in `segmax.io.open_vectors`. Formats of whole numbers need a scale that rounds.
     overwrite
-        Replace `path`, and what is written beside it, if it exists.
+        Whether to replace `path` and the files beside it.
     progress
         As in `segmax.build`.
     shard_seconds
-        How often work is made safe.
+        How often to write a shard, at least.
 
     Raises
     ------
     InputError
-        The texts are not those that an interrupted run began with, or there is no folder to put the file in.
+        The texts are not those of the interrupted run, or the folder of `path` does not exist.
     ConfigError
-        The encoder or an option is not the one that it began with, or cannot be.
+        The encoder or an option is not that of the interrupted run, or is invalid.
     IndexExistsError
-        `path` exists, or what would be written beside it.
+        `path`, or a file to be written beside it, exists.
     """
     target = Path(path)
     job = encoding_job(as_encoder(encoder), queries=queries)
@@ -126,7 +126,7 @@ def encode_texts(
 
 
 def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Stage, shard_seconds: float) -> None:
-    """Encode what the journal does not have yet."""
+    """Encode the documents that are in no shard yet."""
     waiting: list[VectorBatch] = []
     postings = 0
     since = time.monotonic()
@@ -134,7 +134,7 @@ def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Sta
     def keep() -> None:
         if waiting:
             num_docs = sum(len(batch.ids) for batch in waiting)
-            # Only once they are written they count as kept: after a failure they can be tried again.
+            # They count as kept only once they are written, so that a failed write can be tried again.
             journal.add(waiting, job.new_terms(), source.checksum(num_docs))
             waiting.clear()
             job.keep_terms()
@@ -150,7 +150,7 @@ def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Sta
                 postings, since = 0, time.monotonic()
         keep()
     except BaseException:
-        with contextlib.suppress(OSError):  # what is done need not be done again; the first error is the one to tell
+        with contextlib.suppress(OSError):  # keep what is done; the first error is the one to raise
             keep()
         raise
 

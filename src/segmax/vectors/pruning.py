@@ -19,10 +19,9 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_int, checked_number, parsed_float, parsed_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.parallel import ranges
-from segmax.vectors.csr import Csr
-from segmax.vectors.rows import kept_entries
+from segmax.vectors.csr import Csr, kept_entries
 
-#: Gives the whole collection in row order, anew at every call.
+#: Returns the whole collection in row order, at every call.
 Batches = Callable[[], Iterable[Csr]]
 
 # A share such as 0.07 is no exact binary number: without this, 7 of 100 equal weights would fall short of it.
@@ -272,7 +271,7 @@ def _kept_largest(
 ) -> NDArray[np.bool_]:
     """Tell which postings stay where rows marked in `cut` keep their largest weights, ties in order of position.
 
-    `num_kept` gets rows of weights, largest first and then zeros, and says of each row how many stay.
+    `num_kept` gets rows of weights, largest first and then zeros, and returns how many of each row stay.
     """
     kept = np.ones(len(docs.values), dtype=np.bool_)
     lengths = np.diff(docs.indptr)

@@ -75,14 +75,6 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
 
 
-def kept_entries(docs: Csr, kept: NDArray[np.bool_]) -> Csr:
-    """Return the rows with only the marked entries."""
-    if kept.all():
-        return docs
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
-    return Csr(before[docs.indptr], docs.indices[kept], docs.values[kept], docs.num_columns)
-
-
 def sorted_rows(docs: Csr) -> Csr:
     """Return the rows with ascending columns."""
     row_start = np.repeat(np.arange(docs.num_rows, dtype=np.int64) * docs.num_columns, np.diff(docs.indptr))
