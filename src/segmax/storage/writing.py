@@ -118,12 +118,13 @@ class IndexWriter:
                 self._check(whole, self._arrays)
             return self._arrays
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
-        """Make the new generation, which is finished, the current one by renaming meta.json, if it can be opened."""
+    def commit(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the new generation, which is finished, the current one by renaming meta.json; return its entries."""
         with _write_errors(self._path):
             whole = {**meta, "generation": self._generation, "files": self._entries}
             _replace_meta(self._path, whole, self._arrays, self._check)
             sync_folder(self._path.parent)
+        return whole
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -167,8 +168,9 @@ class MemoryWriter:
         """Add to a component; create it if it is new."""
         self._pieces.setdefault(name, []).append(array)
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
-        """Do nothing: an index in memory has no path to appear at."""
+    def commit(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entries: there is nothing to make current."""
+        return dict(meta)
 
     def finish(self, meta: Mapping[str, Any]) -> Arrays:
         """Join the pieces of every component, followed by the bytes that SIMD loads may read past the end."""
