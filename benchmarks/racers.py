@@ -20,7 +20,7 @@ import segmax
 from benchmarks.rivals import Build, Clock, build_bmp, build_pisa, build_seismic, peak_bytes
 from benchmarks.yardstick import ScatterAdd
 from segmax.search.methods import SearchParams
-from segmax.storage.components import load_index
+from segmax.storage.reading import load_index
 
 Rows = NDArray[np.integer[Any]]
 

@@ -27,7 +27,7 @@ from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
 from segmax.base.system import anonymous_memory
 from segmax.drawing.figures import new_figure, save_figure
-from segmax.storage.components import load_index
+from segmax.storage.reading import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
 MEAN_TERMS = 127

@@ -29,11 +29,13 @@ from segmax.building.spool import Spool
 from segmax.search.calibration import LEAST_DOCS
 from segmax.search.index import Index, check_opens
 from segmax.search.opening import open_index
-from segmax.storage.components import IndexWriter, MemoryWriter, check_target, max_segments
+from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.storage.meta import FORMAT_VERSION
-from segmax.storage.tables import Arrays, check_ids, check_terms, id_arrays, listed_ids, term_arrays
+from segmax.storage.reading import max_segments
+from segmax.storage.tables import check_ids, check_terms, id_arrays, listed_ids, term_arrays
 from segmax.storage.texts import write_texts
+from segmax.storage.writing import IndexWriter, MemoryWriter, check_target
 from segmax.vectors.quantize import Quantizer
 
 if TYPE_CHECKING:

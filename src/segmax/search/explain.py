@@ -102,7 +102,7 @@ def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str
     if told.decision == "limited":
         return "the time budget or max_clusters ended the search before its cluster"
     name, bound = ("MaxSBound", told.max_bound) if isinstance(params, ASC) else ("BoundSum", told.bound_sum)
-    needed = max(told.final_threshold / eta, fate.seed)
+    needed = max(told.final_threshold / eta, fate.estimate)
     compared = f"{name} {short_number(bound)} <= {short_number(needed)}"
     return f"the search ended before its cluster: {compared}, what clusters had to pass then"
 

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning, WriteError
 from segmax.base.files import open_regular, replacing
 from segmax.encoders.base import EncodedBatch
-from segmax.storage.tables import Arrays, TextTable, text_arrays
+from segmax.storage.components import Arrays
+from segmax.storage.tables import TextTable, text_arrays
 from segmax.vectors.csr import Csr, canonical, check_structure
 
 if TYPE_CHECKING:
