@@ -60,8 +60,8 @@ CONFIG_ERRORS: dict[str, Callable[[], object]] = {
     "expected num_segments to be from 1 to 65535, got 0": lambda: segmax.BuildConfig(num_segments=0),
     "expected bits to be 8 or 16, got 12": lambda: segmax.BuildConfig(bits=12),
     "expected seed to be at least 0, got -1": lambda: segmax.BuildConfig(seed=-1),
-    "expected options of BuildConfig (bits, calibrate, compact, num_clusters, num_segments, order, pruning, seed, "
-    "segmentation), got 'color'": lambda: segmax.BuildConfig.from_dict({"color": 1}),
+    "expected options of BuildConfig (bits, calibrate, compact, document_order, num_clusters, num_segments, pruning, "
+    "seed, segmentation), got 'color'": lambda: segmax.BuildConfig.from_dict({"color": 1}),
     "expected k to be at least 1, got 2.5": lambda: segmax.build(DOCS).search({0: 1}, k=2.5),
     "expected k to be at least 1, got True": lambda: segmax.build(DOCS).search({0: 1}, k=True),
     "expected mu to be a number, got 'a'": lambda: segmax.ASC(mu="a"),

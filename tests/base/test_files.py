@@ -18,7 +18,7 @@ from segmax.base.files import create, open_for_update, open_regular, replacing
 from segmax.encoders import BM25
 from segmax.encoders.pooling import write_dense
 from segmax.experiments.steps import Steps
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_search_by_text_is_counting_by_hand(query: str, k: int) -> None:
 
 def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that learns its vocabulary on the way may begin with fewer columns."""
-    monkeypatch.setattr("segmax.text.pipeline.batched", lambda documents: batched(documents, 1))
+    monkeypatch.setattr("segmax.text.encoded.batched", lambda documents: batched(documents, 1))
     index, encoder = made()
     assert index.num_terms == len(encoder.vocabulary)
     hits = TextSearch(index, encoder, TEXTS).by_text("the cat größe", 10)

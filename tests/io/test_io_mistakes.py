@@ -51,7 +51,10 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
         ({"a_txt": "cats", "z_jsonl": ZEBRA}, r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"),
         ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"),
         ({"a_txt": "cats", "z_csv": "id,text\n1,x\n"}, r"and \.csv or \.tsv files \('z\.csv'\)"),
-        ({"b_jsonl": ZEBRA, "z_tsv": "1\tx\n"}, r"and \.csv or \.tsv files \('z\.tsv'\); name .* as in .*/\*\.tsv"),
+        (
+            {"b_jsonl": ZEBRA, "z_tsv": "1\tx\n"},
+            r"as in .*/\*\.tsv, got .* and \.csv or \.tsv files \('z\.tsv'\); name the files",
+        ),
         ({"a_md": "cats", "z_json": f"[{ZEBRA}]"}, r"and \.jsonl or \.json files"),
         ({"a_md": "cats", "z_json": '[{"id": "z", "text": '}, r"and \.jsonl or \.json files"),
         ({"a_md": "cats", "z_parquet": "PAR1"}, r"and \.parquet files"),

@@ -407,7 +407,7 @@ def test_repeated_words_are_told_from_text(tmp_path: Path, content: str, kind: s
     (tmp_path / "queries.tsv").write_text(content)
     assert format_of(tmp_path / "queries.tsv") == kind
     if kind == "tsv-text":
-        with pytest.raises(InputError, match="as often as they weigh, say so with format='tokens'"):
+        with refused(InputError, hint="as often as its weight says, pass {format='tokens'}"):
             open_vectors(tmp_path / "queries.tsv")
         assert len(read(open_vectors(tmp_path / "queries.tsv", "tokens")).ids) == len(content.splitlines())
 
@@ -620,10 +620,10 @@ def parsed_ciff(data: bytes) -> Parsed:
 
 def test_what_is_written_as_ciff(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lists in the order of their terms, counts in the header, lengths of documents; also where chunks are small."""
-    from segmax.io import ciff
+    from segmax.io import ciff_writer
 
     for chunk in (1 << 22, 10):
-        monkeypatch.setattr(ciff, "_CHUNK_POSTINGS", chunk)
+        monkeypatch.setattr(ciff_writer, "_CHUNK_POSTINGS", chunk)
         collection = plain()
         batches, terms = batches_of(collection)
         write_vectors(tmp_path / "docs.ciff", batches, terms=terms, overwrite=True)
@@ -758,8 +758,8 @@ def test_parquet_is_not_read_by_row_group(tmp_path: Path, monkeypatch: pytest.Mo
     table = arrow.table({name: arrow.ListArray.from_arrays(ends, arrow.array(v)) for name, v in entries.items()})
     pq.write_table(table, tmp_path / "docs.parquet", row_group_size=count)
     del table, entries, ends
-    monkeypatch.setattr("segmax.io.arrow._BATCH_ROWS", 1 << 8)
-    monkeypatch.setattr("segmax.io.arrow._BUFFER_BYTES", 1 << 16)
+    monkeypatch.setattr("segmax.io.arrow_batches.BATCH_ROWS", 1 << 8)
+    monkeypatch.setattr("segmax.io.arrow_batches.BUFFER_BYTES", 1 << 16)
     before = arrow.total_allocated_bytes()
     held = [arrow.total_allocated_bytes() - before for _ in open_vectors(tmp_path / "docs.parquet").batches()]
     arrow.default_memory_pool().release_unused()
@@ -874,7 +874,7 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
 def test_what_is_no_file_of_vectors(tmp_path: Path) -> None:
     """Text, nothing, and what is not there; and formats that do not exist."""
     (tmp_path / "text.tsv").write_text("d1\tsome words of text\nd2\tand more\n")
-    with pytest.raises(InputError, match=r"expected an \.npz file .* got columns of text .*; make vectors of it first"):
+    with refused(InputError, expected=r"an \.npz file", got="columns of text", hint="encode it first"):
         open_vectors(tmp_path / "text.tsv")
     (tmp_path / "text.jsonl").write_text('{"id": "a", "text": "words"}\n')
     with pytest.raises(InputError, match="got lines of JSON with texts"):

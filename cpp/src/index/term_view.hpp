@@ -12,6 +12,12 @@
 
 namespace segmax {
 
+/// The block of an entry, counted from the collection's first.
+template <class Code>
+std::uint32_t block_of(const EntryList<Code>& list, std::size_t entry) {
+    return list.first_block + list.blocks[entry];
+}
+
 /// The bytes of a run.
 struct Run {
     const std::uint8_t* bytes = nullptr;
@@ -208,10 +214,10 @@ private:
             for (; entry < end; ++entry) {
                 for (std::uint32_t mask = list.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
                     // A block outside the range can only be damage.
-                    const bool inside = list.block(entry) >= first_block && list.block(entry) < end_block;
+                    const bool inside = block_of(list, entry) >= first_block && block_of(list, entry) < end_block;
                     if (code >= list.num_codes || !inside) continue;
                     const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
-                    visit(list.block(entry) * kBlockDocs + place, list.codes[code]);
+                    visit(block_of(list, entry) * kBlockDocs + place, list.codes[code]);
                 }
             }
         });

@@ -14,9 +14,9 @@ namespace {
 template <class Code, class Acc>
 Scratch<Code, Acc>& thread_scratch(const Index& index) {
     thread_local Scratch<Code, Acc> scratch;
-    if (scratch.owner != index.serial()) {
-        std::fill(scratch.accumulators.begin(), scratch.accumulators.end(), Acc{0});
-        scratch.owner = index.serial();
+    if (scratch.last_index != index.serial()) {
+        std::fill(scratch.sums.sums.begin(), scratch.sums.sums.end(), Acc{0});
+        scratch.last_index = index.serial();
     }
     return scratch;
 }

@@ -18,18 +18,22 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def ranges(offsets: NDArray[Any], size: int) -> Iterator[tuple[int, int]]:
+def ranges(offsets: NDArray[Any], size: int, count: int | None = None) -> Iterator[tuple[int, int]]:
     """Cut entries, entry i from offsets[i] to offsets[i + 1], into ranges of at most `size`, or one entry.
+
+    A range has at most `count` entries, too, where that is given.
 
     Examples
     --------
     >>> list(ranges(np.array([0, 2, 3, 9, 10]), 3))
     [(0, 2), (2, 3), (3, 4)]
+    >>> list(ranges(np.array([0, 2, 3, 9, 10]), 100, count=3))
+    [(0, 3), (3, 4)]
     """
-    begin, count = 0, len(offsets) - 1
-    while begin < count:
+    begin, last = 0, len(offsets) - 1
+    while begin < last:
         end = int(np.searchsorted(offsets, int(offsets[begin]) + size, side="right")) - 1
-        end = min(max(end, begin + 1), count)
+        end = min(max(end, begin + 1), last if count is None else begin + count, last)
         yield begin, end
         begin = end
 

@@ -10,11 +10,11 @@ import numpy as np
 
 from segmax.base.errors import InputError
 from segmax.base.memory import MemoryLimit
-from segmax.io.streams import no_documents
+from segmax.io.read_errors import no_documents
 from segmax.io.vectors import open_vectors
-from segmax.vectors.csr import Csr, canonical, is_matrix, matrix_to_csr
+from segmax.vectors.csr import canonical, is_matrix, matrix_to_csr
 from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
-from segmax.vectors.rows import PART_DOCS, PART_POSTINGS, slice_rows
+from segmax.vectors.rows import bounded_ranges, slice_rows
 
 _MAX_COLUMNS = 2**28  # tables of a few hundred bytes per column are held in memory
 
@@ -103,6 +103,8 @@ def source_name(vectors: object) -> str:
     """Return what messages call the documents: their file, or what they came as."""
     if isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], (str, os.PathLike)):
         return ", ".join(source_name(path) for path in vectors[:2]) + (" and others" if len(vectors) > 2 else "")
+    if files := getattr(vectors, "paths", ()):
+        return source_name(list(files))
     where = vectors if isinstance(vectors, (str, os.PathLike)) else getattr(vectors, "path", None)
     return f"'{where}'" if isinstance(where, (str, os.PathLike)) else f"the given {type(vectors).__name__}"
 
@@ -126,20 +128,10 @@ def _checked(batches: Iterable[VectorBatch], *, widening: bool, paths: Iterable[
             raise InputError(
                 expected=f"at most {_MAX_COLUMNS:,} columns", got=f"{num_columns:,}", hint="number the terms that occur"
             )
-        for first, last in _slices(docs):
+        for first, last in bounded_ranges(docs.indptr):
             ids = batch.ids[first:last]
             dense = {pooling: rows[first:last] for pooling, rows in batch.dense.items()}
             yield VectorBatch(ids, canonical(slice_rows(docs, first, last), row), dense)
             row += last - first
     if row == 0:
         raise no_documents(paths)
-
-
-def _slices(docs: Csr) -> Iterator[tuple[int, int]]:
-    """Yield ranges of at most PART_DOCS rows and, unless one row has more, PART_POSTINGS postings."""
-    first = 0
-    while first < docs.num_rows:
-        fitting = int(np.searchsorted(docs.indptr, docs.indptr[first] + PART_POSTINGS, side="right")) - 1
-        last = min(max(fitting, first + 1), first + PART_DOCS, docs.num_rows)
-        yield first, last
-        first = last

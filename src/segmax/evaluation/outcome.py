@@ -22,7 +22,7 @@ from segmax.base.text_table import Column, tables
 from segmax.drawing.figures import check_plot, save_figure
 from segmax.evaluation.plot import Point, plot_points
 from segmax.evaluation.significance import TTest, t_tests
-from segmax.io.streams import write_whole
+from segmax.io.writing import write_whole
 from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
 

@@ -18,8 +18,8 @@ from segmax.base.progress import Progress, ProgressOption, progress_of
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
 from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
-from segmax.io.streams import write_whole
 from segmax.io.trec import run_lines, untied
+from segmax.io.writing import write_whole
 from segmax.paper import Anytime, MaxScore, method_name, parse_method
 from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
 from segmax.search.opening import open_index

@@ -8,7 +8,8 @@ from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, format_of
 from segmax.io.scale import SCALES, Scale
 from segmax.io.texts import open_texts
 from segmax.io.trec import read_qrels, read_run, untied, write_qrels, write_run
-from segmax.io.vectors import WRITTEN_FORMATS, open_vectors, write_vectors
+from segmax.io.vector_writer import WRITTEN_FORMATS, write_vectors
+from segmax.io.vectors import open_vectors
 from segmax.vectors.documents import Document, TextReader, VectorBatch, VectorReader
 
 __all__ = [

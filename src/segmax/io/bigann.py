@@ -18,25 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
-from segmax.io.npz import MAX_ROW, bounded_rows, numbers
+from segmax.io.compression import SUFFIXES
+from segmax.io.read_errors import no_file, reading
+from segmax.io.rows import row_ids, wrong_columns, wrong_offsets
 from segmax.io.scale import Scale
 from segmax.io.scratch import GrowingArray, unpacking
-from segmax.io.streams import (
-    SUFFIXES,
-    check_beside,
-    check_free,
-    is_compressed,
-    no_file,
-    read_blocks,
-    read_head,
-    read_lines,
-    reading,
-    remove_stale,
-    write_whole,
-)
+from segmax.io.streams import is_compressed, read_blocks, read_head, read_lines
+from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
-from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
-from segmax.vectors.rows import PART_DOCS
+from segmax.vectors.documents import BaseVectors, VectorBatch
+from segmax.vectors.rows import PART_DOCS, bounded_ranges
 
 _HEADER = struct.Struct("<qqq")
 
@@ -58,7 +49,7 @@ def _size(rows: int, entries: int) -> int:
     return _HEADER.size + 8 * (rows + 1) + 8 * entries
 
 
-class BigannVectors:
+class BigannVectors(BaseVectors):
     """A .csr file, mapped; `scratch` is the folder in which a compressed one is decompressed."""
 
     def __init__(self, path: Path, scale: Scale, scratch: Path | None = None) -> None:
@@ -75,7 +66,9 @@ class BigannVectors:
             raise self._wrong(
                 f"expected a .csr file of {_size(counts[0], counts[2])} bytes, as it says itself, got {got}"
             )
-        self.num_docs, self.num_columns, self._num_entries = counts
+        self._num_docs: int = counts[0]
+        self.num_columns: int = counts[1]
+        self._num_entries: int = counts[2]
         self._ids = _side_file(path, "ids", self.num_docs, "row")
         self._terms = _side_file(path, "terms", self.num_columns, "column")
 
@@ -83,6 +76,11 @@ class BigannVectors:
     def has_ids(self) -> bool:
         """Whether a file of ids lies beside it."""
         return self._ids is not None
+
+    @property
+    def num_docs(self) -> int:
+        """How many rows the header promises."""
+        return self._num_docs
 
     @property
     def terms(self) -> Sequence[str] | None:
@@ -101,25 +99,23 @@ class BigannVectors:
         for first in range(0, self.num_docs, PART_DOCS):
             part = np.array(indptr[first : first + PART_DOCS + 1], np.int64)
             self._check_offsets(part, first)
-            for a, b in bounded_rows(part):
+            for a, b in bounded_ranges(part):
                 yield self._rows(part[a : b + 1], first + a, indices, values)
 
     def _check_offsets(self, part: NDArray[np.int64], first: int) -> None:
-        counts = np.diff(part)
-        if (counts < 0).any() or part[-1] > self._num_entries:
-            raise self._wrong(f"expected indptr to ascend, got a fall behind row {first}")
-        if counts.max() > MAX_ROW:
-            row = first + int(np.argmax(counts))
-            raise self._wrong(f"expected at most {MAX_ROW:,} entries in a row, got {counts.max():,} in row {row}")
+        problem = wrong_offsets(part, first)
+        if problem is None and part[-1] > self._num_entries:
+            problem = f"expected indptr to ascend to {self._num_entries}, got {part[-1]}"
+        if problem is not None:
+            raise self._wrong(problem)
 
     def _rows(self, offsets: NDArray[np.int64], first: int, indices: Any, values: Any) -> VectorBatch:
         here = slice(offsets[0], offsets[-1])
         terms, weights = np.array(indices[here]), np.array(values[here])
-        if len(terms) and (terms.min() < 0 or terms.max() >= self.num_columns):
-            worst = terms.min() if terms.min() < 0 else terms.max()
-            raise self._wrong(f"expected column numbers from 0 to {self.num_columns - 1}, got {worst}")
+        if (problem := wrong_columns(terms, self.num_columns)) is not None:
+            raise self._wrong(problem)
         count = len(offsets) - 1
-        ids = self._ids[first : first + count] if self._ids is not None else numbers(first, count)
+        ids = self._ids[first : first + count] if self._ids is not None else row_ids(first, count)
         return VectorBatch(ids, self._scale.apply(Csr(offsets - offsets[0], terms, weights, self.num_columns)))
 
     def _words(self) -> Any:
@@ -181,10 +177,10 @@ def _side_file(path: Path, what: str, count: int, each: str) -> list[str] | None
 # --- out -------------------------------------------------------------------------------------------------------------
 
 
-def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
+def write_bigann(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write a .csr file, and beside it the ids and terms that there are."""
     folder = path.absolute().parent
-    named = {"ids": has_ids(reader), "terms": reader.terms is not None}
+    named = {"ids": reader.has_ids, "terms": reader.terms is not None}
     check_free(path, overwrite=overwrite)
     check_beside((side_path(path, what) for what in named), overwrite=overwrite)
     _check_before(path, named)
@@ -205,7 +201,7 @@ def write_bigann(path: Path, reader: VectorReader, batches: Iterator[VectorBatch
             indptr.append(docs.indptr[1:] + indices.length)
             indices.append(docs.indices)
             values.append(docs.values)
-            if has_ids(reader):
+            if reader.has_ids:
                 beside["ids"].write(as_lines(ids, "ids"))
         if reader.terms is not None:
             num_columns = max(num_columns, len(reader.terms))

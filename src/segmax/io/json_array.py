@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from segmax.base.errors import InputError
+from segmax.io.read_errors import one_line
 from segmax.io.records import Place, Record, Records, with_known_names
-from segmax.io.streams import MAX_LINE_BYTES, one_line, read_blocks
+from segmax.io.streams import MAX_LINE_BYTES, read_blocks
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _LONGEST_TOKEN = 32  # besides strings and numbers, whose errors are told at their start

@@ -11,17 +11,19 @@ import numpy as np
 
 from segmax import _core
 from segmax.base.errors import InputError
+from segmax.io.read_errors import reading
 from segmax.io.scale import Scale
-from segmax.io.streams import reading, whole_lines, write_whole
+from segmax.io.streams import whole_lines
+from segmax.io.writing import write_whole
 from segmax.vectors.csr import Csr, canonical
-from segmax.vectors.documents import VectorBatch, VectorReader
+from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
 _MAX_NAMED = 1 << 26  # columns without words: a name each is held in memory
 _PLAIN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
-class JsonlVectors:
+class JsonlVectors(BaseVectors):
     """Files of lines, one after the other; terms are numbered as they come."""
 
     def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
@@ -29,8 +31,6 @@ class JsonlVectors:
         self._scale = scale
         self._parser = _core.JsonVectorParser()
         self._terms: list[str] = []
-
-    has_ids = True
 
     @property
     def terms(self) -> Sequence[str]:
@@ -69,7 +69,7 @@ def parsing(path: Path) -> Iterator[None]:
 
 
 def write_jsonl(
-    path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
+    path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
 ) -> None:
     """Write lines; `numbers` writes ids as whole numbers, as Seismic wants them, and takes no others."""
     formatter = _core.JsonVectorFormatter()
@@ -105,7 +105,7 @@ def _check_numbers(ids: list[str]) -> None:
         raise InputError(msg)
 
 
-def names_of(reader: VectorReader, first: int, last: int) -> list[str]:
+def names_of(reader: BaseVectors, first: int, last: int) -> list[str]:
     """Return the terms of some columns; where they have no words, their numbers."""
     if reader.terms is None:
         if last > _MAX_NAMED:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.io.arrow_limits import MOST_BYTES, TooLarge
-from segmax.io.npz import MAX_ROW
+from segmax.io.rows import MAX_ROW
 
 #: The most entries of rows that are read together, unless a single row has more.
 _PART_ENTRIES = 1 << 22

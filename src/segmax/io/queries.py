@@ -14,6 +14,7 @@ from segmax.base.errors import ConfigError, InputError
 from segmax.io.columns import is_csv, read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
+from segmax.io.read_errors import is_empty, no_file, reading
 from segmax.io.recognize import starts_array
 from segmax.io.records import (
     TEXT_NAMES,
@@ -30,7 +31,7 @@ from segmax.io.records import (
     text_of,
 )
 from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.streams import base_name, is_empty, no_file, read_lines, reading
+from segmax.io.streams import base_name, read_lines
 from segmax.io.tokens import read_tokens, repeats, split_line
 
 _Part = TypeVar("_Part")

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.base.errors import InputError
-from segmax.io.arrow import dataset_files, is_arrow
+from segmax.io.arrow_batches import is_arrow
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
 from segmax.io.columns import header_of, is_csv
+from segmax.io.dataset_folders import dataset_files
+from segmax.io.read_errors import is_empty, no_file, reading
 from segmax.io.records import TEXT_NAMES, TITLE_NAMES, VECTOR_NAMES, Place, is_unfinished, known_name, unfinished
 from segmax.io.seismic import is_seismic
-from segmax.io.streams import base_name, is_compressed, is_empty, no_file, read_blocks, read_head, reading
+from segmax.io.streams import base_name, is_compressed, read_blocks, read_head
 from segmax.io.text_folder import TEXT_ENDINGS, files_below, is_text_file
 from segmax.io.tokens import repeats
 

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from segmax.base.errors import InputError
-from segmax.io.streams import one_line, read_lines
+from segmax.io.read_errors import one_line
+from segmax.io.streams import read_lines
 from segmax.vectors.documents import Document
 
 ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "pid", "qid", "query_id")

@@ -18,20 +18,12 @@ from typing import Any
 import numpy as np
 
 from segmax.base.errors import InputError, SegmaxError
-from segmax.io.npz import numbers
+from segmax.io.read_errors import DAMAGE, no_file, one_line, reading
+from segmax.io.rows import row_ids
 from segmax.io.scale import Scale
-from segmax.io.streams import (
-    DAMAGE,
-    check_beside,
-    check_free,
-    no_file,
-    one_line,
-    reading,
-    remove_stale,
-    write_whole,
-)
+from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
-from segmax.vectors.documents import VectorBatch, VectorReader, has_ids
+from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _ID_FILES = ("doc_ids.npy", "queries_ids.npy")
 _VOCABULARY = "token_to_id_mapping.json"
@@ -66,7 +58,7 @@ def is_seismic(path: Path) -> bool:
     return int(words[0]) > 16 or 4 * at == size
 
 
-class SeismicVectors:
+class SeismicVectors(BaseVectors):
     """A .bin file, mapped. Columns are counted in a first pass where no vocabulary lies beside it."""
 
     def __init__(self, path: Path, scale: Scale) -> None:
@@ -81,7 +73,7 @@ class SeismicVectors:
                 got="others",
             )
         with reading(path), path.open("rb") as file:
-            self.num_docs: int = struct.unpack("<I", file.read(4))[0]
+            self._num_docs: int = struct.unpack("<I", file.read(4))[0]
         self._terms = _read_vocabulary(path)
         self._ids = _read_ids(path, self.num_docs)
 
@@ -94,6 +86,11 @@ class SeismicVectors:
     def loose_width(self) -> bool:
         """Whether there are as many columns as the largest number says, and others may have more."""
         return self._terms is None
+
+    @property
+    def num_docs(self) -> int:
+        """How many vectors the header promises."""
+        return self._num_docs
 
     @property
     def terms(self) -> Sequence[str] | None:
@@ -109,7 +106,7 @@ class SeismicVectors:
         row = 0
         for vectors in self._rows(num_columns):
             last = row + vectors.num_rows
-            ids = self._ids[row:last] if self._ids is not None else numbers(row, vectors.num_rows)
+            ids = self._ids[row:last] if self._ids is not None else row_ids(row, vectors.num_rows)
             row = last
             yield VectorBatch(ids, self._scale.apply(vectors))
 
@@ -197,9 +194,9 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
 # --- out -------------------------------------------------------------------------------------------------------------
 
 
-def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
+def write_seismic(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write binary vectors, and beside them the ids and the vocabulary, in files named after this one."""
-    named = {_ID_FILES[0]: has_ids(reader), _VOCABULARY: reader.terms is not None}
+    named = {_ID_FILES[0]: reader.has_ids, _VOCABULARY: reader.terms is not None}
     sides = {name: own_side(path, name) for name in named}
     check_free(path, overwrite=overwrite)
     check_beside(sides.values(), overwrite=overwrite)
@@ -216,11 +213,11 @@ def write_seismic(path: Path, reader: VectorReader, batches: Iterator[VectorBatc
             docs = in_precision(canonical(vectors, num_rows), np.float32, num_rows)
             num_rows += docs.num_rows
             file.write(_interleaved(docs).data)
-            if has_ids(reader):
+            if reader.has_ids:
                 all_ids += ids
         file.seek(0)
         file.write(struct.pack("<I", num_rows))
-        if has_ids(reader):
+        if reader.has_ids:
             np.save(beside[_ID_FILES[0]], np.array(all_ids, dtype=np.str_), allow_pickle=False)
         if reader.terms is not None:
             numbered = {term: number for number, term in enumerate(reader.terms)}

@@ -14,9 +14,10 @@ from typing import IO
 
 from segmax.base.errors import InputError
 from segmax.base.system import descriptor_of_path, path_of_descriptor
+from segmax.io.compression import BLOCK_BYTES
+from segmax.io.read_errors import reading
 from segmax.io.scratch import unpacking
-from segmax.io.streams import BLOCK_BYTES, reading
-from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
+from segmax.vectors.documents import BaseVectors, VectorBatch, WrappedVectors
 
 #: What stands for standard input.
 STANDARD_INPUT = "-"
@@ -125,7 +126,7 @@ def _renaming(spools: Sequence[Spooled]) -> Iterator[None]:
 class SpooledVectors(WrappedVectors):
     """A reader of scratch files, which live as long as it does; its errors name the streams."""
 
-    def __init__(self, reader: VectorReader, spools: Sequence[Spooled]) -> None:
+    def __init__(self, reader: BaseVectors, spools: Sequence[Spooled]) -> None:
         super().__init__(reader)
         self._spools = spools
 
@@ -151,8 +152,8 @@ class SpooledVectors(WrappedVectors):
 
 
 def opened_in_files(
-    sources: Sequence[str | os.PathLike[str]], scratch: Path | None, opened: Callable[[list[Path]], VectorReader]
-) -> VectorReader:
+    sources: Sequence[str | os.PathLike[str]], scratch: Path | None, opened: Callable[[list[Path]], BaseVectors]
+) -> BaseVectors:
     """Return what opens files, given streams as scratch files."""
     spools = {source: Spooled(source, scratch) for source in dict.fromkeys(sources) if is_stream(source)}
     paths = [spools[source].path if source in spools else Path(source) for source in sources]

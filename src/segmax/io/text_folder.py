@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from segmax.base.errors import InputError
-from segmax.io.streams import MAX_LINE_BYTES, base_name, read_blocks, reading
+from segmax.io.read_errors import reading
+from segmax.io.streams import MAX_LINE_BYTES, base_name, read_blocks
 from segmax.vectors.documents import Document
 
 #: How the names of text files end.

@@ -18,6 +18,7 @@ from segmax.base.errors import InputError
 from segmax.io.columns import read_columns, read_csv
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
 from segmax.io.json_array import read_json_array
+from segmax.io.read_errors import check_distinct, no_documents, no_file, reading
 from segmax.io.recognize import TEXT_FORMATS, no_texts, recognize, shards_of, unknown_folder
 from segmax.io.records import (
     TEXT_NAMES,
@@ -31,7 +32,6 @@ from segmax.io.records import (
     used_names,
 )
 from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.streams import check_distinct, no_documents, no_file, reading
 from segmax.io.text_folder import read_text_file, text_files
 from segmax.vectors.documents import Document, TextReader
 
@@ -46,7 +46,10 @@ _COLUMNS = ("csv-text", "tsv-text")
 
 
 def open_texts(
-    source: Source | Sequence[Source], *, format: str | None = None, scratch: Source | None = None
+    source: Source | Sequence[Source],
+    *,
+    format: str | Sequence[str | None] | None = None,
+    scratch: Source | None = None,
 ) -> TextReader:
     r"""Open a collection of texts.
 
@@ -67,7 +70,8 @@ def open_texts(
 
         Files may be gzip, zstd or xz. Where no text has an id, they are numbered from 0.
     format
-        One of the keys of `TEXT_FORMATS`, for all sources; None: what the content says, or the name.
+        One of the keys of `TEXT_FORMATS`, for all sources, or a list of them, one per source. None: what the content
+        shows, or the name.
     scratch
         The folder in which standard input waits, to be read again; None: that of temporary files.
 
@@ -87,11 +91,12 @@ def open_texts(
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not sources:
         raise InputError(expected="a file or folder of texts", got="none")
-    if format is not None:
-        checked_choice("format", format, tuple(TEXT_FORMATS))
+    formats = [format] * len(sources) if format is None or isinstance(format, str) else list(format)
+    for one in filter(None, formats):
+        checked_choice("format", one, tuple(TEXT_FORMATS))
     if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
         return _IrDatasetsTexts(name)
-    return _FileTexts(sources, None if scratch is None else Path(scratch), format)
+    return _FileTexts(sources, formats, None if scratch is None else Path(scratch))
 
 
 def text_format(path: Path) -> str:
@@ -113,12 +118,11 @@ class _FileTexts:
 
     num_docs = None
 
-    def __init__(self, sources: Sequence[Source], scratch: Path | None, format: str | None = None) -> None:
+    def __init__(self, sources: Sequence[Source], formats: Sequence[str | None], scratch: Path | None) -> None:
         self._spools: list[Spooled] = []
         self._is_checked = False
-        self._format = format
         with self._renaming():
-            parts = [self._opened(source, scratch) for source in sources]
+            parts = [self._opened(*each, scratch) for each in zip(sources, formats, strict=True)]
             check_distinct([_files_of(several) for several in parts])
             self._parts = list(itertools.chain.from_iterable(parts))
             first = next(iter(self._entries()), None)
@@ -137,7 +141,7 @@ class _FileTexts:
                 self._check_unique(hashes)
                 self._is_checked = True
 
-    def _opened(self, source: Source, scratch: Path | None) -> list[partial[_Entries]]:
+    def _opened(self, source: Source, format: str | None, scratch: Path | None) -> list[partial[_Entries]]:
         """Return what reads the files of a source."""
         if is_stream(source):
             self._spools.append(Spooled(source, scratch))
@@ -149,20 +153,7 @@ class _FileTexts:
         with reading(path):
             if not path.exists():
                 raise no_file(path)
-            return self._of_format(path, self._format or text_format(path))
-
-    def _of_format(self, path: Path, kind: str) -> list[partial[_Entries]]:
-        if kind == "files":
-            return [partial(_folder_entries, path)]
-        if kind == "beir":
-            corpus = min(path.glob("corpus.jsonl*"), default=None)
-            if corpus is None:
-                raise no_file(path / "corpus.jsonl")
-            return [partial(_record_entries, corpus, "jsonl-text")]
-        files = shards_of(path) if path.is_dir() else [path]
-        if not files:
-            raise unknown_folder(path)
-        return [partial(_record_entries, file, self._format or text_format(file)) for file in files]
+            return _parts_of(path, format)
 
     def partly_read(self) -> tuple[list[str], list[str]]:
         """Return the columns that are read and those that are ignored, of files in which some are.
@@ -222,6 +213,24 @@ class _FileTexts:
             if not self._spools:
                 raise
             raise renamed(error, self._spools) from error
+
+
+def _parts_of(path: Path, format: str | None) -> list[partial[_Entries]]:
+    """Return what reads a file or folder; `format` is None where it is to be recognized."""
+    kind = format or text_format(path)
+    if kind == "files":
+        return [partial(_folder_entries, path)]
+    if kind == "beir":
+        corpus = min(path.glob("corpus.jsonl*"), default=None)
+        if corpus is None:
+            raise no_file(path / "corpus.jsonl")
+        return [partial(_record_entries, corpus, "jsonl-text")]
+    if not path.is_dir():
+        return [partial(_record_entries, path, kind)]
+    files = shards_of(path)
+    if not files:
+        raise unknown_folder(path)
+    return [partial(_record_entries, file, text_format(file) if format is None else format) for file in files]
 
 
 def _files_of(parts: Sequence[partial[_Entries]]) -> Iterator[Path]:

@@ -13,9 +13,10 @@ from segmax.base.errors import InputError
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.jsonl import names_of
 from segmax.io.scale import Scale
-from segmax.io.streams import read_lines, write_whole
+from segmax.io.streams import read_lines
+from segmax.io.writing import write_whole
 from segmax.vectors.csr import Csr, canonical
-from segmax.vectors.documents import VectorBatch, VectorReader
+from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _BATCH_ROWS = 1 << 12
 _LARGEST_WEIGHT = 1 << 16  # a word a hundred thousand times is a mistake
@@ -69,10 +70,8 @@ def read_tokens(path: Path) -> Iterator[tuple[str, Counter[str]]]:
         yield parts[0], Counter(parts[1].split())
 
 
-class TokenVectors:
+class TokenVectors(BaseVectors):
     """A query file as a stream of vectors; terms are numbered as they come."""
-
-    has_ids = True
 
     def __init__(self, paths: Sequence[Path], scale: Scale) -> None:
         self._paths = paths
@@ -110,7 +109,7 @@ class TokenVectors:
         return Csr(indptr, indices, values, len(self._vocabulary))
 
 
-def write_tokens(path: Path, reader: VectorReader, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
+def write_tokens(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
     """Write a line per vector: its id, a tab, and every term as often as its weight says."""
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:

@@ -14,8 +14,10 @@ import numpy as np
 from segmax.base.checks import parsed_float, parsed_int, shown
 from segmax.base.errors import ConfigError, InputError
 from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
+from segmax.io.read_errors import reading
 from segmax.io.spooled import in_file
-from segmax.io.streams import read_lines, reading, write_whole
+from segmax.io.streams import read_lines
+from segmax.io.writing import write_whole
 
 Qrels = dict[str, dict[str, int]]
 Run = dict[str, dict[str, float]]

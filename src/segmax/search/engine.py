@@ -15,7 +15,7 @@ from segmax.base.errors import ConfigError, damaged
 from segmax.search.arguments import input_errors
 from segmax.search.contributions import matched_terms
 from segmax.search.results import BatchHits, BatchStats, ClusterBounds, Hits, MatchedTerm, TraceEntry
-from segmax.storage.components import check_counts
+from segmax.storage.reading import check_counts
 from segmax.storage.tables import DocIds, TextTable
 from segmax.vectors.csr import Csr
 

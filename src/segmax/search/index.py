@@ -22,11 +22,12 @@ from segmax.search.explain import explain
 from segmax.search.methods import BestFirst, SearchParams
 from segmax.search.results import BatchHits, ClusterBounds, Explanation, Hits
 from segmax.search.tuning import Targets, measured_on
-from segmax.storage.components import index_errors, save_index, update_meta
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME
+from segmax.storage.reading import index_errors
 from segmax.storage.tables import TextTable
 from segmax.storage.texts import StoredText, Texts
+from segmax.storage.writing import save_index, update_meta
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import QueryThreshold, prune_queries, prune_query
@@ -416,7 +417,7 @@ class Index:
 
     def _batch(self, queries: object) -> Csr:
         """Return the terms and weights of many queries, pruned as the index was built to."""
-        if not is_matrix(queries):
+        if not isinstance(queries, Csr) and not is_matrix(queries):
             queries = query_list(queries)
             if queries and all(isinstance(query, str) for query in queries):
                 queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too

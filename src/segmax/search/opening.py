@@ -6,7 +6,7 @@ import os
 
 from segmax.base.checks import checked_path
 from segmax.search.index import Index
-from segmax.storage.components import load_index
+from segmax.storage.reading import load_index
 
 
 def open_index(

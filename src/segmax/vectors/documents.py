@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.vectors.csr import Csr
+from segmax.vectors.rows import to_scipy
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: How token embeddings become one dense vector: the first token, the mean of all tokens, the maximum per dimension.
 POOLINGS = ("cls", "mean", "max")
@@ -36,8 +41,12 @@ class VectorBatch(NamedTuple):
     """Some documents, or queries, as vectors."""
 
     ids: list[str]
-    vectors: Csr
+    vectors: Csr  # a row per id
     dense: Mapping[str, NDArray[np.float32]] = MappingProxyType({})  # pooled token embeddings, by pooling
+
+    def matrix(self) -> sp.csr_matrix:
+        """Return the vectors as a scipy matrix."""
+        return to_scipy(self.vectors)
 
 
 @runtime_checkable
@@ -60,13 +69,56 @@ class VectorReader(Protocol):
         """Yield everything, once."""
 
 
-def has_ids(reader: VectorReader) -> bool:
-    """Whether the ids of a reader are more than row numbers."""
-    return bool(getattr(reader, "has_ids", True))
+class BaseVectors(abc.ABC):
+    """The base class of our own readers: a `VectorReader` that also knows where its rows come from.
+
+    The defaults fit a stream with ids of its own, in no file.
+    """
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether ids are more than row numbers."""
+        return True
+
+    @property
+    def loose_width(self) -> bool:
+        """Whether batches may have more columns than those before."""
+        return False
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """The files, in the order in which they are read; none where that is not known."""
+        return ()
+
+    def place_of(self, row: int) -> str:
+        """Return where a row is, for messages."""
+        return f"row {row}"
+
+    @property
+    @abc.abstractmethod
+    def terms(self) -> Sequence[str] | None:
+        """The terms so far; None where the format has numbers only."""
+
+    @property
+    @abc.abstractmethod
+    def num_docs(self) -> int | None:
+        """How many there are, where that is known before the end."""
+
+    @abc.abstractmethod
+    def batches(self) -> Iterator[VectorBatch]:
+        """Yield everything, once."""
 
 
-class WrappedVectors:
-    """A reader of vectors in front of another one: what it does not change is as the other has it."""
+def as_vectors(reader: VectorReader) -> BaseVectors:
+    """Return a reader as one that has everything that `BaseVectors` has."""
+    return reader if isinstance(reader, BaseVectors) else WrappedVectors(reader)
+
+
+class WrappedVectors(BaseVectors):
+    """A reader of vectors in front of another one: what it does not change is as the other has it.
+
+    What a reader of the caller's own does not have is as `BaseVectors` has it.
+    """
 
     def __init__(self, reader: VectorReader) -> None:
         self._reader = reader
@@ -74,12 +126,12 @@ class WrappedVectors:
     @property
     def has_ids(self) -> bool:
         """Whether ids are more than row numbers."""
-        return has_ids(self._reader)
+        return bool(getattr(self._reader, "has_ids", super().has_ids))
 
     @property
     def loose_width(self) -> bool:
         """Whether batches may have more columns than those before."""
-        return bool(getattr(self._reader, "loose_width", False))
+        return bool(getattr(self._reader, "loose_width", super().loose_width))
 
     @property
     def terms(self) -> Sequence[str] | None:
@@ -94,7 +146,7 @@ class WrappedVectors:
     @property
     def paths(self) -> Sequence[Path]:
         """The files, in the order in which they are read; none where that is not known."""
-        return getattr(self._reader, "paths", ())
+        return getattr(self._reader, "paths", super().paths)
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
@@ -102,10 +154,11 @@ class WrappedVectors:
 
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages."""
-        place: Callable[[int], str] = getattr(self._reader, "place_of", "row {}".format)
+        place: Callable[[int], str] = getattr(self._reader, "place_of", super().place_of)
         return place(row)
 
 
+@runtime_checkable
 class TextReader(Protocol):
     """A stream of texts."""
 

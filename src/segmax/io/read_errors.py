@@ -1,0 +1,92 @@
+"""What goes wrong with files that are read: every failure becomes an InputError that names the file."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import itertools
+import lzma
+import struct
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from segmax.base.errors import InputError, SegmaxError
+
+
+def no_file(path: Path) -> InputError:
+    """Return the error about a file that is not there."""
+    return InputError(f"there is no file '{path}'; check the path")
+
+
+def is_empty(path: Path, expected: str) -> InputError:
+    """Return the error about a file with nothing in it."""
+    return InputError(f"'{path}' is empty: expected {expected}; check how it was made")
+
+
+def no_documents(paths: Iterable[Path]) -> InputError:
+    """Return the error about files without documents."""
+    names = [f"'{path}'" for path in itertools.islice(paths, 4)]
+    named = f"{', '.join([*names[:3], *(['...'] if len(names) > 3 else [])])}: " if names else ""
+    return InputError(f"{named}expected at least one document, got an empty collection")
+
+
+def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
+    """Raise if a file belongs to two sources: its documents would come twice."""
+    seen: dict[tuple[int, int], Path] = {}
+    for files in sources if len(sources) > 1 else ():
+        here: dict[tuple[int, int], Path] = {}
+        for file in files:
+            with reading(file):
+                status = file.stat()
+            here[status.st_dev, status.st_ino] = file
+        again = next((one for one in here if one in seen), None)
+        if again is not None:
+            other = f", also as '{seen[again]}'" if seen[again] != here[again] else ""
+            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder; name it once"
+            raise InputError(msg)
+        seen.update(here)
+
+
+#: What libraries and Python itself raise over damaged or hostile data, besides what the system says.
+DAMAGE = (
+    ArithmeticError,
+    LookupError,
+    RuntimeError,  # RecursionError and NotImplementedError are two
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+)
+
+
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn what the system and the libraries raise over a file into InputError, with the name of the file."""
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except EOFError as error:
+        msg = f"'{path}' is cut short: its compressed stream ends before the end mark; copy it again"
+        raise InputError(msg) from error
+    except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        msg = f"'{path}' is damaged: its compressed stream cannot be read ({error}); copy it again"
+        raise InputError(msg) from error
+    except OSError as error:
+        msg = f"'{path}': could not be read ({error.strerror or one_line(error)})"
+        raise InputError(msg) from error
+    except (MemoryError, *DAMAGE) as error:
+        msg = f"'{path}': could not be read ({one_line(error)}); copy it again, or check how it was made"
+        raise InputError(msg) from error
+
+
+def one_line(error: Exception) -> str:
+    """Return what an exception says, on one line and not too long."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    if isinstance(error, MemoryError):
+        return "it asks for more memory than there is"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."

@@ -1,0 +1,54 @@
+"""Files that are written: whole or not at all, compressed if their name says so, never over another by accident."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from segmax.base.errors import IndexExistsError, InputError, SegmaxError, WriteError
+from segmax.base.files import replacing
+from segmax.io.compression import SUFFIXES, compressed
+
+
+def check_free(path: Path, *, overwrite: bool) -> None:
+    """Raise if there is something at the path that may not be replaced, or no folder to put it in."""
+    if not path.absolute().parent.is_dir():
+        raise InputError(expected="an existing directory to put the file in", got=f"'{path.parent}'")
+    if path.is_dir():
+        msg = f"'{path}' is a directory; choose another name for the file"
+        raise IndexExistsError(msg)
+    if path.exists() and not overwrite:
+        raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
+
+
+def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:
+    """Raise if there is something where the files beside another belong: it would be lost, or be taken for theirs."""
+    for side in sides:
+        check_free(side, overwrite=overwrite)
+
+
+def remove_stale(sides: Iterable[Path]) -> None:
+    """Remove files that lay beside a file that was replaced: what they say is about the old one."""
+    for side in sides:
+        side.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def write_whole(path: Path, *, overwrite: bool, compress: bool = True) -> Iterator[BinaryIO]:
+    """Open a file that appears at `path` once it is whole and on disk, or never; compressed if its name says so."""
+    check_free(path, overwrite=overwrite)
+    kind = SUFFIXES.get(path.suffix.lower()) if compress else None
+    try:
+        with replacing(path) as file:
+            if kind is None:
+                yield file
+            else:
+                with compressed(kind, path, file) as stream:
+                    yield stream
+    except SegmaxError:
+        raise
+    except OSError as error:
+        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
+        raise WriteError(msg) from error
