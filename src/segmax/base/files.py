@@ -1,7 +1,7 @@
 """Files on disk: created without following links, replaced whole or not at all, read only if they are regular files.
 
-Everything in segmax that writes a file with a name writes it through this module. Standard library only; errors are
-those of the system, and callers add what they know about the file.
+Everything in segmax that writes a file with a name writes it through this module. Errors are those of the system, which
+`write_errors` turns into `WriteError`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
+from segmax.base.errors import SegmaxError, WriteError
 from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, READ_FLAGS, UPDATE_FLAGS
 
 _PERMISSIONS = 0o666  # less what the umask takes away
@@ -70,6 +71,21 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
             temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.absolute().parent)
+
+
+@contextlib.contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError inside the context into WriteError: the file or folder could not be written.
+
+    Only for what is written whole or not at all, so that nothing has changed.
+    """
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except OSError as error:
+        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
+        raise WriteError(msg, hint="make room or choose another path") from error
 
 
 def _create_again(path: Path) -> int:

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
+from segmax.base.scratch import GrowingArray, scratch_errors
 from segmax.io.compression import SUFFIXES
 from segmax.io.read_errors import no_file, reading
 from segmax.io.rows import row_ids, wrong_columns, wrong_offsets
 from segmax.io.scale import Scale
-from segmax.io.scratch import GrowingArray, unpacking
 from segmax.io.streams import is_compressed, read_blocks, read_head, read_lines
 from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
@@ -125,7 +125,11 @@ class BigannVectors(BaseVectors):
         if not self._compressed:
             with reading(self._path):
                 return np.memmap(self._path, np.uint8, "r", _HEADER.size)
-        with self._unpacking(), tempfile.TemporaryFile(dir=self._scratch) as file:
+        size = _size(self.num_docs, self._num_entries)
+        with (
+            scratch_errors(f"decompress '{self._path}'", self._scratch, size),
+            tempfile.TemporaryFile(dir=self._scratch) as file,
+        ):
             self._decompress(file)
             return np.memmap(file, np.uint8, "r", _HEADER.size)  # outlives the file
 
@@ -141,9 +145,6 @@ class BigannVectors(BaseVectors):
         if found != expected:
             got = f"more than {expected}" if found > expected else f"{found}"
             raise self._wrong(f"expected a .csr file of {expected} bytes, as it says itself, got {got}")
-
-    def _unpacking(self) -> contextlib.AbstractContextManager[None]:
-        return unpacking(self._path, self._scratch, _size(self.num_docs, self._num_entries))
 
     def _wrong(self, what: str) -> InputError:
         return InputError(f"'{self._path}': {what}")

@@ -30,7 +30,7 @@ from segmax.io.records import (
     shown_names,
     text_of,
 )
-from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io.spooled import Spooled, is_stream, renaming
 from segmax.io.streams import base_name, read_lines
 from segmax.io.tokens import read_tokens, repeats, split_line
 
@@ -92,10 +92,8 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
         raise ConfigError(expected="kind to be 'text', 'tokens' or None", got=f"{kind!r}")
     if is_stream(path):
         spooled = Spooled(path)
-        try:
+        with renaming([spooled]):
             return _of_file(spooled.path, kind, field)
-        except InputError as error:
-            raise renamed(error, [spooled]) from error
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
     return _of_file(Path(path), kind, field)

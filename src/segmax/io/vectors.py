@@ -84,13 +84,18 @@ def open_vectors(
     if not sources:
         raise InputError(expected="a file of vectors", got="none")
     folder = None if scratch is None else Path(scratch)
-    return opened_in_files(sources, folder, lambda paths: _of_files(paths, format, scaled, memory_limit, folder))
+
+    def opened(paths: list[Path]) -> BaseVectors:
+        kinds = [format or _vector_format(one) for one in paths]
+        return open_files(paths, kinds, scaled, memory_limit, folder)
+
+    return opened_in_files(sources, folder, opened)
 
 
-def _of_files(
-    paths: list[Path], format: str | None, scaled: Scale, memory_limit: MemoryLimit | None, folder: Path | None
+def open_files(
+    paths: list[Path], kinds: list[str], scaled: Scale, memory_limit: MemoryLimit | None, folder: Path | None
 ) -> BaseVectors:
-    kinds = [format or _vector_format(one) for one in paths]
+    """Open files and folders of known formats, one after the other."""
     sources = [_files(one, kind) if kind in _JOINED else [one] for one, kind in zip(paths, kinds, strict=True)]
     files = [(file, kind) for several, kind in zip(sources, kinds, strict=True) for file in several]
     limit = memory_limit or MemoryLimit(None)

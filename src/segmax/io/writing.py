@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from segmax.base.errors import IndexExistsError, InputError, SegmaxError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import IndexExistsError, InputError
+from segmax.base.files import replacing, write_errors
 from segmax.io.compression import SUFFIXES, compressed
 
 
@@ -40,15 +40,9 @@ def write_whole(path: Path, *, overwrite: bool, compress: bool = True) -> Iterat
     """Open a file that appears at `path` once it is whole and on disk, or never; compressed if its name says so."""
     check_free(path, overwrite=overwrite)
     kind = SUFFIXES.get(path.suffix.lower()) if compress else None
-    try:
-        with replacing(path) as file:
-            if kind is None:
-                yield file
-            else:
-                with compressed(kind, path, file) as stream:
-                    yield stream
-    except SegmaxError:
-        raise
-    except OSError as error:
-        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
-        raise WriteError(msg) from error
+    with write_errors(path), replacing(path) as file:
+        if kind is None:
+            yield file
+        else:
+            with compressed(kind, path, file) as stream:
+                yield stream

@@ -31,7 +31,7 @@ from segmax.base.errors import (
     WriteError,
     damaged,
 )
-from segmax.base.files import create, open_regular, replacing, sync_folder
+from segmax.base.files import create, open_regular, replacing, sync_folder, write_errors
 from segmax.base.memory import fast_bytes
 from segmax.base.system import locked, total_memory, without_interrupts
 from segmax.storage.meta import (
@@ -133,19 +133,13 @@ def update_meta(path: Path, generation: int, changes: Mapping[str, Any], check: 
     WriteError
         If nothing could be written, or what was to be written does not pass the check.
     """
-    try:
-        with _locked(path):
-            meta = read_meta(path)
-            if meta["generation"] != generation:
-                msg = f"the index at '{path}' was replaced after it was opened; open it again with segmax.open"
-                raise FormatError(msg)
-            arrays = dict(_load_components(path, meta, preload=False, verify=False))
-            _replace_meta(path, {**meta, **changes}, arrays, check)
-    except SegmaxError:
-        raise
-    except OSError as error:
-        msg = f"could not write to the index '{path}' ({error.strerror}): nothing was changed"
-        raise WriteError(msg) from error
+    with write_errors(path), _locked(path):
+        meta = read_meta(path)
+        if meta["generation"] != generation:
+            msg = f"the index at '{path}' was replaced after it was opened; open it again with segmax.open"
+            raise FormatError(msg)
+        arrays = dict(_load_components(path, meta, preload=False, verify=False))
+        _replace_meta(path, {**meta, **changes}, arrays, check)
 
 
 class IndexWriter:
@@ -169,7 +163,7 @@ class IndexWriter:
     def __enter__(self) -> Self:
         check_target(self._path, overwrite=self._overwrite)
         try:
-            with _write_errors(self._path):
+            with write_errors(self._path):
                 if not self._path.exists():
                     self._path.mkdir()
                     self._created = True
@@ -183,14 +177,14 @@ class IndexWriter:
 
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Add to a component, beginning it if it is new."""
-        with _write_errors(self._path):
+        with write_errors(self._path):
             if name not in self._files:
                 self._files[name] = _ComponentFile(self._path / f"{name}.{self._generation}.bin")
             self._files[name].append(array)
 
     def finish(self, meta: Mapping[str, Any]) -> Arrays:
         """Finish all components, map and check them: an index that can be searched, but is not at its path yet."""
-        with _write_errors(self._path):
+        with write_errors(self._path):
             self._entries = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
             whole = {**meta, "files": self._entries}
             self._arrays = dict(_load_components(self._path, whole, preload=False, verify=False))
@@ -200,7 +194,7 @@ class IndexWriter:
 
     def commit(self, meta: Mapping[str, Any]) -> None:
         """Make the new generation, which is finished, the current one by renaming meta.json, if it can be opened."""
-        with _write_errors(self._path):
+        with write_errors(self._path):
             whole = {**meta, "generation": self._generation, "files": self._entries}
             _replace_meta(self._path, whole, self._arrays, self._check)
             sync_folder(self._path.parent)
@@ -226,21 +220,6 @@ class IndexWriter:
             with contextlib.suppress(OSError):
                 self._path.rmdir()
         self._context.close()
-
-
-@contextlib.contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
-    """Turn what the system says while an index is written into WriteError."""
-    try:
-        yield
-    except SegmaxError:
-        raise
-    except OSError as error:
-        msg = (
-            f"could not write the index to '{path}' ({error.strerror}): nothing was changed; "
-            "make room or choose another path"
-        )
-        raise WriteError(msg) from error
 
 
 @contextlib.contextmanager
@@ -342,7 +321,7 @@ def _locked(path: Path) -> Iterator[None]:
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise what `save_index` would raise about the path, before the work of building is done."""
-    with _write_errors(path):
+    with write_errors(path):
         _next_generation(path, overwrite=overwrite)
 
 
