@@ -83,6 +83,12 @@ class SegmaxError(Exception):
             parts.append("; " + _OPTION.sub(lambda found: name(found[1], (found[2] or "=")[1:]), self.hint))
         return "".join(parts)
 
+    def at(self, where: object) -> Self:
+        """Return a copy with another place."""
+        return type(self)(
+            self._message, where=where, option=self.option, expected=self.expected, got=self.got, hint=self.hint
+        )
+
     def edited(self, edit: Callable[[str], str]) -> Self:
         """Return a copy whose parts have passed through a function, which gives a file another name, for instance."""
         return type(self)(

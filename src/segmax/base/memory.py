@@ -81,8 +81,8 @@ class MemoryLimit:
 
     def _too_low(self, needed: int, reason: str) -> ConfigError:
         origin = " (the default)" if self._is_default else ""
-        msg = f"expected a memory_limit of at least {_mib(needed)}, got {_mib(self.limit)}{origin}: {reason}"
-        return ConfigError(msg)
+        got = f"{_mib(self.limit)}{origin}: {reason}"
+        return ConfigError(option="memory_limit", expected=f"at least {_mib(needed)}", got=got)
 
 
 def _held_memory() -> int:

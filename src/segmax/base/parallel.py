@@ -71,8 +71,8 @@ class Workers:
         try:
             return self._pool.submit(function, item)
         except RuntimeError as error:  # the pool starts its threads one by one, as work comes
-            msg = f"the system could not start {self.threads} threads ({error}); pass a smaller number as threads"
-            raise ConfigError(msg) from error
+            msg = f"the system could not start {self.threads} threads ({error})"
+            raise ConfigError(msg, hint="pass a smaller number as {threads}") from error
 
     def __enter__(self) -> Self:
         return self

@@ -109,8 +109,7 @@ def _promised_docs(path: Path) -> int:
         try:
             parser.feed(block)
         except _core.CoreInputError as error:
-            msg = f"'{path}', {error}; expected a CIFF file"
-            raise InputError(msg) from error
+            raise InputError(where=f"'{path}'", expected="a CIFF file", got=f"another ({error})") from error
         if not parser.has_header:
             continue
         most = path.stat().st_size * (_LARGEST_RATIO if is_compressed(path) else 1)

@@ -49,8 +49,8 @@ def load_ir_dataset(name: str) -> Any:
         try:
             return ir_datasets.load(name)
         except KeyError as error:
-            msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id; check the name"
-            raise InputError(msg) from error
+            msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id"
+            raise InputError(msg, hint="check the name") from error
 
 
 @contextlib.contextmanager

@@ -71,8 +71,7 @@ class JoinedVectors(BaseVectors):
         self._readers = readers
         self._named = readers[0].terms is not None
         if any((reader.terms is not None) != self._named for reader in readers):
-            msg = "expected files that all name their terms, or none that does; got both"
-            raise InputError(msg)
+            raise InputError(expected="files that all name their terms, or none that does", got="both")
         self._vocabulary = GrowingVocabulary()
 
     @property

@@ -20,6 +20,7 @@ from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
 _MAX_NAMED = 1 << 26  # columns without words: a name each is held in memory
+_PROBLEM = re.compile(r"(?P<place>[^:]*): expected (?P<expected>.*?), got (?P<got>.*)", re.DOTALL)
 _PLAIN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
@@ -64,8 +65,15 @@ def parsing(path: Path) -> Iterator[None]:
     try:
         yield
     except _core.CoreInputError as error:
-        msg = f"'{path}', {error}"
-        raise InputError(msg) from error
+        raise _in_file(path, str(error)) from error
+
+
+def _in_file(path: Path, problem: str) -> InputError:
+    """Return the error about a file that the core words: "line 2, byte 7: expected a number, got 'x'"."""
+    found = _PROBLEM.fullmatch(problem)
+    if found is None:
+        return InputError(f"'{path}', {problem}")
+    return InputError(where=f"'{path}', {found['place']}", expected=found["expected"], got=found["got"])
 
 
 def write_jsonl(
@@ -101,8 +109,11 @@ def write_jsonl(
 def _check_numbers(ids: list[str]) -> None:
     odd = next((name for name in ids if _PLAIN_NUMBER.fullmatch(name) is None), None)
     if odd is not None:
-        msg = f"seismic-jsonl has whole numbers below 10^18 as ids, got {odd!r}; choose jsonl, or number the vectors"
-        raise InputError(msg)
+        raise InputError(
+            expected="whole numbers below 10^18 as ids, which seismic-jsonl has",
+            got=repr(odd),
+            hint="choose jsonl, or number the vectors",
+        )
 
 
 def names_of(reader: BaseVectors, first: int, last: int) -> list[str]:

@@ -89,7 +89,7 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     [{'cat': 3.0, 'dog': 2.0}]
     """
     if kind is not None and kind not in _KINDS:
-        raise ConfigError(expected="kind to be 'text', 'tokens' or None", got=f"{kind!r}")
+        raise ConfigError(option="kind", expected="'text', 'tokens' or None", got=f"{kind!r}")
     if is_stream(path):
         spooled = Spooled(path)
         with renaming([spooled]):
@@ -253,7 +253,7 @@ def _of_topics(path: Path, field: str) -> Queries:
     """Read TREC topics, in which tags are often left open: a field ends where the next tag begins."""
     names = {"title": ("title", "query"), "desc": ("desc", "description"), "narr": ("narr", "narrative")}
     if field not in names:
-        raise ConfigError(expected="field to be 'title', 'desc' or 'narr'", got=f"{field!r}")
+        raise ConfigError(option="field", expected="'title', 'desc' or 'narr'", got=f"{field!r}")
     ids, texts = [], []
     for line, topic in _topics(path):
         number = re.search(r"<num(?:ber)?>\s*(?:number\s*:)?\s*([^<\s]+)", topic, re.IGNORECASE)

@@ -44,7 +44,7 @@ def is_stream(source: str | os.PathLike[str]) -> bool:
 
 def _check_no_device(mode: int, name: str, *, is_terminal: bool) -> None:
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not is_terminal):
-        raise InputError(f"{name} is a device; expected a file, a folder or a pipe")
+        raise InputError(where=name, expected="a file, a folder or a pipe", got="a device")
 
 
 class Spooled:

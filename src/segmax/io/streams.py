@@ -72,8 +72,12 @@ def whole_lines(path: Path) -> Iterator[bytes]:
         first, cut = block.find(b"\n"), block.rfind(b"\n") + 1
         held += len(block) if cut == 0 else first
         if held > MAX_LINE_BYTES:
-            msg = f"'{path}', line {number + 1}: expected lines of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one"
-            raise InputError(f"{msg}; split long texts into several documents")
+            raise InputError(
+                where=f"'{path}', line {number + 1}",
+                expected=f"lines of at most {MAX_LINE_BYTES >> 20} MiB",
+                got="a longer one",
+                hint="split long texts into several documents",
+            )
         if cut == 0:
             rest.append(block)
             continue

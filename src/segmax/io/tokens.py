@@ -128,11 +128,11 @@ def write_tokens(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch]
 def _check(rows: Csr, ids: list[str]) -> None:
     bad = (rows.values > _LARGEST_WEIGHT) | (rows.values != np.floor(rows.values))
     if bad.any():
-        msg = (
-            f"words can be repeated 1 to {_LARGEST_WEIGHT} times, got the weight {rows.values[bad][0]}; choose a scale "
-            "that rounds, 'x100' or '/5x256'"
+        raise InputError(
+            expected=f"whole numbers up to {_LARGEST_WEIGHT} as weights, since words are repeated",
+            got=rows.values[bad][0],
+            hint="choose a {scale} that rounds, 'x100' or '/5x256'",
         )
-        raise InputError(msg)
     odd = next((name for name in ids if set(name) & set("\t\n\r") or name != name.strip() or not name), None)
     if odd is not None:
         raise InputError(expected="ids without tabs and line ends", got=f"{odd!r}")

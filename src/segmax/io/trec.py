@@ -214,7 +214,7 @@ def write_run(
         Replace a file at `path`.
     """
     if format not in ("trec", "msmarco"):
-        raise ConfigError(expected="format to be 'trec' or 'msmarco'", got=f"{format!r}")
+        raise ConfigError(option="format", expected="'trec' or 'msmarco'", got=f"{format!r}")
     lines: list[str] = []
     for query, found in by_query(run, "results").items():
         scores = _checked_scores(by_document(found, query, "results"))

@@ -91,8 +91,7 @@ def write_vectors(
     check_free(target, overwrite=overwrite)
     reader = _Batches(vectors, terms) if isinstance(vectors, Iterable) else as_vectors(vectors)
     if terms is not None and not isinstance(reader, _Batches):
-        msg = "expected terms with batches only; a reader has its own"
-        raise ConfigError(msg)
+        raise ConfigError(option="terms", expected="None for a reader, which has its own", got="terms")
     count = 0
     with progress_of(progress) as shown, shown.stage("convert", reader.num_docs, "vectors") as stage:
 

@@ -80,7 +80,7 @@ def open_vectors(
     sources = [checked_path("path", one) for one in given]
     scaled = parse_scale(scale)
     if format is not None and format not in VECTOR_FORMATS:
-        raise ConfigError(expected=f"format to be one of {', '.join(VECTOR_FORMATS)}", got=f"{format!r}")
+        raise ConfigError(option="format", expected=f"one of {', '.join(VECTOR_FORMATS)}", got=f"{format!r}")
     if not sources:
         raise InputError(expected="a file of vectors", got="none")
     folder = None if scratch is None else Path(scratch)

@@ -17,8 +17,7 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(expected="an existing directory to put the file in", got=f"'{path.parent}'")
     if path.is_dir():
-        msg = f"'{path}' is a directory; choose another name for the file"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(f"'{path}' is a directory", hint="choose another name for the file")
     if path.exists() and not overwrite:
         raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
 
