@@ -677,7 +677,7 @@ def test_devices_are_refused() -> None:
     """/dev/zero has no end; a regular file or a pipe as standard input has."""
     readers = [open_vectors, open_texts, read_queries, read_qrels, read_run]
     for read in readers:
-        with pytest.raises(InputError, match="'/dev/zero' is a device; expected a file, a folder or a pipe"):
+        with refused(InputError, where="'/dev/zero'", expected="a file, a folder or a pipe", got="a device"):
             read("/dev/zero")
     code = "import sys; from segmax.io import *; print(read_run(sys.argv[1]))"
     for name in ("-", "/dev/stdin"):
