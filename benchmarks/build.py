@@ -1,7 +1,7 @@
-"""Building the wiki index, beside its rivals, in one run: `python -m benchmarks.build --help`.
+"""What building the wiki index costs, in segmax and in its rivals: `python -m benchmarks.build --help`.
 
-Time, memory and size of segmax, plain and compact, in a fresh process each, like every rival (`benchmarks.rivals`);
-what each structure of the index takes, and the latency of both.
+Measures time, memory and size of segmax, plain and compact, and of every rival (`benchmarks.rivals`), each in a fresh
+process; then the size of each structure of the index, and the latency of both variants.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ RUNS: dict[str, tuple[int, segmax.ASC | segmax.Exhaustive]] = {
 
 
 def build_one(name: str, folder: Path) -> dict[str, Any]:
-    """Build one variant from FOLDER/docs.npz to disk, and say what it cost and what it takes."""
+    """Build one variant from FOLDER/docs.npz on disk; return its cost and sizes."""
     docs = sp.load_npz(folder / "docs.npz")
     start, cpu = time.perf_counter(), time.process_time()
     index = segmax.build(docs, path=folder / name, overwrite=True, config=VARIANTS[name])
@@ -58,7 +58,7 @@ def build_one(name: str, folder: Path) -> dict[str, Any]:
 
 
 def latencies(folder: Path, queries: sp.csr_matrix, passes: int) -> dict[str, dict[str, tuple[float, float]]]:
-    """Return mean and p99 in ms per variant and run: variants in turn, the fastest pass of each."""
+    """Return mean and p99 milliseconds by variant and run: the fastest of several passes, with variants in turn."""
     indexes = {name: segmax.open(folder / name) for name in VARIANTS}
     best: dict[str, dict[str, tuple[float, float]]] = {name: {} for name in VARIANTS}
     for _ in range(passes):
@@ -71,7 +71,7 @@ def latencies(folder: Path, queries: sp.csr_matrix, passes: int) -> dict[str, di
 
 
 def in_fresh_process(name: str, folder: Path) -> dict[str, Any]:
-    """Run `build_one` in a process of its own."""
+    """Run `build_one` in a fresh process."""
     program = [sys.executable, "-m", "benchmarks.build", "--child", name, "--folder", str(folder)]
     output = subprocess.run(program, check=True, stdout=subprocess.PIPE, text=True).stdout
     row: dict[str, Any] = json.loads(output.splitlines()[-1])
@@ -81,7 +81,7 @@ def in_fresh_process(name: str, folder: Path) -> dict[str, Any]:
 def main() -> None:
     """Parse, build everything, print tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.build", description=__doc__.splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--folder", type=Path, default=Path("build/compare"), help="where indexes are written")
     parser.add_argument("--rivals", nargs="*", default=[], choices=sorted(RIVALS), help="needs the extra `rivals`")
     parser.add_argument("--queries", type=int, default=400)

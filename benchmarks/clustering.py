@@ -1,13 +1,12 @@
 """Ways to cluster sparse vectors, and what follows from the choice: `python -m benchmarks.clustering --help`.
 
 A cluster is visited as a whole, so a clustering is as good as the share of clusters, and of the documents in them,
-that an exact search has to visit. Every way gives labels for the same documents; everything after that is the same
-for all. Other modes measure what else a build decides: the number of clusters, the order inside them, the segments.
-Never a test: it informs.
+that an exact search has to visit. Every way labels the same documents; everything after that is the same for all. Other
+modes compare what else a build decides: the number of clusters, the order of documents inside them, the segments.
 
-Ways that only change what k-means sees run the k-means of segmax, evened sizes included. Seconds are of the processor,
-all threads, from the matrix to the labels. Latencies are measured inside the core on one thread: of every query the
-fastest of several passes, each pass through all indexes in turn, so that a busy machine slows all alike.
+Ways that only change the input of k-means use the k-means of segmax, including its balancing of sizes. Seconds are CPU
+time of all threads, from the matrix to the labels. Latencies are measured inside the core on one thread: the fastest of
+several passes for every query, each pass going through all indexes in turn, so that a busy machine slows all alike.
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ Record = dict[str, Any]
 
 COUNTS = (96, 192, 275, 384, 768, 1536)
 MUS = (0.9, 0.7, 0.5)
-#: One cluster after the other: a limit that is never reached keeps exact search from its short cuts.
+#: One cluster after the other: a limit that is never reached keeps exact search from its shortcuts.
 EXACT = segmax.ASC(max_clusters=2**31)
-SCRATCH = Path(tempfile.gettempdir())  # never written to: memory suffices here
+SCRATCH = Path(tempfile.gettempdir())  # never written to, because memory suffices here
 _ITERATIONS = 10
 _SIGNS_PER_TERM = 4
 _BATCH = 8192
@@ -62,7 +61,7 @@ class Way(NamedTuple):
     """One way to cluster."""
 
     meaning: str
-    labels: Callable[[sp.csr_matrix, int, int], Labels]  # of documents, number of clusters and seed
+    labels: Callable[[sp.csr_matrix, int, int], Labels]  # takes documents, number of clusters and seed
     slow: bool = False
 
 
@@ -81,10 +80,10 @@ def as_csr(docs: sp.csr_matrix) -> Csr:
 
 
 def projector(docs: sp.csr_matrix, seed: int, *, root: bool = True, rare: bool = True) -> Projector:
-    """Return what projects documents: on √weight × rarity as in a build, or without the root, or without rarity."""
+    """Return a projection of documents: of √weight × rarity as in a build, or without the root, or without rarity."""
     csr = as_csr(docs)
     if not root:
-        csr = csr._replace(values=csr.values.astype(np.uint16) ** 2)  # the core takes the root of what it gets
+        csr = csr._replace(values=csr.values.astype(np.uint16) ** 2)  # the core takes the root of its input
     spool = Spool(csr.num_columns, 2**62, SCRATCH)
     spool.append(csr)
     spool.finish()
@@ -101,7 +100,7 @@ def by_sparse(
     root: bool = True,
     rare: bool = True,
 ) -> Labels:
-    """Cluster as `segmax.build` does by default, or with one thing changed."""
+    """Cluster as `segmax.build` does by default, or with one change."""
     with open_resources(None, {"threads": 1, "scratch": SCRATCH, "progress": False}) as resources:
         job = ClusterJob(
             num_docs=docs.shape[0],
@@ -115,7 +114,7 @@ def by_sparse(
 
 
 def by_parts(docs: sp.csr_matrix, num_clusters: int, seed: int, *, flat: bool, balance: bool) -> Labels:
-    """Cluster as by default, but in one level, or with sizes as k-means leaves them."""
+    """Cluster as by default, but in one level, or without balancing sizes."""
     with contextlib.ExitStack() as changes:
         if flat:
             changes.enter_context(mock.patch.object(km, "_FLAT_CLUSTERS", num_clusters))
@@ -151,7 +150,7 @@ def by_sketch(
     root: bool = False,
     rare: bool = True,
 ) -> Labels:
-    """Cluster weights, or their roots, times rarity or not, times a random matrix."""
+    """Cluster a random projection of weights or their roots, with or without rarity."""
     matrix = make_matrix(docs.shape[1], num_dims, np.random.default_rng(seed))
     if rare:
         matrix *= term_rarity(docs)[:, None]
@@ -192,7 +191,7 @@ def unit_rows(docs: sp.csr_matrix, count: int) -> sp.csr_matrix:
 
 
 def nearest(rows: sp.csr_matrix, centroids: Floats) -> Labels:
-    """Return the centroid of the largest product, per row."""
+    """Return the centroid with the largest product for every row."""
     columns = np.ascontiguousarray(centroids.T)
     labels = np.empty(rows.shape[0], np.int64)
     for start in range(0, len(labels), _BATCH):
@@ -201,7 +200,7 @@ def nearest(rows: sp.csr_matrix, centroids: Floats) -> Labels:
 
 
 def moved(rows: sp.csr_matrix, labels: Labels, centroids: Floats) -> Floats:
-    """Return the normalized sum of the rows of every label; the old centroid where there are none."""
+    """Return the normalized sum of the rows of every label; the old centroid if there are none."""
     ones = np.ones(len(labels), np.float32)
     members = sp.csr_matrix((ones, labels, np.arange(len(labels) + 1)), shape=(len(labels), len(centroids)))
     sums: Floats = (members.T @ rows).toarray()
@@ -214,7 +213,7 @@ def moved(rows: sp.csr_matrix, labels: Labels, centroids: Floats) -> Floats:
 
 
 def by_bisection(docs: sp.csr_matrix, num_clusters: int, seed: int) -> Labels:
-    """Cut the largest cluster in two, near the middle between two means, until there are enough."""
+    """Cut the largest cluster in two, near the middle between two means, until there are enough clusters."""
     source = SparsePoints(projector(docs, seed), DIMENSIONS)
     with one_thread():
         points = np.concatenate([source.batch(number) for number in range(source.num_batches)])
@@ -235,7 +234,7 @@ def by_bisection(docs: sp.csr_matrix, num_clusters: int, seed: int) -> Labels:
 
 
 def in_upper_half(points: Floats, rng: np.random.Generator) -> NDArray[np.bool_]:
-    """Cut points in two by 2-means on a sample; the cut moves at most a little to make the halves even."""
+    """Cut points in two by 2-means on a sample; the cut moves only a little to make the halves even."""
     sample = points[rng.permutation(len(points))[:2048]]
     low, high = sample[rng.permutation(len(sample))[:2]]
     for _ in range(6):
@@ -256,26 +255,26 @@ SUPPLIED = {
     "mean": "supplied labels: k-means on mean-pooled dense token vectors",
 }
 WAYS: dict[str, Way] = {
-    "default": Way(f"Sparse(): {DIMENSIONS} main directions of √weight × rarity, k-means, evened sizes", by_sparse),
+    "default": Way(f"Sparse(): {DIMENSIONS} main directions of √weight × rarity, k-means, balanced sizes", by_sparse),
     "32 dimensions": Way("the default with 32 directions", partial(by_sparse, dimensions=32)),
     "128 dimensions": Way("the default with 128 directions", partial(by_sparse, dimensions=128)),
-    "no root": Way("the default with plain weights in the place of their roots", partial(by_sparse, root=False)),
+    "no root": Way("the default with weights instead of their roots", partial(by_sparse, root=False)),
     "no rarity": Way("the default without rarity", partial(by_sparse, rare=False)),
     "no root, no rarity": Way("the default with plain weights alone", partial(by_sparse, root=False, rare=False)),
-    "no balancing": Way("the default without evened sizes", partial(by_parts, flat=False, balance=False)),
+    "no balancing": Way("the default without balanced sizes", partial(by_parts, flat=False, balance=False)),
     "one level": Way(
-        "the default with k-means in one level, which it is up to 512 clusters anyway",
+        "the default with k-means in one level, as it is up to 512 clusters anyway",
         partial(by_parts, flat=True, balance=True),
     ),
     "one level, no balancing": Way("both changes", partial(by_parts, flat=True, balance=False)),
     "bisection": Way("the default's directions, the largest cluster cut in two again and again", by_bisection),
     "signs 128": Way(
-        f"random sketch: {_SIGNS_PER_TERM} random signs per term in 128 dimensions, of the weights alone",
+        f"random sketch: {_SIGNS_PER_TERM} random signs per term in 128 dimensions, of weights",
         partial(by_sketch, make_matrix=sign_matrix, num_dims=128, rare=False),
     ),
     "signs 128, rarity": Way("the same of weight × rarity", partial(by_sketch, make_matrix=sign_matrix, num_dims=128)),
     "gauss 128": Way(
-        "random sketch: 128 Gaussian numbers per term, of the weights alone",
+        "random sketch: 128 Gaussian numbers per term, of weights",
         partial(by_sketch, make_matrix=gaussian_matrix, num_dims=128, rare=False),
     ),
     "gauss 128, root": Way(
@@ -288,22 +287,22 @@ WAYS: dict[str, Way] = {
         "the same with 512", partial(by_sketch, make_matrix=gaussian_matrix, num_dims=512), slow=True
     ),
     "top 32 terms": Way(
-        "k-means on sparse vectors of the 32 heaviest terms, sizes not evened", by_top_terms, slow=True
+        "k-means on sparse vectors of the 32 heaviest terms, without balanced sizes", by_top_terms, slow=True
     ),
 }
 
 
 def supplied(docs: sp.csr_matrix, num_clusters: int, seed: int, *, folder: Path, kind: str) -> Labels:
-    """Read supplied labels; the seed then decides about segments alone."""
+    """Read supplied labels; the seed then only affects segments."""
     file = folder / f"labels-{kind}-{num_clusters}.u16.xz"
     if not file.exists():
-        msg = f"there are no labels '{kind}' of {num_clusters} clusters in '{folder}'; choose --ways without it"
+        msg = f"there are no labels '{kind}' of {num_clusters} clusters in '{folder}'; leave it out of --ways"
         raise FileNotFoundError(msg)
     return np.frombuffer(lzma.decompress(file.read_bytes()), np.uint16)[: docs.shape[0]].astype(np.int64)
 
 
 def all_ways(folder: Path) -> dict[str, Way]:
-    """Return the supplied labels of a folder, and all other ways."""
+    """Return all ways, with the supplied labels of a folder."""
     given = {kind: Way(meaning, partial(supplied, folder=folder, kind=kind)) for kind, meaning in SUPPLIED.items()}
     return given | WAYS
 
@@ -346,7 +345,7 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def means(records: list[Record]) -> Record:
-    """Return the means of all numbers of records that belong together, other values of the first."""
+    """Return the means of all numbers of some records, and other values of the first record."""
     first = records[0]
     return {
         name: float(np.mean([record[name] for record in records])) if isinstance(value, float) else value
@@ -379,7 +378,7 @@ def measure_way(task: Task, name: str, way: Way, num_clusters: int, seed: int) -
     seconds = time.process_time() - start
     with task.build(
         labels, document_order="row", seed=seed
-    ) as index:  # which clusters are visited does not depend on order
+    ) as index:  # the order does not change which clusters are visited
         clusters, docs = shares_visited(index, task.queries, 10, EXACT)
         sizes = index.cluster_sizes()
     return {
@@ -440,7 +439,7 @@ def ways_table(records: list[Record]) -> str:
 
 
 def compare_counts(task: Task, counts: list[int]) -> list[Record]:
-    """Measure the default way at several numbers of clusters: what the default number rests on."""
+    """Measure the default way at several numbers of clusters, for the choice of the default number."""
     indexes = {str(count): task.build(None, num_clusters=count, seed=task.seeds[0]) for count in counts}
     runs: dict[str, tuple[int, SearchParams]] = {
         "ASC() k=10": (10, segmax.ASC()),
@@ -479,7 +478,7 @@ def compare_counts(task: Task, counts: list[int]) -> list[Record]:
 
 
 def default_labels(task: Task, seed: int) -> Labels:
-    """Cluster as a build with nothing said would."""
+    """Cluster as a build does by default."""
     return by_sparse(task.docs, segmax.BuildConfig().clusters_for(task.docs.shape[0]), seed)
 
 
@@ -541,7 +540,7 @@ def measure_segmentation(task: Task, labels: Labels, segmentation: str, seed: in
 
 
 def compare_segmentations(task: Task) -> list[Record]:
-    """Measure how documents are put into segments: visits and recall."""
+    """Measure ways to divide clusters into segments: visits and recall."""
     records: list[Record] = []
     for seed in task.seeds:
         labels = default_labels(task, seed)
@@ -573,7 +572,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.clustering",
         description="Compare ways to cluster by the share of clusters, and of documents in them, that an exact search "
-        "visits; with --counts, --orders or --segmentations, compare what else a build decides.",
+        "visits. With --counts, --orders or --segmentations, compare what else a build decides.",
         epilog="\n".join(["ways:", *lines]),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -600,17 +599,17 @@ def parsed() -> argparse.Namespace:
         default=[0, 1, 2],
         help="tables show means over these (default: 0 1 2); --counts and --orders take the first",
     )
-    parser.add_argument("--all-seeds", action="store_true", help=f"not only the first seed for slow ways: {slow}")
-    parser.add_argument("--queries", type=int, default=400, help="the first so many (default: 400)")
+    parser.add_argument("--all-seeds", action="store_true", help=f"use all seeds for slow ways, too: {slow}")
+    parser.add_argument("--queries", type=int, default=400, help="use only the first N (default: 400)")
     parser.add_argument("--passes", type=int, default=5, help="for latencies (default: 5)")
     parser.add_argument("--threads", type=int, default=1, help="for building; latencies are of one (default: 1)")
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--output", type=Path, help="append results as JSON lines")
     return parser.parse_args()
 
 
 def mode_and_records(args: argparse.Namespace, task: Task) -> tuple[str, list[Record]]:
-    """Run what was asked for; return its name and what was measured."""
+    """Run the chosen mode; return its name and what it measured."""
     if args.counts is not None:
         return "counts", compare_counts(task, args.counts or list(COUNTS))
     if args.orders:
@@ -623,7 +622,7 @@ def mode_and_records(args: argparse.Namespace, task: Task) -> tuple[str, list[Re
 
 
 def load_text() -> str:
-    """Return the machine and how busy it is."""
+    """Return a line on the machine and its load."""
     load = ", ".join(f"{load:.1f}" for load in os.getloadavg())
     return f"{os.cpu_count()} cores, {segmax._core.simd_level()}, load {load}"
 

@@ -1,7 +1,7 @@
-"""Methods of the engine on one core, in one run, on the wiki vectors: `python -m benchmarks.engine --help`.
+"""The methods of segmax on one core, on the wiki vectors: `python -m benchmarks.engine --help`.
 
-Every pass runs all methods one after the other, so that a busy machine slows them alike; a method's latency is that of
-its fastest pass. Latency is measured inside the core, from query terms to sorted results. Never a test: it informs.
+Every pass runs all methods in turn, so that a busy machine slows all of them alike; a method's latency is that of its
+fastest pass. Latency is measured inside the core, from query terms to sorted results.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ METHODS: dict[str, SearchParams] = {
     "asc": segmax.ASC(),
     "asc, never swept": segmax.paper.ASC(sweep=False),
     "best first, eta=.95": segmax.BestFirst(eta=0.95),
-    # One cluster after the other, as in the paper: a limit that is never reached keeps them from their short cut.
+    # One cluster after the other, as in the paper: a limit that is never reached prevents the shortcut.
     "anytime by clusters": Anytime(max_clusters=2**31),
     "asc by clusters": segmax.ASC(max_clusters=2**31),
     "asc, maxscore inside": segmax.paper.ASC(documents="maxscore"),
@@ -52,7 +52,7 @@ METHODS: dict[str, SearchParams] = {
     "asc, mu=.7": segmax.ASC(mu=0.7),
     "asc, mu=.5": segmax.ASC(mu=0.5),
 }
-#: Share of clusters visited in the paper (MS MARCO; 512 clusters for anytime and exact asc, 4096 x 8 for mu < 1).
+#: The share of clusters visited in the paper (MS MARCO; 512 clusters for anytime and exact asc, 4096 x 8 for mu < 1).
 PAPER = {
     (10, "anytime by clusters"): "69.8 %",
     (10, "asc by clusters"): "49.1 %",
@@ -74,13 +74,13 @@ def run_method(index: segmax.Index, queries: sp.csr_matrix, k: int, params: Sear
 
 
 def run_plain(plain: ScatterAdd, queries: sp.csr_matrix, k: int) -> Measurement:
-    """Search all queries by the yardstick."""
+    """Search all queries with the scatter-add."""
     rows, elapsed = plain.search(queries, k)
     return Measurement(rows, elapsed, 1.0, 0.0)
 
 
 def measure(runs: dict[str, Callable[[], Measurement]], passes: int) -> dict[str, Measurement]:
-    """Run everything `passes` times in turn and keep the fastest of each."""
+    """Run everything `passes` times in turn; keep the fastest run of each."""
     best: dict[str, Measurement] = {}
     for _ in range(passes):
         for name, run in runs.items():
@@ -96,8 +96,8 @@ def recall(found: NDArray[np.int64], exact: NDArray[np.int64]) -> float:
     return float(np.mean(shares))
 
 
-def report(k: int, results: dict[str, Measurement], records: list[dict[str, Any]]) -> None:
-    """Print one table and keep its rows."""
+def print_table(k: int, results: dict[str, Measurement], records: list[dict[str, Any]]) -> None:
+    """Print one table and store its rows."""
     exact = results["exhaustive"].rows
     floor = results["scatter-add"].elapsed_ns.mean()
     print(f"\n### k = {k}\n")
@@ -126,7 +126,7 @@ def report(k: int, results: dict[str, Measurement], records: list[dict[str, Any]
 def budget_runs(
     index: segmax.Index, queries: sp.csr_matrix, k: int, mean_ms: dict[str, float]
 ) -> dict[str, Callable[[], Measurement]]:
-    """Anytime and asc with 25, 50 and 75 % of their own mean latency without a budget."""
+    """Measure anytime and asc with 25, 50 and 75 % of their own mean latency without a budget."""
     runs: dict[str, Callable[[], Measurement]] = {}
     for share in (0.25, 0.5, 0.75):
         for name, kind in (("anytime", Anytime), ("asc", segmax.ASC)):
@@ -152,10 +152,12 @@ def add_pisa(docs: sp.csr_matrix, queries: sp.csr_matrix, k: int, records: list[
 def main() -> None:
     """Parse, build, measure, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=__doc__.splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
-    parser.add_argument("--num-clusters", type=int, default=192, help="192 or 768: supplied labels; else k-means")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
+    parser.add_argument(
+        "--num-clusters", type=int, default=192, help="192 and 768 use the supplied labels, others k-means"
+    )
     parser.add_argument("--segments", type=int, default=8)
-    parser.add_argument("--queries", type=int, default=None, help="only the first so many queries")
+    parser.add_argument("--queries", type=int, default=None, help="use only the first N queries")
     parser.add_argument("--passes", type=int, default=5)
     parser.add_argument("-k", type=int, nargs="+", default=[10, 1000])
     parser.add_argument("--pisa", action="store_true", help="also PISA's MaxScore (pip install 'segmax[rivals]')")
@@ -181,7 +183,7 @@ def main() -> None:
             name: float(results[name].elapsed_ns.mean()) / 1e6 for name in ("anytime by clusters", "asc by clusters")
         }
         results |= measure(budget_runs(index, queries, k, means), args.passes)
-        report(k, results, records)
+        print_table(k, results, records)
         if args.pisa:
             add_pisa(docs, queries, k, records)
     if args.output:

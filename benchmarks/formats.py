@@ -1,9 +1,9 @@
-"""How fast files are read and written, on one core, and how much memory that takes.
+"""How fast files are read and written on one core, and how much memory that takes.
 
-Documents are drawn: `--docs` of 190 terms each out of 30,000 words, common ones more often, weights either floats (as
-SPLADE gives them) or 8-bit impacts. Every file is written once and read twice, each time by a process of its own. CPU
-time is what counts, as the machine may have other things to do; of the two readings the faster one. Memory is the most
-that is anonymous after a batch, Python and its libraries included: pages of mapped files are the system's.
+Documents are random: `--docs` of them with 190 terms each out of 30,000 words, common words more often, with weights
+that are floats (as from SPLADE) or 8-bit impacts. Every file is written once and read twice, each time by a fresh
+process. CPU time counts, because the machine may be busy; of the two readings the faster one counts. Memory is the most
+anonymous memory after any batch, including Python and its libraries; pages of mapped files do not count.
 
     python -m benchmarks.formats [--docs 100000]
 """
@@ -33,7 +33,7 @@ _FILES = ("impacts.jsonl", "impacts.jsonl.gz", "floats.jsonl", "floats.jsonl.gz"
 
 
 def words() -> list[str]:
-    """Words of three to ten letters, some of them word pieces."""
+    """Return words of three to ten letters, some of them word pieces."""
     rng = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwypvbgkjqxz"))
     made: dict[str, None] = {}
@@ -58,7 +58,7 @@ def documents(num_docs: int, whole: bool) -> Iterator[VectorBatch]:
 
 
 def write(path: Path, num_docs: int) -> dict[str, float]:
-    """Write a file; the time to draw documents is subtracted."""
+    """Write a file; return the time, without that of drawing documents."""
     whole = path.name.startswith("impacts")
     start = time.process_time()
     for _ in documents(num_docs, whole):
@@ -85,7 +85,7 @@ def read(path: Path) -> dict[str, float]:
 
 
 def apart(*arguments: str) -> dict[str, float]:
-    """Run one step in a process of its own."""
+    """Run one step in a fresh process."""
     command = [sys.executable, "-m", "benchmarks.formats", *arguments]
     result = subprocess.run(command, check=True, capture_output=True, text=True)
     found: dict[str, float] = json.loads(result.stdout)

@@ -1,14 +1,14 @@
 """Collections of any size that behave like the wiki vectors: `python -m benchmarks.generated --help`.
 
-A generated document is a real one (its parent) in which about a sixth of the vocabulary is read from documents that
-resemble it, with weights that vary. The vocabulary is cut into ranges; a range is taken whole, from one document. So
+A generated document is a real one (its parent) in which about a sixth of the vocabulary comes from similar documents
+(its relatives), with varied weights. The vocabulary is cut into ranges, and a range comes whole from one document. So
 nothing has to be merged or sorted, terms of a range stay together as they do in texts, and a parent can have more
-different children than any benchmark asks for (one in fifteen differs from it by weights alone). A parent is used again
-only after all others were: a collection as large as the real one has its topics in its proportions, a larger one has
-the same topics denser.
+different children than any benchmark needs (one in fifteen differs from it only in weights). A parent is used again
+only after all others: a collection as large as the real one has the same topics in the same proportions, and a larger
+one has the same topics with more documents each.
 
-Crossing documents makes them resemble the average of their surroundings, so the best documents of a query would become
-worse. The strength, a factor common to all weights of a document, gives that variance back.
+Crossing documents makes them more average, so the best documents of a query would get lower scores. The strength, a
+factor common to all weights of a document, restores that variance.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from scipy.special import ndtri
 import segmax
 from benchmarks import wiki
 
-#: Rows that share a random stream. Small, so that what is worked on stays in the cache.
+#: Rows that share a random stream: few, so that their data stay in the cache.
 BLOCK = 1024
 RANGES = 16
 RELATIVES = 8
-#: Of 256 ranges, so many come from the parent; the others are divided evenly among the relatives.
+#: How many of 256 ranges come from the parent; the relatives share the others evenly.
 OWN = 216
-#: Standard deviations of the logarithm of a weight: of each for itself, and of all of a document together.
+#: Standard deviations of the logarithm of a weight: of each weight, and of all weights of a document.
 JITTER = 0.1
 STRENGTH = 0.1
 
@@ -43,14 +43,14 @@ _JITTER_BITS = 5
 _STRENGTH_BITS = 4
 _DIMENSIONS = 128
 _CELL = 512
-_TELLING = math.log(20)  # terms in more than a twentieth of the documents only cost time
+_TELLING = math.log(20)  # terms in more than a twentieth of the documents only take time
 _PART = 8192
 _DOCS_PER_CLUSTER = 366
 
 
 @dataclass(frozen=True)
 class Generator:
-    """Real documents in the form in which new ones are made of them; 250 MB for the wiki vectors.
+    """Real documents, prepared to generate new ones; 250 MB for the wiki vectors.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Generator:
 
     @classmethod
     def fit(cls, docs: sp.csr_matrix, seed: int = 0, *, queries: sp.csr_matrix | None = None) -> Generator:
-        """Learn from real documents: canonical rows, weights from 1 to 255."""
+        """Learn from real documents with canonical rows and weights from 1 to 255."""
         if queries is None:
             queries = docs[:0]
         packed = docs.indices.astype(np.uint32)
@@ -103,10 +103,10 @@ class Generator:
         return len(self.bounds)
 
     def parents(self, rows: NDArray[np.int64], seed: int = 0) -> NDArray[np.int64]:
-        """Return the real documents that generated rows come from; their labels are labels for the rows, too.
+        """Return the parents of generated rows; the label of a parent is also one for its rows.
 
-        Every run of `num_parents` rows uses each once, in an order of its own: a linear congruence, which needs no
-        table and can start anywhere.
+        Every run of `num_parents` rows uses each parent once, in an order of its own: a linear congruence, which needs
+        no table and can start anywhere.
         """
         count = self.num_parents
         runs, places = np.divmod(rows, count)
@@ -123,18 +123,18 @@ class Generator:
     def batches(self, num_docs: int, mean_terms: float, batch: int = 16384, seed: int = 0) -> Iterator[sp.csr_matrix]:
         """Generate documents in order.
 
-        A row depends on its number, `seed` and `mean_terms`, not on how many rows are asked for, nor on `batch`.
+        A row depends on its number, `seed` and `mean_terms` only: neither `num_docs` nor `batch` changes it.
 
         Parameters
         ----------
         num_docs
-            How many in all.
+            How many documents.
         mean_terms
-            Mean number of terms; at most that of the real documents. To shorten, light terms are dropped first.
+            Mean number of terms, at most that of the real documents. Light terms are dropped first.
         batch
             Rows per matrix, a multiple of `BLOCK`; the last may have fewer.
         seed
-            Of everything random.
+            A random seed.
 
         Yields
         ------
@@ -145,7 +145,7 @@ class Generator:
             msg = f"expected a batch that is a multiple of {BLOCK}, got {batch}"
             raise ValueError(msg)
         counts = np.zeros(256, dtype=np.int64)
-        for start in range(0, len(self.packed), 1 << 20):  # in parts: bincount makes 8 bytes of each weight
+        for start in range(0, len(self.packed), 1 << 20):  # in parts, because bincount takes 8 bytes per weight
             counts += np.bincount(self.packed[start : start + (1 << 20)].astype(np.uint8), minlength=256)
         keep = _keep_table(counts / self.num_parents, mean_terms)
         varied = _varied_weights(int(np.flatnonzero(counts)[0]))
@@ -168,7 +168,7 @@ class Generator:
     def _crossed(
         self, parents: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-        """Return the postings of rows whose ranges come from members of the parents' families, and row ends."""
+        """Return postings and row ends of rows; each range comes from a member of the parent's family."""
         members = _MEMBERS.take(_random(rng, len(parents) * RANGES, np.uint8)).reshape(-1, RANGES)
         members += parents[:, None] * self.family.shape[1]
         sources = self.family.ravel().take(members).astype(np.int64) * (RANGES + 1) + np.arange(RANGES)
@@ -181,7 +181,7 @@ class Generator:
 
 
 def _member_table() -> NDArray[np.int64]:
-    """Turn a random byte into a member of a family, the parent most often."""
+    """Turn a random byte into a member of a family, most often the parent."""
     others = np.arange(256 - OWN) % RELATIVES + 1
     return np.concatenate([np.zeros(OWN, dtype=np.int64), others])
 
@@ -190,7 +190,7 @@ _MEMBERS = _member_table()
 
 
 def _random(rng: np.random.Generator, size: int, dtype: type[Any]) -> NDArray[Any]:
-    """Return random numbers of all bits of a type, several times faster than `rng.integers`."""
+    """Return random integers over the whole range of a type, several times faster than `rng.integers`."""
     words: NDArray[np.uint64] = rng.bit_generator.random_raw(size * np.dtype(dtype).itemsize // 8 + 1)
     numbers: NDArray[Any] = words.view(dtype)[:size]
     return numbers
@@ -199,7 +199,7 @@ def _random(rng: np.random.Generator, size: int, dtype: type[Any]) -> NDArray[An
 def _weights(
     postings: NDArray[np.uint32], ends: NDArray[np.int64], varied: NDArray[np.uint8], rng: np.random.Generator
 ) -> NDArray[np.uint8]:
-    """Vary the weights of postings by the strength of their row and a jitter of their own."""
+    """Vary the weights of postings by the strength of their row and by their own jitter."""
     strengths = _random(rng, len(ends), np.uint8) >> np.uint8(8 - _STRENGTH_BITS)
     keys = np.repeat(strengths.astype(np.uint32) << np.uint32(8 + _JITTER_BITS), np.diff(ends, prepend=0))
     keys |= (postings & np.uint32(255)) << np.uint32(_JITTER_BITS)
@@ -208,7 +208,7 @@ def _weights(
 
 
 def _varied_weights(lightest: int) -> NDArray[np.uint8]:
-    """Make the table of varied weights by strength, weight and jitter: two normal laws by their quantiles."""
+    """Make the table of varied weights by strength, weight and jitter, from quantiles of two normal distributions."""
     strength = STRENGTH * _normal_quantiles(1 << _STRENGTH_BITS)[:, None, None]
     jitter = JITTER * _normal_quantiles(1 << _JITTER_BITS)
     factors = np.exp(strength + jitter - (STRENGTH**2 + JITTER**2) / 2)  # of mean 1
@@ -221,9 +221,9 @@ def _normal_quantiles(count: int) -> NDArray[np.float64]:
 
 
 def _keep_table(per_doc: NDArray[np.float64], mean_terms: float) -> NDArray[np.uint16]:
-    """Return for every weight the chance, of 65,535, that a posting of it stays: (weight / limit)², at most 1.
+    """Return, for every weight, the chance (of 65,535) that its posting stays: (weight / limit)², at most 1.
 
-    A model that writes shorter vectors leaves out what weighs little, but not by a sharp limit.
+    A model that makes shorter vectors drops small weights, but without a sharp limit.
     """
     if not 0 < mean_terms <= per_doc.sum() * 1.01:
         msg = f"expected 0 < mean_terms <= {per_doc.sum():.1f}, the mean of the real documents, got {mean_terms}"
@@ -269,20 +269,20 @@ def _range_bounds(docs: sp.csr_matrix) -> NDArray[np.uint32]:
 
 
 def _families(docs: sp.csr_matrix, rng: np.random.Generator) -> NDArray[np.int32]:
-    """Find each document's nearest ones among those of its cell."""
+    """Find each document's nearest neighbors in its cell."""
     rarity = _rarity(docs)
     cells = _cells(_sketch(docs, rarity, rng), max(1, docs.shape[0] // _CELL), rng)
     order = np.argsort(cells, kind="stable")
     families = np.empty((docs.shape[0], 1 + RELATIVES), dtype=np.int32)
     families[:, 0] = np.arange(docs.shape[0])
     for members in np.split(order, np.flatnonzero(np.diff(cells[order])) + 1):
-        for part in np.array_split(members, -(-len(members) // (4 * _CELL))):  # the cost grows by the square
+        for part in np.array_split(members, -(-len(members) // (4 * _CELL))):  # the cost is quadratic
             families[part, 1:] = part[_relatives(docs[part], rarity)]
     return families
 
 
 def _relatives(docs: sp.csr_matrix, rarity: NDArray[np.float32]) -> NDArray[np.int64]:
-    """Return the nearest others of each document, by exact cosines: those of sketches are too noisy for this."""
+    """Return the nearest neighbors of each document by exact cosines; those of sketches are too noisy."""
     if docs.shape[0] <= RELATIVES:
         return np.tile(np.resize(np.arange(docs.shape[0]), RELATIVES), (docs.shape[0], 1))
     values = docs.data * np.where(rarity < _TELLING, 0, rarity)[docs.indices]
@@ -290,13 +290,13 @@ def _relatives(docs: sp.csr_matrix, rarity: NDArray[np.float32]) -> NDArray[np.i
     points.eliminate_zeros()
     norms = np.sqrt(np.asarray(points.multiply(points).sum(axis=1))).ravel()
     likeness = (points @ points.T).toarray() / np.maximum(norms, 1e-9)
-    np.fill_diagonal(likeness, -1)  # nobody is their own relative
+    np.fill_diagonal(likeness, -1)  # no document is its own relative
     nearest: NDArray[np.int64] = np.argpartition(likeness, -RELATIVES, axis=1)[:, -RELATIVES:]
     return nearest
 
 
 def _rarity(docs: sp.csr_matrix) -> NDArray[np.float32]:
-    """Return the weight of terms where topics matter: the rarer, the more they tell."""
+    """Return the weight of terms in comparisons of topics: rare terms weigh more."""
     frequency = np.bincount(docs.indices, minlength=docs.shape[1])
     return np.log((1 + docs.shape[0]) / (1 + frequency)).astype(np.float32)
 
@@ -317,14 +317,14 @@ def _normalized(points: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _cells(points: NDArray[np.float32], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Divide points by a short spherical k-means on a sample."""
+    """Divide points into cells by a short spherical k-means on a sample."""
     sample = points[rng.permutation(len(points))[: 32 * count]]
     centers = sample[:count].copy()
     for _ in range(5):
         nearest = _nearest(sample, centers)
         ones = np.ones(len(sample), dtype=np.float32)
         members = sp.csr_matrix((ones, (nearest, np.arange(len(sample)))), shape=(count, len(sample)))
-        centers = _normalized(np.asarray(members @ sample + 1e-3 * centers, dtype=np.float32))  # empty ones stay
+        centers = _normalized(np.asarray(members @ sample + 1e-3 * centers, dtype=np.float32))  # empty cells stay
     return _nearest(points, centers)
 
 
@@ -349,7 +349,7 @@ def describe(
     queries: sp.csr_matrix,
     labels: tuple[NDArray[Any], NDArray[Any]] | None = None,
 ) -> dict[str, tuple[float, float]]:
-    """Return the figures by which real and generated documents are compared, of both; labels, too, of both."""
+    """Return the figures that compare real and generated documents, for both."""
     given = labels or (None, None)
     one, other = _figures(real, queries, given[0]), _figures(made, queries, given[1])
     result = {name: (value, other[name]) for name, value in one.items()}
@@ -392,12 +392,12 @@ def _fitted(docs: sp.csr_matrix, queries: sp.csr_matrix, cache: Path | None) -> 
 def main() -> None:
     """Parse, generate, compare, print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.generated", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--docs", type=int, default=281_250, help="how many to generate")
-    parser.add_argument("--terms", type=float, help="mean terms per document; default: as the real ones")
-    parser.add_argument("--queries", type=int, default=300, help="only the first so many")
+    parser.add_argument("--terms", type=float, help="mean terms per document; default: that of the real ones")
+    parser.add_argument("--queries", type=int, default=300, help="use only the first N")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--cache", type=Path, help="an .npz file to keep the fitted generator in")
+    parser.add_argument("--cache", type=Path, help="an .npz file to store the fitted generator")
     args = parser.parse_args()
     docs, queries, labels = wiki.load(args.wiki, 768)
     generator = _fitted(docs, queries, args.cache)

@@ -1,7 +1,8 @@
-"""How much of the exact scores asc keeps at each μ (η = 1), on the wiki vectors: `python -m benchmarks.guarantee`.
+"""The share of the exact scores that asc keeps at each μ, on the wiki vectors: `python -m benchmarks.guarantee`.
 
-For every query the ratio of the mean score of the k results to that of exhaustive search; the mean over queries and
-segment seeds, a 95 % confidence interval of it, the worst query (Proposition 3 promises at least μ), and recall.
+For every query this is the mean score of the k results over that of exhaustive search. The table has the mean over
+queries and segment seeds (η = 1), its 95 % confidence interval, the worst query (Proposition 3 promises at least μ),
+and recall.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from benchmarks.engine import recall
 def main() -> None:
     """Build one index per seed, search at every μ, print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.guarantee", description=__doc__.splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--num-clusters", type=int, default=768)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("-k", type=int, default=10)
@@ -39,7 +40,7 @@ def main() -> None:
     print(f"| μ | mean ratio | 95 % interval | worst query | recall@{args.k} |")
     print("| --- | --- | --- | --- | --- |")
     for mu, parts in ratios.items():
-        per_query = np.mean(parts, axis=0)  # seeds of one query are not independent, queries are
+        per_query = np.mean(parts, axis=0)  # queries are independent, seeds of one query are not
         half = 1.96 * per_query.std(ddof=1) / np.sqrt(len(per_query))
         mean = per_query.mean()
         print(

@@ -1,9 +1,8 @@
 """How many instructions builds and searches take, counted by callgrind: `python -m benchmarks.instructions`.
 
-Counts hardly depend on what else the machine does, so two commits can be compared to a percent. Every task runs a few
-times and then more often, in processes of their own, under valgrind: the difference is what the further runs take,
-without the start of Python and what it loads. Documents are generated, from a seed. valgrind has no AVX-512: these are
-the counts of AVX2.
+Counts hardly depend on how busy the machine is, so two commits can be compared to a percent. Every task runs a few
+times, and in a second process more often, both under valgrind: the difference is what the further runs take, without
+the start of Python. Documents are generated from a seed. valgrind has no AVX-512, so these are the counts for AVX2.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NUM_DOCS, NUM_TERMS, NUM_QUERIES = 8_000, 6_000, 100
 
 
 def documents(count: int, terms: int, seed: int) -> sp.csr_matrix:
-    """Return vectors whose terms follow a power law, of whole-number weights."""
+    """Return vectors with whole-number weights, whose terms follow a power law."""
     rng = np.random.default_rng(seed)
     shares = np.arange(1, NUM_TERMS + 1) ** -0.8
     drawn = rng.choice(NUM_TERMS, size=(count, terms), p=shares / shares.sum())
@@ -55,7 +54,7 @@ def batch(k: int, **options: float) -> Callable[[str], Callable[[], object]]:
 
 
 def single(path: str) -> Callable[[], object]:
-    """Search one query per call, given as arrays."""
+    """Search one query per call; queries are arrays."""
     index = segmax.open(path, preload=True)
     queries = documents(NUM_QUERIES, 12, seed=2)
     pairs = [(row.indices.astype(np.int64), row.data.astype(np.float64)) for row in queries]
@@ -72,7 +71,7 @@ TASKS: dict[str, Callable[[str], Callable[[], object]]] = {
 
 
 def counted(task: str, times: int, path: str) -> int:
-    """Return the instructions of a process that runs a task so many times."""
+    """Return the instructions of a process that runs a task `times` times."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
         valgrind = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}"]

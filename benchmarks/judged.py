@@ -1,14 +1,14 @@
-"""Descriptions of the collections beside the project for `segmax experiment`: `python -m benchmarks.judged OUT`.
+"""Writes descriptions of collections for `segmax experiment`: `python -m benchmarks.judged OUT`.
 
-Writes OUT/wiki.json (281,250 passages, 3,490 questions, no judgments, given clusters), OUT/wiki-nq.json (the same
-passages and the gold ones of 2,655 Natural Questions, one of which answers each) and OUT/nfcorpus-splade-v3.json, with
-the vectors that they need; and OUT/nfcorpus-splade-mini.json and the like for texts that were encoded there before. For
-each of nfcorpus, arguana and vaswani:
+OUT/wiki.json has 281,250 passages, 3,490 queries, given clusters and no judgments. OUT/wiki-nq.json has the same
+passages and the gold passages of 2,655 Natural Questions, one per question. OUT/nfcorpus-splade-v3.json has published
+vectors. The vectors are written, too. OUT/nfcorpus-splade-mini.json and its like describe texts that were encoded
+before, for each of nfcorpus, arguana and vaswani by:
 
     segmax encode DATA/nfcorpus OUT/nfcorpus.npz --encoder MODEL --max-length 160 --min-weight 0.03 --dense max
     segmax encode DATA/nfcorpus OUT/nfcorpus.queries.npz --queries --encoder MODEL --max-length 160
 
-and, for what documents can be clustered by, --dense mean --dense cls beside --dense max.
+To compare clusterings, add --dense mean --dense cls.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from segmax.io import read_qrels, write_qrels
 
 _COUNTS = (192, 768)
 _ENCODED = {"nfcorpus": "NFCorpus", "arguana": "ArguAna", "vaswani": "Vaswani"}
-#: How the clusters given there are called elsewhere.
+#: What the given clusters are made from, by their names there.
 _POOLINGS = {"max": "mx", "mean": "mean", "cls": "cls"}
 
 
 def main() -> None:
     """Write the descriptions."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.judged", description=__doc__.splitlines()[0])
-    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write them to")
-    parser.add_argument("--data", type=Path, default=wiki.DEFAULT_FOLDER.parent, help="folder of the collections")
+    parser.add_argument("out", type=Path, metavar="OUT", help="the folder to write to")
+    parser.add_argument("--data", type=Path, default=wiki.DEFAULT_FOLDER.parent, help="the folder of the collections")
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     docs, questions, _ = wiki.load(args.data / "wiki", 0)
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def describe_wiki(out: Path, folder: Path, docs: sp.csr_matrix, questions: sp.csr_matrix) -> None:
-    """Describe the passages with the questions of MS MARCO, and the clusters that come with them."""
+    """Describe the passages with the queries of MS MARCO, and the clusters that come with them."""
     sp.save_npz(out / "wiki-docs.npz", docs, compressed=False)
     sp.save_npz(out / "wiki-queries.npz", questions)
     labels = {
@@ -60,7 +60,7 @@ def describe_wiki(out: Path, folder: Path, docs: sp.csr_matrix, questions: sp.cs
 
 
 def describe_wiki_nq(out: Path, folder: Path, docs: sp.csr_matrix) -> None:
-    """Describe the passages with the gold ones behind them; documents and queries are called by their rows."""
+    """Describe the passages, followed by the gold passages; ids of documents and queries are their rows."""
     gold, questions = read_matrix(folder / "gold-documents.npz"), read_matrix(folder / "queries.npz")
     sp.save_npz(out / "gold-docs.npz", gold, compressed=False)
     sp.save_npz(out / "nq-queries.npz", questions)
@@ -81,7 +81,7 @@ def describe_nfcorpus(out: Path, folder: Path) -> None:
 
 
 def describe_encoded(out: Path, folder: Path, title: str) -> None:
-    """Describe texts that were encoded, with the pooled vectors that came along."""
+    """Describe encoded texts, with the pooled vectors that came with them."""
     name = folder.name
     dense = {pooling: f"{name}.{pooling}.npy" for pooling in _POOLINGS if (out / f"{name}.{pooling}.npy").exists()}
     files = {"documents": f"{name}.npz", "queries": f"{name}.queries.npz"}
@@ -97,12 +97,12 @@ def read_matrix(path: Path) -> sp.csr_matrix:
 
 
 def relative(path: Path, out: Path) -> str:
-    """Return where a file is, seen from the folder of the description."""
+    """Return the path of a file relative to the folder of the description."""
     return os.path.relpath(path.resolve(), out.resolve())
 
 
 def write(path: Path, described: dict[str, Any]) -> None:
-    """Write a description and say so."""
+    """Write a description and print its path."""
     path.write_text(json.dumps(described, indent=1) + "\n")
     print(path)
 

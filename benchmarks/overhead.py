@@ -1,7 +1,7 @@
 """What the Python side of a search costs, and how batches scale with threads: `python -m benchmarks.overhead`.
 
-On a tiny index the core has next to nothing to do: the wall time of a call minus the time that the core measured for
-itself is the overhead. Of several rounds the fastest counts, since other programs only ever add.
+On a tiny index the core has next to nothing to do: the overhead is the wall time of a call minus the time that the core
+measures itself. The fastest of several rounds counts, because other programs can only add time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import segmax
 from benchmarks import wiki
 
-CALLS = 200  # short rounds: one of many is not disturbed
+CALLS = 200  # short rounds, so that some are undisturbed
 
 
 def per_call_us(call: Callable[[], object], rounds: int) -> float:
@@ -78,9 +78,9 @@ def scaling(folder: Path, rounds: int) -> None:
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.overhead", description=__doc__.splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--rounds", type=int, default=150)
-    parser.add_argument("--no-scaling", action="store_true", help="leave batches out")
+    parser.add_argument("--no-scaling", action="store_true", help="skip batches")
     args = parser.parse_args()
     overheads(args.rounds)
     if not args.no_scaling:

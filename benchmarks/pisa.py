@@ -16,7 +16,7 @@ from benchmarks.rivals import documents
 
 
 def main() -> None:
-    """Index if needed, search on one thread, print the mean of the fastest of three passes."""
+    """Index if necessary, search on one thread, print the mean latency of the fastest of three passes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("-k", type=int, required=True)

@@ -1,14 +1,14 @@
-"""The race: segmax and its rivals on the same vectors, one core, in one run: `python -m benchmarks.race --help`.
+"""The race: segmax and its rivals on the same vectors and one core: `python -m benchmarks.race --help`.
 
-Every engine builds in a fresh process, on all cores, and searches in a fresh process on one core, one query at a time
-through its Python API, queries converted beforehand. A pass is one such process per engine, so that all engines meet
-every pass's share of a busy machine; a query's latency is its fastest pass. Recall is against exact float search; of
-equal scores any will do.
+Every engine builds in a fresh process on all cores. It searches in a fresh process on one core, one query at a time
+through its Python API, with queries converted beforehand. A pass is one such process per engine, so that a busy machine
+slows all engines alike; a query's latency is its fastest pass. Recall is against exact float search; any of several
+equal scores counts.
 
-Nothing is tuned to the queries it is reported on. First all settings of an engine run on a sample of the even-numbered
-queries, and the fastest with recall of at least .95, .97, .98, .99 and .995 go on (exact ones always do). These run on
-all queries; the fastest setting with enough recall is chosen on the even-numbered queries, and latency and recall are
-reported on the odd-numbered ones, for rivals and for us alike. Never a test: it informs.
+No setting is tuned on the queries that are reported. First, all settings of an engine run on a sample of the
+even-numbered queries. The fastest with recall of at least .95, .97, .98, .99 and .995 advance, and exact ones always
+do. These run on all queries. For each recall, the fastest setting is chosen on the even-numbered queries; its latency
+and recall are reported on the odd-numbered ones, for rivals and for segmax alike.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from benchmarks.truth import Truth
 from segmax.base.system import cpu_name
 
 WARM_UP = 20
-#: Of an engine's settings those run on all queries that are the fastest of the sample with one of these recalls.
+#: The settings that run on all queries are the fastest ones of the sample with at least one of these recalls.
 TARGETS = (0.95, 0.97, 0.98, 0.99, 0.995)
 ONE_THREAD = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 GROWTH_K = 10
 
 Record = dict[str, Any]
-#: For every k the labels of the settings that run on all queries.
+#: The labels of the settings that run on all queries, by k.
 Kept = dict[int, list[str]]
 
 
@@ -57,7 +57,7 @@ class Pass(NamedTuple):
     answers: list[Answer]
 
     def latency_ns(self, racer: Racer) -> NDArray[np.int64]:
-        """Return the latencies: around the call, but for an engine that is timed inside."""
+        """Return the latencies of calls, or those inside an engine that times itself."""
         return self.core_ns() if racer.timed_inside else self.call_ns
 
     def core_ns(self) -> NDArray[np.int64]:
@@ -66,7 +66,7 @@ class Pass(NamedTuple):
 
 
 def one_pass(searcher: Searcher, setting: Setting, k: int, numbers: Sequence[int]) -> Pass:
-    """Warm up, then ask every query once."""
+    """Warm up, then search every query once."""
     ask = searcher.prepare(setting, k)
     for number in numbers[:WARM_UP]:
         ask(number)
@@ -84,7 +84,7 @@ def one_pass(searcher: Searcher, setting: Setting, k: int, numbers: Sequence[int
 
 
 def screen(racer: Racer, searcher: Searcher, truth: Truth, k: int, numbers: Sequence[int]) -> list[Record]:
-    """Run all settings on a sample, twice; tell latency, recall and whether they go on."""
+    """Run all settings on a sample, twice; return latency, recall and whether they advance."""
     rows: list[Record] = []
     for setting in racer.grid:
         runs = [one_pass(searcher, setting, k, numbers) for _ in range(2)]
@@ -124,7 +124,7 @@ def search_records(racer: Racer, searcher: Searcher, truth: Truth, k: int, label
 
 
 def search(task: Record, folder: Path) -> Record:
-    """Search everything once on one core; with no settings kept yet, find out which to keep."""
+    """Search everything once on one core; if no settings are chosen yet, choose them."""
     os.sched_setaffinity(0, {task["core"]})
     racer = RACERS[task["engine"]]
     queries = sp.csr_matrix(sp.load_npz(folder / "queries.npz"))
@@ -145,7 +145,7 @@ def search(task: Record, folder: Path) -> Record:
 
 
 def build(task: Record, folder: Path) -> Record:
-    """Build an index and say what it cost."""
+    """Build an index and return its cost."""
     racer = RACERS[task["engine"]]
     docs = sp.csr_matrix(sp.load_npz(folder / "docs.npz"))
     cost = racer.build(docs, folder / task["engine"])._asdict()
@@ -165,7 +165,7 @@ STAGES: dict[str, Callable[[Record, Path], Record]] = {"build": build, "search":
 
 
 def run_child(path: Path) -> None:
-    """Do the task of a JSON file and put the result in its place."""
+    """Do the task of a JSON file, and replace the file with the result."""
     task = json.loads(path.read_text())
     with stdout_to_stderr():
         result = STAGES[task["stage"]](task, path.parent)
@@ -180,7 +180,7 @@ class FailedError(Exception):
 
 
 def in_fresh_process(folder: Path, stage: str, **task: Any) -> Record:
-    """Run a stage in a process of its own and return its result."""
+    """Run a stage in a fresh process and return its result."""
     path = folder / f"task-{os.getpid()}.json"
     path.write_text(json.dumps({"stage": stage, **task}))
     environment = {**os.environ, **(ONE_THREAD if stage == "search" else {})}
@@ -219,7 +219,7 @@ class Race:
         return folder
 
     def build(self, folder: Path, engine: str) -> bool:
-        """Build one index, or find it built; return whether it is there."""
+        """Build one index unless it is there; return whether that worked."""
         record = folder / engine / "build.json"
         try:
             version = installed(RACERS[engine])
@@ -236,14 +236,14 @@ class Race:
         return True
 
     def build_all(self, folder: Path) -> list[str]:
-        """Build what is to race, and the index of segmax if BMP needs its order; return the engines that are ready."""
+        """Build all engines, and segmax if BMP needs its order of documents; return the engines that are ready."""
         needed = [*self._engines]
         if "segmax" not in needed and any(name.startswith("bmp") for name in needed):
             needed.insert(0, "segmax")
         return [name for name in needed if self.build(folder, name) and name in self._engines]
 
     def search(self, folder: Path, engines: Sequence[str], ks: Sequence[int], kept: Kept | None = None) -> None:
-        """Search in passes, all engines in every pass, and keep the fastest latency of every query."""
+        """Search in passes, all engines in every pass; keep the fastest latency of every query."""
         results: dict[str, list[Record]] = {name: [] for name in engines}
         failed: set[str] = set()
         for _ in range(self._args.passes):
@@ -295,7 +295,7 @@ class Race:
 
 
 def setup(docs: sp.csr_matrix, queries: sp.csr_matrix, args: argparse.Namespace) -> Record:
-    """Return the record that says what ran where."""
+    """Return the record of what ran where."""
     return {
         "type": "race",
         "date": time.strftime("%Y-%m-%d"),
@@ -324,36 +324,38 @@ def arguments() -> argparse.Namespace:
         "--engines", nargs="+", default=list(RACERS), choices=RACERS, metavar="NAME", help=", ".join(RACERS)
     )
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--queries", type=int, help="only the first so many")
-    parser.add_argument("--documents", type=int, help="only the first so many")
+    parser.add_argument("--queries", type=int, help="use only the first N")
+    parser.add_argument("--documents", type=int, help="use only the first N")
     parser.add_argument("--passes", type=int, default=2, help="processes per engine; a query's fastest counts")
     parser.add_argument("--screen", type=int, default=100, help="even-numbered queries that all settings run on first")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core that searches")
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--folder", type=Path, default=Path("build/race"), help="where vectors and indexes are kept")
     parser.add_argument(
-        "--reuse", action="store_true", help="take the rivals' indexes from --folder; ours are built anyway"
+        "--reuse", action="store_true", help="reuse the rivals' indexes in --folder; segmax is built again"
     )
-    parser.add_argument("--build-only", action="store_true", help="build indexes for --reuse, search nothing")
+    parser.add_argument("--build-only", action="store_true", help="build indexes for --reuse, without searching")
     parser.add_argument(
         "--output",
         type=Path,
         default=Path(),
-        help="root of benchmarks/results/race.jsonl, docs/images, docs/benchmarks.md",
+        help="the root of benchmarks/results/race.jsonl, docs/images and docs/benchmarks.md",
     )
-    parser.add_argument("--report-only", action="store_true", help="make tables and plots from the JSON lines again")
+    parser.add_argument(
+        "--tables-only", action="store_true", help="only make tables and plots again, from the JSON lines"
+    )
     parser.add_argument("--child", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
-    """Run the race, write the JSON lines, report."""
+    """Run the race, write the JSON lines, tables and plots."""
     args = arguments()
     if args.child:
         run_child(args.child)
         return
     lines = args.output / "benchmarks" / "results" / "race.jsonl"
-    if not args.report_only:
+    if not args.tables_only:
         race = Race(args)
         race.run()
         if args.build_only:

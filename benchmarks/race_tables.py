@@ -1,10 +1,11 @@
-"""What the records of a race say: choices made on one half of the queries, tables, goals and plots. Runs nothing."""
+"""Tables and plots from the records of a race: choices on one half of the queries, figures on the other, and goals."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -22,13 +23,14 @@ SEISMIC = ("seismic", "seismic-guide")
 BMP = ("bmp-32", "bmp-8")
 SCALE = Path(__file__).parent / "results" / "scale.jsonl"
 BEGIN, END = "<!-- begin -->", "<!-- end -->"
+_WIDTH = 120  # of lines in documents
 
 
 # --- halves, recall, choice ------------------------------------------------------------------------------------------
 
 
 def sample_of_even(num_queries: int, count: int) -> list[int]:
-    """Return so many even numbers of queries, evenly spaced; all even ones if there are not more."""
+    """Return `count` even numbers of queries, evenly spaced; all even ones if there are fewer."""
     even = range(0, num_queries, 2)
     if len(even) <= count:
         return list(even)
@@ -36,12 +38,12 @@ def sample_of_even(num_queries: int, count: int) -> list[int]:
 
 
 def mean_recall(missed: NDArray[Any], wanted: NDArray[Any] | int) -> float:
-    """Return the mean share of wanted results that were found; a query that wants none has them all."""
+    """Return the mean share of the right results that were found; 1 for a query without any."""
     return float(np.mean(1.0 - missed / np.maximum(wanted, 1))) if len(missed) else 1.0
 
 
 def candidates(points: Sequence[tuple[float, float]], targets: Iterable[float]) -> set[int]:
-    """Return for each recall to be reached the number of the fastest of these (latency, recall) that does."""
+    """Return, for each recall, the number of the fastest of these (latency, recall) that reaches it."""
     enough = [[i for i, (_, recall) in enumerate(points) if recall >= target] for target in targets]
     return {min(numbers, key=lambda i: points[i]) for numbers in enough if numbers}
 
@@ -83,7 +85,7 @@ class Run:
         )
 
     def on(self, first: int, clock: Clock = "call") -> Figures:
-        """Return the figures on every second query from `first`: 0 for those we choose on, 1 for those we report."""
+        """Return the figures on every second query from `first`: 0 to choose settings, 1 to report them."""
         ms = (self.latency_ms if clock == "call" else self.core_ms)[first::2]
         if not len(ms):
             return Figures(np.nan, np.nan, np.nan, 1.0)
@@ -91,11 +93,11 @@ class Run:
         return Figures(float(ms.mean()), float(np.median(ms)), float(np.percentile(ms, 99)), recall)
 
     def chosen_on(self, clock: Clock = "call") -> Figures:
-        """Return the figures on the even-numbered queries: for choices."""
+        """Return the figures on the even-numbered queries, for choices."""
         return self.on(0, clock)
 
     def reported(self, clock: Clock = "call") -> Figures:
-        """Return the figures on the odd-numbered queries: for tables, plots and goals."""
+        """Return the figures on the odd-numbered queries, for tables, plots and goals."""
         return self.on(1, clock)
 
     @property
@@ -111,7 +113,7 @@ def choose(runs: Iterable[Run], least_recall: float) -> Run | None:
 
 
 def choose_rival(runs: Sequence[Run], least_recall: float) -> Run | None:
-    """Return what `choose` does, or the run with the most recall where none has enough."""
+    """Return what `choose` returns, or the run with the most recall if none has enough."""
     return choose(runs, least_recall) or max(runs, key=lambda run: run.chosen_on().recall, default=None)
 
 
@@ -119,7 +121,7 @@ def choose_rival(runs: Sequence[Run], least_recall: float) -> Run | None:
 
 
 class Goal(NamedTuple):
-    """One line of the table; `reached` is None where it could not be measured."""
+    """A line of the table of goals; `reached` is None if the goal could not be measured."""
 
     text: str
     measured: str
@@ -127,7 +129,7 @@ class Goal(NamedTuple):
 
 
 def speed_goals(text: str, times: float, ours: Run | None, theirs: Run | None, clock: Clock = "call") -> list[Goal]:
-    """Return whether our mean latency is so many times smaller, and our p99 not larger, on the reported queries."""
+    """Return whether our mean latency is `times` times smaller and our p99 not larger, on the reported queries."""
     goals = [f"{text}: ≥ {times:g} ×", f"{text}: p99 not worse"]
     if ours is None or theirs is None:
         return [Goal(goal, f"no record of {'ours' if ours is None else 'theirs'}", None) for goal in goals]
@@ -179,7 +181,7 @@ class Results:
         return [run for run in self.runs if run.k == k and run.engine in engines and setting in (None, run.setting)]
 
     def one(self, k: int, engine: str, setting: str) -> Run | None:
-        """Return the run of one setting, if it is there."""
+        """Return the run of one setting, or None."""
         return next(iter(self.of(k, [engine], setting)), None)
 
     def growth(self) -> list[Run]:
@@ -187,7 +189,7 @@ class Results:
         exact = [run for run in self._all if (run.engine, run.setting, run.k) == ("segmax", "exact", 10)]
         return sorted(exact, key=lambda run: run.documents)
 
-    # --- what was to be reached ---
+    # --- goals ---
 
     def goals(self) -> list[Goal]:
         """Return all goals."""
@@ -274,35 +276,35 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def setup_text(results: Results) -> str:
-    """Say what ran where."""
+    """Return a paragraph on what ran where."""
     s = results.setup
     versions = {
         f"{b['name']} {b['version']}" for b in results.builds.values() if b["name"] not in ("segmax", "scatter-add")
     }
     rivals = ", ".join(sorted(versions)) or "none"
-    return (
+    text = (
         f"{s['date']}: {s['documents']:,} documents, {s['postings']:,} postings, {s['queries']:,} queries; the "
         f"fastest of {s['passes']} passes per query; {s['cpu']}, {s['cores']} cores of which one searches, "
         f"{s['simd']}; Python {s['python']}; segmax {s['segmax']}; rivals: {rivals}. "
-        "Figures are of the odd-numbered queries."
+        "All figures are of the odd-numbered queries."
     )
+    return textwrap.fill(text, _WIDTH)
 
 
 def goals_table(goals: Iterable[Goal]) -> str:
-    """Return the goals, what was measured, and whether they were reached."""
+    """Return the table of goals, what was measured, and whether they were reached."""
     words = {True: "yes", False: "**no**", None: "not measured"}
     return table(["goal", "measured", "reached"], ([g.text, g.measured, words[g.reached]] for g in goals))
 
 
 def builds_table(results: Results) -> str:
-    """Return what the indexes cost; engines that failed are among them."""
+    """Return the table of what building costs, with engines that failed."""
     postings = results.setup["postings"]
-    head = ["engine", "version", "build settings", "convert s", "build s", "CPU s", "peak GB, building"]
+    head = ["engine", "version", "convert s", "build s", "CPU s", "peak GB, building"]
     head += ["index MB", "bytes/posting", "open s", "peak GB, searching"]
     rows = []
     for engine, b in results.builds.items():
-        settings = ", ".join(f"{name}={value:g}" for name, value in b["settings"].items()) or "default"
-        row = [engine, b["version"], settings, f"{b['convert_seconds']:.1f}", f"{b['build_seconds']:.1f}"]
+        row = [engine, b["version"], f"{b['convert_seconds']:.1f}", f"{b['build_seconds']:.1f}"]
         row += [f"{b['cpu_seconds']:.0f}", f"{b['peak_bytes'] / 1e9:.2f}", f"{b['size_bytes'] / 1e6:,.0f}"]
         row += [f"{b['size_bytes'] / postings:.2f}"]
         opened = results.opened.get(engine)
@@ -311,6 +313,16 @@ def builds_table(results: Results) -> str:
     for f in results.failed:
         rows.append([f["engine"], f"failed to {f['stage']}: {f['reason']}", *[""] * (len(head) - 2)])
     return table(head, rows)
+
+
+def build_settings(results: Results) -> str:
+    """Return a sentence on the build settings that are not defaults."""
+    changed = (
+        f"{engine} with {', '.join(f'{name}={value:g}' for name, value in build['settings'].items())}"
+        for engine, build in results.builds.items()
+        if build["settings"]
+    )
+    return textwrap.fill(f"Built with other settings than the defaults: {'; '.join(changed) or 'none'}.", _WIDTH)
 
 
 RUN_HEAD = ["engine", "setting", "recall", "mean ms", "median", "p99", "mean ms in the core", "swept"]
@@ -326,7 +338,7 @@ def run_row(run: Run) -> list[str]:
 
 
 def chosen_runs(results: Results, k: int) -> list[tuple[str, Run]]:
-    """Return the rows of the table for one k: what is exact, and every engine's choice for each recall."""
+    """Return the rows for one k: exact runs, and every engine's choice for each recall."""
     rows: list[tuple[str, Run]] = []
     for engine in results.builds:
         runs = results.of(k, [engine])
@@ -341,7 +353,7 @@ def chosen_runs(results: Results, k: int) -> list[tuple[str, Run]]:
 
 
 def latency_tables(results: Results, k: int) -> str:
-    """Return the rows that matter, then all that were measured."""
+    """Return the table of choices, then all settings that were measured."""
     chosen = table(["chosen for", *RUN_HEAD], ([why, *run_row(run)] for why, run in chosen_runs(results, k)))
     every = table(RUN_HEAD, map(run_row, results.of(k, results.builds)))
     return f"{chosen}\n\n<details><summary>All settings that ran on all queries</summary>\n\n{every}\n\n</details>"
@@ -349,15 +361,16 @@ def latency_tables(results: Results, k: int) -> str:
 
 def markdown(results: Results) -> str:
     """Return everything between the markers of docs/benchmarks.md."""
-    parts = [setup_text(results), "### Goals", goals_table(results.goals()), "### Indexes", builds_table(results)]
+    parts = [setup_text(results)]
     for k in results.setup["ks"]:
         image = f"![latency against recall, k = {k}](images/race-k{k}.png)"
-        parts += [f"### k = {k}", latency_tables(results, k), image]
-    return "\n\n".join(parts)
+        parts += [f"### k = {k}", image, latency_tables(results, k)]
+    parts += ["### Indexes", builds_table(results), build_settings(results)]
+    return "\n\n".join([*parts, "### Goals that segmax was built for", goals_table(results.goals())])
 
 
 def between_markers(page: str, text: str) -> str:
-    """Return the page with what is between its markers replaced; a page without them is the text alone."""
+    """Return the page with the text between its markers replaced; a page without markers becomes the text."""
     if BEGIN not in page:
         page = f"{BEGIN}\n{END}\n"
     pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
@@ -384,7 +397,7 @@ def spread(recall: float) -> float:
 
 
 def apart(places: Sequence[float], gap: float) -> list[float]:
-    """Return ascending places moved up so far that neighbors keep a distance."""
+    """Return ascending places, moved up so that neighbors keep a distance."""
     moved: list[float] = []
     for place in places:
         moved.append(max(place, moved[-1] + gap) if moved else place)

@@ -1,4 +1,4 @@
-"""The engines of the race: how each builds its index, how it is asked one query, and the range of its parameters.
+"""The engines of the race: how each builds its index and answers one query, and the range of its parameters.
 
 To add a setting, add a line to a grid below; to add an engine, a `Racer`. `benchmarks.race` runs them.
 """
@@ -20,13 +20,13 @@ import segmax
 from benchmarks.rivals import Build, Clock, build_bmp, build_pisa, build_seismic, peak_bytes
 from benchmarks.yardstick import ScatterAdd
 from segmax.search.methods import SearchParams
-from segmax.storage.components import load_index
+from segmax.storage.reading import load_index
 
 Rows = NDArray[np.integer[Any]]
 
 
 class Setting(NamedTuple):
-    """Parameters of a search. `always`: measured on all queries even if another setting is better."""
+    """Parameters of a search; with `always`, they are measured on all queries even if others are better."""
 
     label: str
     values: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Setting(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an engine tells about one query; the race has its own clock around the call."""
+    """An engine's answer to one query; the race also times the call."""
 
     rows: Rows
     core_ns: int | None = None  # by the engine's own clock, if it has one
@@ -43,14 +43,14 @@ class Answer(NamedTuple):
 
 
 class Searcher(Protocol):
-    """An open index, with the queries in the form that the engine takes."""
+    """An open index, with queries in the form that the engine takes."""
 
     def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
-        """Return what answers the query of a given number; only this is on the clock."""
+        """Return a function that answers the query of a number; only the function is timed."""
         ...
 
     def answer(self, raw: Any) -> Answer:
-        """Read what that returned."""
+        """Convert what that function returned."""
         ...
 
 
@@ -62,7 +62,7 @@ class Racer(NamedTuple):
     build: Callable[[sp.csr_matrix, Path], Build]
     open: Callable[[Path, sp.csr_matrix], Searcher]
     settings: Mapping[str, Any] = {}  # of the build
-    timed_inside: bool = False  # by its own clock alone
+    timed_inside: bool = False  # timed by its own clock only
 
 
 # --- segmax ----------------------------------------------------------------------------------------------------------
@@ -117,7 +117,7 @@ class SegmaxSearcher:
 
 
 def build_plain(docs: sp.csr_matrix, folder: Path) -> Build:
-    """Keep the vectors: the lists are made in memory when they are opened, and their size is told."""
+    """Keep the vectors; the lists are made in memory when they are opened. Return the size of the lists."""
     clock = Clock()
     ScatterAdd(docs)
     seconds = clock.lap()
@@ -127,7 +127,7 @@ def build_plain(docs: sp.csr_matrix, folder: Path) -> Build:
 
 
 class PlainSearcher:
-    """The yardstick, by its own clock: the call from Python would cost it more than it should."""
+    """The yardstick, timed by its own clock, because the call from Python would slow it down."""
 
     def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
         self._plain = ScatterAdd(sp.csr_matrix(sp.load_npz(folder / "docs.npz")))
@@ -159,7 +159,7 @@ SEISMIC_GRID = tuple(
 
 
 class SeismicSearcher:
-    """`SeismicIndex.search`; terms are strings, because that is what it takes."""
+    """`SeismicIndex.search`, which takes terms as strings."""
 
     def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
         from seismic import SeismicIndex, get_seismic_string
@@ -188,7 +188,7 @@ BMP_GRID = tuple(
 
 
 def build_bmp_ordered(docs: sp.csr_matrix, folder: Path, block_size: int) -> Build:
-    """Build from documents in the order of the segmax index that lies beside."""
+    """Build from documents in the order of the segmax index beside it."""
     positions = load_index(folder.parent / "segmax" / "index", preload=True, verify=False)[1]["position_row"]
     order = positions[positions != np.iinfo(np.uint32).max]
     return build_bmp(docs, folder, block_size, order)
@@ -225,7 +225,7 @@ PISA_GRID = tuple(
 
 
 class PisaSearcher:
-    """What `PisaRetrieve.transform` calls for a frame of queries, for one query and without the frame."""
+    """What `PisaRetrieve.transform` calls for a frame of queries, called for one query without a frame."""
 
     def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
         from pyterrier_pisa import PisaIndex, _pisathon
@@ -286,5 +286,5 @@ RACERS: dict[str, Racer] = {
 
 
 def installed(racer: Racer) -> str:
-    """Return the version of an engine; ModuleNotFoundError if it is not there."""
+    """Return the version of an engine; raise ModuleNotFoundError if it is not installed."""
     return segmax.__version__ if racer.package == "segmax" else version(racer.package)

@@ -1,7 +1,7 @@
-"""What it costs to build the index of a rival: `python -m benchmarks.rivals --help`. `benchmarks.race` searches them.
+"""What building the index of a rival costs: `python -m benchmarks.rivals --help`. `benchmarks.race` searches them.
 
-Every rival is built in a fresh process, so that memory and threads do not mix. Times are of the wall clock; the time of
-all cores stands beside them, because it says more on a busy machine. Never a test: it informs.
+Every rival is built in a fresh process, so that memory and threads do not mix. Times are wall-clock times, with the
+time of all cores beside them, which says more on a busy machine.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-#: What pyterrier-pisa keeps of the inverted lists after they are compressed; no search reads it.
+#: Files that pyterrier-pisa keeps after it has compressed the inverted lists; no search reads them.
 PISA_LEFTOVERS = frozenset({"inv.docs", "inv.freqs", "inv.sizes", "fwd.documents", "fwd.terms"})
 
 
 class Build(NamedTuple):
-    """What building one index cost."""
+    """The cost of building one index."""
 
     name: str
     version: str
-    convert_seconds: float  # from CSR to what the rival takes
+    convert_seconds: float  # from CSR to the input of the rival
     build_seconds: float  # from there to a searchable index on disk
     cpu_seconds: float  # both, summed over all cores
     size_bytes: int  # on disk
@@ -57,7 +57,7 @@ class Clock:
 
 
 def peak_bytes() -> int:
-    """Return the most memory this process has held; `ru_maxrss` would count what its parent held when it began."""
+    """Return the most memory this process has held; `ru_maxrss` would include what its parent held at the start."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) * 1024
 
@@ -77,7 +77,7 @@ def documents(docs: sp.csr_matrix, order: NDArray[np.integer[Any]] | None = None
 
 
 def build_seismic(docs: sp.csr_matrix, folder: Path, **settings: float) -> Build:
-    """Build a Seismic index (all cores; default settings but for those given) at FOLDER/seismic.index.seismic."""
+    """Build a Seismic index at FOLDER/seismic.index.seismic, on all cores, with default settings except those given."""
     from seismic import SeismicDataset, SeismicIndex
 
     clock = Clock()
@@ -110,7 +110,7 @@ def build_pisa(docs: sp.csr_matrix, folder: Path) -> Build:
 def build_bmp(
     docs: sp.csr_matrix, folder: Path, block_size: int = 32, order: NDArray[np.integer[Any]] | None = None
 ) -> Build:
-    """Build a BMP index at FOLDER/index.bmp; block size 32 without range compression is what its manual shows."""
+    """Build a BMP index at FOLDER/index.bmp; its manual shows block size 32 without range compression."""
     from bmp import Indexer
 
     clock = Clock()
@@ -142,7 +142,7 @@ def measure(name: str, docs: sp.csr_matrix, folder: Path) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def stdout_to_stderr() -> Iterator[None]:
-    """Send what compiled code prints elsewhere, so that one JSON line is all there is."""
+    """Redirect what compiled code prints, so that the output is one JSON line."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)
@@ -157,7 +157,7 @@ def main() -> None:
     """Build one rival on FOLDER/docs.npz and print one JSON line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.rivals", description=__doc__.splitlines()[0])
     parser.add_argument("rival", choices=RIVALS)
-    parser.add_argument("folder", type=Path, help="has docs.npz; the index is written beside it")
+    parser.add_argument("folder", type=Path, help="the folder of docs.npz; the index is written there, too")
     args = parser.parse_args()
     docs = sp.csr_matrix(sp.load_npz(args.folder / "docs.npz"))
     with stdout_to_stderr():

@@ -1,8 +1,8 @@
 """Building and searching generated collections of growing size: `python -m benchmarks.scale --help`.
 
 Every size is built in a fresh process that streams documents from `benchmarks.generated`, so that the collection is
-never in memory; a thread of that process watches its anonymous memory and the free space of the disk. One line of
-JSON per size; `--plot` draws all lines of a file.
+never in memory. A thread of that process watches its anonymous memory and the free space of the disk. The result is one
+line of JSON per size; `--plot` draws all lines of a file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
 from segmax.base.system import anonymous_memory
 from segmax.drawing.figures import new_figure, save_figure
-from segmax.storage.components import load_index
+from segmax.storage.reading import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
 MEAN_TERMS = 127
@@ -76,13 +76,13 @@ class StageTimes:
         self._now: tuple[str, float] | None = None
 
     def __call__(self, progress: segmax.typing.BuildProgress) -> None:
-        """Note when a stage begins."""
+        """Record the start of a stage."""
         if self._now is None or self._now[0] != progress.stage:
             self.finish()
             self._now = (progress.stage, time.perf_counter())
 
     def finish(self) -> None:
-        """End the stage under way."""
+        """End the current stage."""
         if self._now is not None:
             name, start = self._now
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
@@ -203,9 +203,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.scale", description=__doc__.splitlines()[0])
     parser.add_argument("--docs", type=int, nargs="+", default=list(SIZES), help="collection sizes")
     parser.add_argument("--folder", type=Path, default=Path("build/scale"), help="where indexes are written")
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
     parser.add_argument("--memory-limit", default="12GiB")
-    parser.add_argument("--cluster-size", type=int, help="documents per cluster; default: as segmax.build has it")
+    parser.add_argument("--cluster-size", type=int, help="documents per cluster; default: that of segmax.build")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument(
         "--output", type=Path, default=Path("benchmarks/results/scale.jsonl"), help="JSON lines, appended"

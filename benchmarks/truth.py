@@ -1,4 +1,4 @@
-"""Exact results by float scores of the raw vectors, and recall against them that is fair to ties."""
+"""Exact results by float scores of the raw vectors, and recall against them that treats ties fairly."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-#: Scores that differ by less than this share are equal: floats are summed in different orders.
+#: Scores that differ by a smaller share count as equal, because floats are summed in different orders.
 TOLERANCE = 1e-9
 
 
 def best_rows(scores: NDArray[np.float64], ks: Sequence[int]) -> tuple[NDArray[np.int64], list[int]]:
-    """Return the rows that count as right, best first, and how many of them do for each k.
+    """Return the rows that are right, best first, and how many of them are right for each k.
 
-    A row is right if its score is at least the k-th best and above 0, so of equal scores any will do.
+    A row is right if its score is above 0 and at least the k-th best, so any of several equal scores counts.
     """
     largest = min(max(ks), len(scores))
     rows = np.flatnonzero(scores >= _least(np.partition(scores, -largest)[-largest]))
@@ -37,7 +37,7 @@ class Truth:
         self.num_docs = num_docs
         self.ks = tuple(ks)
         self._rows = rows
-        self._ends = ends  # (queries, ks): the first so many of a query's rows are right
+        self._ends = ends  # (queries, ks): how many of a query's first rows are right
 
     @classmethod
     def of(cls, docs: sp.csr_matrix, queries: sp.csr_matrix, ks: Sequence[int]) -> Self:
@@ -51,12 +51,12 @@ class Truth:
         return cls(docs.shape[0], ks, rows, np.array([ends for _, ends in found]).reshape(-1, len(ks)))
 
     def wanted(self, k: int) -> NDArray[np.int64]:
-        """Return how many results each query should have: k, or fewer where fewer documents have a score."""
+        """Return how many results each query should have: k, or fewer if fewer documents have a score."""
         ends: NDArray[np.int64] = self._ends[:, self.ks.index(k)]
         return np.minimum(ends, k)
 
     def missed(self, k: int, numbers: Sequence[int], found: Sequence[NDArray[Any]]) -> NDArray[np.int64]:
-        """Return for the queries of these numbers how many of the wanted results were not found."""
+        """Return how many of the right results were not found, for the queries of these numbers."""
         column, wanted = self.ks.index(k), self.wanted(k)
         right = np.zeros(self.num_docs, dtype=bool)
         result = np.zeros(len(numbers), dtype=np.int64)

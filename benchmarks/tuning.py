@@ -1,8 +1,8 @@
-"""What each knob of approximation keeps and costs, and whether `target_recall` keeps its word: on the wiki vectors.
+"""What each approximate setting keeps and costs, and whether `target_recall` keeps its promise, on the wiki vectors.
 
-`python -m benchmarks.tuning` builds an index, takes what its build calibrated without seeing a query, and compares that
-with the fastest of many settings that reach the same recall, on MS MARCO and on Natural Questions queries. It writes
-the tables and the picture of docs/approximation.md. `--fit` prints the constants of the cost model for this engine.
+`python -m benchmarks.tuning` builds an index, which calibrates itself without a query. It compares the settings that
+`target_recall` then chooses with the fastest of many that reach the same recall, on queries of MS MARCO and of Natural
+Questions, and writes the tables and the plot of docs/approximation.md. `--fit` prints constants for the cost model.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Point(NamedTuple):
 
 
 def reference_settings() -> list[SearchParams]:
-    """Return the settings among which the fastest is looked for: a finer grid than the one of a build."""
+    """Return the settings to search for the fastest: a finer grid than that of a build."""
     etas = (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.87)
     masses = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9)
     grid: list[SearchParams] = [BestFirst(eta=eta, query_mass=mass) for eta, mass in itertools.product(etas, masses)]
@@ -52,7 +52,7 @@ def reference_settings() -> list[SearchParams]:
 
 
 def curves(exact_ms: float) -> dict[str, list[SearchParams]]:
-    """Return the settings of every knob, the careful ones first."""
+    """Return the values of every setting, the careful ones first."""
     terms = (32, 24, 20, 16, 12, 8)
     return {
         "eta": [BestFirst(eta=eta) for eta in (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.85, 0.8)],
@@ -70,14 +70,14 @@ def curves(exact_ms: float) -> dict[str, list[SearchParams]]:
 
 
 def value_of(knob: str, params: SearchParams) -> float:
-    """Return the value of a knob in a setting."""
+    """Return the value of one parameter."""
     return float(getattr(params, knob.split(",")[0].split()[0]))
 
 
 def measure(
     index: segmax.Index, queries: sp.csr_matrix, k: int, settings: Iterable[SearchParams], passes: int
 ) -> dict[SearchParams, Point]:
-    """Search with every setting, one after the other, several times; the fastest run of each query counts."""
+    """Search with all settings in turn, several times; the fastest run of each query counts."""
     exact = index.search_batch(queries, k=k, params=segmax.Exhaustive(), threads=1)
     settings = list(dict.fromkeys(settings))
     fastest: dict[SearchParams, NDArray[Any]] = {}
@@ -112,20 +112,20 @@ def targets_table(index: segmax.Index, points: Mapping[tuple[str, int], Mapping[
         "| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for ((name, k), measured), target in itertools.product(points.items(), TARGETS):
-        told = index.expectation(k, target)
-        mine = measured[told.params]
+        expected = index.expectation(k, target)
+        mine = measured[expected.params]
         meeting = {params: point for params, point in measured.items() if point.recall >= target}
         best = min(meeting, key=lambda params: meeting[params].ms)
         lines.append(
-            f"| {name} | {k} | {target} | {text_of(told.params)} | {told.expected_recall:.3f} | {mine.recall:.4f} | "
-            f"{mine.ms:.3f} | {text_of(best)} | {meeting[best].recall:.4f} | {meeting[best].ms:.3f} | "
-            f"{mine.ms / meeting[best].ms:.2f} |"
+            f"| {name} | {k} | {target} | {text_of(expected.params)} | {expected.expected_recall:.3f} | "
+            f"{mine.recall:.4f} | {mine.ms:.3f} | {text_of(best)} | {meeting[best].recall:.4f} | "
+            f"{meeting[best].ms:.3f} | {mine.ms / meeting[best].ms:.2f} |"
         )
     return lines
 
 
 def curves_table(knob: str, lines_of: Mapping[tuple[str, int], list[tuple[float, Point]]]) -> list[str]:
-    """Return a knob's curve: recall and latency by value, a pair of columns per set of queries and k."""
+    """Return the table of one setting: recall and latency by value, for every set of queries and k."""
     heads = [f"{name}, k = {k}" for name, k in lines_of]
     lines = ["", f"**{knob}**", "", f"| value | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
     values = sorted({value for rows in lines_of.values() for value, _ in rows}, reverse=True)
@@ -139,7 +139,7 @@ def curves_table(knob: str, lines_of: Mapping[tuple[str, int], list[tuple[float,
 
 
 def draw(path: Path, drawn: Mapping[str, Mapping[tuple[str, int], list[tuple[float, Point]]]]) -> None:
-    """Draw recall over latency, a line per knob, a panel per set of queries and k."""
+    """Draw recall against latency: a line per setting, a panel per set of queries and k."""
     panels = list(next(iter(drawn.values())))
     figure = new_figure(4.2 * len(panels), 4.2)
     all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
@@ -184,8 +184,8 @@ def query_sets(folder: Path, count: int | None) -> dict[str, sp.csr_matrix]:
 def main() -> None:
     """Build, measure, write."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tuning", description=__doc__.splitlines()[0])
-    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="folder of the wiki vectors")
-    parser.add_argument("--queries", type=int, default=500, help="about so many of each set, evenly chosen")
+    parser.add_argument("--wiki", type=Path, default=wiki.DEFAULT_FOLDER, help="the folder of the wiki vectors")
+    parser.add_argument("--queries", type=int, default=500, help="about how many of each set to use, evenly chosen")
     parser.add_argument("--passes", type=int, default=3)
     parser.add_argument("--fit", action="store_true", help="print the constants of the cost model, and stop")
     parser.add_argument("--write", action="store_true", help="write docs/approximation.md and its picture")

@@ -1,4 +1,4 @@
-"""The Wikipedia vectors that lie beside the project: documents, queries and given clusters."""
+"""The Wikipedia vectors beside the project: documents, queries and given clusters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-#: Word pieces of BERT, the columns of all vectors.
+#: The word pieces of BERT, which are the columns of all vectors.
 VOCABULARY = 30522
 DEFAULT_FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "wiki"
 
@@ -19,7 +19,7 @@ def load(folder: Path, clusters: int) -> tuple[sp.csr_matrix, sp.csr_matrix, NDA
     """Return documents, queries, and the labels of a supplied clustering (None if there is none of that size)."""
     spec = importlib.util.spec_from_file_location("read", folder / "read.py")
     if spec is None or spec.loader is None:
-        msg = f"expected the wiki vectors in '{folder}'; say where they are with --wiki"
+        msg = f"expected the wiki vectors in '{folder}'; pass their folder with --wiki"
         raise FileNotFoundError(msg)
     read = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(read)

@@ -1,4 +1,4 @@
-"""The plain scatter-add that every engine here is measured against."""
+"""The plain scatter-add: the yardstick for every engine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SOURCE = Path(__file__).with_name("scatter_add.cpp")
 
 
 class ScatterAdd:
-    """Exhaustive search by one list of (row, code) per term."""
+    """Exhaustive search with one list of (row, code) per term."""
 
     def __init__(self, docs: sp.csr_matrix) -> None:
         lists = docs.tocsc()
@@ -27,7 +27,7 @@ class ScatterAdd:
 
     @classmethod
     def of_stream(cls, batches: Iterable[sp.csr_matrix], counts: NDArray[np.int64]) -> Self:
-        """Make the lists of some terms from documents that come in batches; `counts` is 0 for the other terms."""
+        """Make the lists of some terms from batches of documents; `counts` is 0 for the other terms."""
         starts = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
         rows = np.empty(int(starts[-1]), dtype=np.uint32)
         codes = np.empty(int(starts[-1]), dtype=np.uint8)

@@ -10,12 +10,13 @@
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
+#include "segmax/kernels/simd_level.hpp"
 
 namespace nb = nanobind;
 
 NB_MODULE(_core, module) {
-    // An index that a global still holds when Python ends is no leak worth a page of warnings to the user.
+    // An index that a global variable still holds when Python ends is no leak worth a page of warnings to the user.
+    // This concerns our extension alone, because it has a nanobind domain of its own (CMakeLists.txt).
     nb::set_leak_warnings(false);
     module.doc() = "The C++ core of segmax. Private: use the names that segmax exports.";
     nb::exception<segmax::FormatError>(module, "CoreFormatError", PyExc_ValueError);

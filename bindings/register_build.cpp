@@ -9,6 +9,7 @@
 #include "registers.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/builder.hpp"
+#include "segmax/index/components.hpp"
 #include "segmax/index/order.hpp"
 #include "segmax/index/project.hpp"
 
@@ -151,21 +152,9 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
     nb::dict out;
     out["term_num_bytes"] = owned(std::move(built.term_num_bytes));
     out["term_num_entries"] = owned(std::move(built.term_num_entries));
-    out["term_seed_code"] = owned(std::move(built.term_seed_code));
-    out["narrow_cluster"] = owned(std::move(built.narrow_cluster));
-    out["cluster_max"] = owned(std::move(built.cluster_max));
-    out["segment_max"] = owned(std::move(built.segment_max));
-    out["segment_sum"] = owned(std::move(built.segment_sum));
-    out["level"] = owned(std::move(built.level));
-    out["block_max"] = owned(std::move(built.block_max));
-    out["span_max"] = owned(std::move(built.span_max));
-    out["run_start"] = owned(std::move(built.run_start));
-    out["run_bytes"] = owned(std::move(built.run_bytes));
-    out["entry_block"] = owned(std::move(built.entry_block));
-    out["entry_max"] = owned(std::move(built.entry_max));
-    out["entry_mask"] = owned(std::move(built.entry_mask));
-    out["group_start"] = owned(std::move(built.group_start));
-    out["entry_code"] = owned(std::move(built.entry_code));
+#define SEGMAX_PUT(name, entry, check) out[#name] = owned(std::move(built.name));
+    SEGMAX_TERM_COMPONENTS(SEGMAX_PUT)
+#undef SEGMAX_PUT
     return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
 }
 

@@ -2,12 +2,14 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <stdexcept>
+#include <string>
+#include <type_traits>
 
 #include "arrays.hpp"
 #include "py_index.hpp"
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
+#include "segmax/index/components.hpp"
 
 namespace segmax::bindings {
 
@@ -31,30 +33,31 @@ void init_index(PyIndex* self, std::uint32_t num_docs, std::uint32_t num_terms, 
     a.num_segments = num_segments;
     a.code_bytes = code_bytes;
     a.head_ratio = head_ratio;
-    a.cluster_first_position = typed<std::uint32_t>(arrays, "cluster_first_position");
-    a.cluster_num_docs = typed<std::uint32_t>(arrays, "cluster_num_docs");
-    a.position_row = typed<std::uint32_t>(arrays, "position_row");
-    a.term_first_pair = typed<std::uint64_t>(arrays, "term_first_pair");
-    a.term_first_posting = typed<std::uint64_t>(arrays, "term_first_posting");
-    a.term_first_byte = typed<std::uint64_t>(arrays, "term_first_byte");
-    a.term_first_entry = typed<std::uint64_t>(arrays, "term_first_entry");
-    a.term_scale = typed<double>(arrays, "term_scale");
-    a.term_seed_code = typed<std::byte>(arrays, "term_seed_code");
-    a.narrow_cluster = typed<std::uint32_t>(arrays, "narrow_cluster");
-    a.cluster_max = typed<std::byte>(arrays, "cluster_max");
-    a.segment_max = typed<std::byte>(arrays, "segment_max");
-    a.segment_sum = typed<std::byte>(arrays, "segment_sum");
-    a.level = typed<std::byte>(arrays, "level");
-    a.block_max = typed<std::uint8_t>(arrays, "block_max");
-    a.span_max = typed<std::uint8_t>(arrays, "span_max");
-    a.run_start = typed<std::uint32_t>(arrays, "run_start");
-    a.run_bytes = typed<std::uint8_t>(arrays, "run_bytes");
-    a.entry_block = typed<std::uint16_t>(arrays, "entry_block");
-    a.entry_max = typed<std::byte>(arrays, "entry_max");
-    a.entry_mask = typed<std::uint8_t>(arrays, "entry_mask");
-    a.group_start = typed<std::uint32_t>(arrays, "group_start");
-    a.entry_code = typed<std::byte>(arrays, "entry_code");
+    using Code = IndexArrays::Code;
+#define SEGMAX_TAKE(name, entry, check) a.name = typed<entry>(arrays, #name);
+    SEGMAX_COMPONENTS(SEGMAX_TAKE)
+#undef SEGMAX_TAKE
     new (self) PyIndex(a, std::move(arrays));
+}
+
+/// The type of an entry as numpy names it; "code" where the index chooses the width.
+template <class Entry>
+std::string type_name() {
+    if constexpr (std::is_same_v<Entry, IndexArrays::Code>) return "code";
+    const char* kind = std::is_floating_point_v<Entry> ? "<f" : sizeof(Entry) == 1 ? "u" : "<u";
+    return kind + std::to_string(sizeof(Entry));
+}
+
+/// The table of components for Python.
+nb::list components() {
+    using Code = IndexArrays::Code;
+    constexpr bool checked = true;
+    constexpr bool unchecked = false;
+    nb::list table;
+#define SEGMAX_ROW(name, entry, check) table.append(nb::make_tuple(#name, type_name<entry>(), check));
+    SEGMAX_COMPONENTS(SEGMAX_ROW)
+#undef SEGMAX_ROW
+    return table;
 }
 
 nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
@@ -80,6 +83,10 @@ nb::object cluster_sizes(const PyIndex& self) {
 
 void register_index(nb::module_& module) {
     using namespace nb::literals;
+    module.def(
+        "components", &components, nb::sig("def components() -> list[tuple[str, str, bool]]"),
+        "The arrays of an index: name, type of an entry ('code': as wide as the index says), and whether opening "
+        "checks its bytes.");
     nb::class_<PyIndex>(module, "Index", "A checked view of the arrays of an index; immutable, safe to share.")
         .def("__init__", &init_index,
              nb::sig("def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, "

@@ -3,14 +3,24 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
+#include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <system_error>
 #include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
 
 #include "arrays.hpp"
 #include "checks.hpp"
@@ -36,7 +46,21 @@ struct QueryBatch {
     }
 };
 
-constexpr std::size_t kStatsFields = sizeof(SearchStats) / sizeof(std::uint64_t);
+#define SEGMAX_COUNT(name, meaning) +1
+constexpr std::size_t kStatsFields = 0 SEGMAX_STATS(SEGMAX_COUNT);
+#undef SEGMAX_COUNT
+/// SearchStats read as a row of numbers: nothing but these fields, in this order, without gaps.
+using StatsRow = std::array<std::uint64_t, kStatsFields>;
+static_assert(sizeof(SearchStats) == sizeof(StatsRow) && alignof(SearchStats) == alignof(std::uint64_t));
+static_assert(std::is_standard_layout_v<SearchStats> && std::is_trivially_copyable_v<SearchStats>);
+
+nb::dict stats_fields() {
+    nb::dict fields;
+#define SEGMAX_PUT(name, meaning) fields[#name] = meaning;
+    SEGMAX_STATS(SEGMAX_PUT)
+#undef SEGMAX_PUT
+    return fields;
+}
 
 /// Results as rectangular arrays, padded with row -1 and score 0.
 struct Output {
@@ -53,8 +77,8 @@ struct Output {
             scores[query * k + i] = static_cast<double>(result.scores[i]) * scale;
         }
         counts[query] = static_cast<std::int64_t>(result.rows.size());
-        const auto* fields = reinterpret_cast<const std::uint64_t*>(&result.stats);
-        std::copy_n(fields, kStatsFields, stats.begin() + static_cast<std::ptrdiff_t>(query * kStatsFields));
+        const auto fields = std::bit_cast<StatsRow>(result.stats);
+        std::copy(fields.begin(), fields.end(), stats.begin() + static_cast<std::ptrdiff_t>(query * kStatsFields));
     }
 
     std::size_t k;
@@ -160,7 +184,7 @@ QueryBatch checked_batch(const Array<std::int64_t>& indptr, const Array<std::int
 
 /// The number of results to make room for: there are never more than documents.
 std::size_t checked_k(const PyIndex& self, std::size_t k) {
-    require(k >= 1, "expected k >= 1, got 0");
+    require(k >= 1, "expected k to be at least 1, got 0");
     return std::min<std::size_t>(k, self.get().num_docs());
 }
 
@@ -173,7 +197,7 @@ PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> t
 nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
                        const Array<double>& weights, std::size_t k, const SearchParams& params, unsigned threads) {
     const QueryBatch batch = checked_batch(indptr, terms, weights);
-    require(threads >= 1, "expected threads >= 1, got 0");
+    require(threads >= 1, "expected threads to be at least 1, got 0");
     k = checked_k(self, k);
     Output out(batch.size(), k);
     run_interruptible([&] { BatchRunner(self.get(), batch, k, params, out).run(threads); });
@@ -206,7 +230,7 @@ nb::object column(const std::vector<TraceEntry>& trace, Get get) {
     return owned(std::move(values));
 }
 
-/// One query with its trace: (rows, scores, stats, trace columns, watched, scale, seed).
+/// One query with its trace: (rows, scores, stats, trace columns, watched, scale, threshold estimate).
 nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights, std::size_t k,
                 const SearchParams& params, std::int64_t watch_row) {
     SearchParams traced = params;
@@ -233,7 +257,7 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     return nb::make_tuple(
         owned(std::move(out.rows)), owned(std::move(out.scores)), owned(std::move(out.stats)), columns,
         nb::make_tuple(static_cast<int>(watched.fate), watched.bound, watched.threshold, watched.needed), query.scale,
-        result.seed);
+        result.threshold_estimate);
 }
 
 std::vector<double> score_rows(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
@@ -274,9 +298,9 @@ nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Ar
 }
 
 /// Makes the search read these times (nanoseconds) one after the other; the last one stays.
-void set_clock(SearchParams& params, std::vector<std::uint64_t> times) {
+void set_clock(SearchHooks& hooks, std::vector<std::uint64_t> times) {
     if (times.empty()) throw std::invalid_argument("expected at least one time for the clock");
-    params.clock = [times = std::move(times), at = std::make_shared<std::atomic<std::size_t>>(0)] {
+    hooks.clock = [times = std::move(times), at = std::make_shared<std::atomic<std::size_t>>(0)] {
         const std::size_t i = (*at)++;
         return times[i < times.size() ? i : times.size() - 1];
     };
@@ -298,7 +322,15 @@ void register_search(nb::module_& module) {
     nb::enum_<DocumentMethod>(module, "DocumentMethod")
         .value("blocks", DocumentMethod::blocks)
         .value("maxscore", DocumentMethod::maxscore);
-    nb::class_<SearchParams>(module, "SearchParams", "How to search; segmax.params holds the public classes.")
+    nb::class_<SearchHooks>(module, "SearchHooks", "What only tests and experiments change about a search.")
+        .def(nb::init<>())
+        .def_rw("cluster_order", &SearchHooks::cluster_order)
+        .def_rw("documents", &SearchHooks::documents)
+        .def_rw("lazy", &SearchHooks::lazy)
+        .def_rw("estimate_threshold", &SearchHooks::estimate_threshold)
+        .def_rw("sweep", &SearchHooks::sweep)
+        .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
+    nb::class_<SearchParams>(module, "SearchParams", "How to search; segmax.search.methods holds the public classes.")
         .def(nb::init<>())
         .def_rw("method", &SearchParams::method)
         .def_rw("mu", &SearchParams::mu)
@@ -310,12 +342,9 @@ void register_search(nb::module_& module) {
         .def_rw("max_terms", &SearchParams::max_terms)
         .def_rw("query_mass", &SearchParams::query_mass)
         .def_rw("bound_dropped", &SearchParams::bound_dropped)
-        .def_rw("order", &SearchParams::order)
-        .def_rw("documents", &SearchParams::documents)
-        .def_rw("lazy", &SearchParams::lazy)
-        .def_rw("seed", &SearchParams::seed)
-        .def_rw("sweep", &SearchParams::sweep)
-        .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
+        .def_rw("hooks", &SearchParams::hooks);
+    module.def("stats_fields", &stats_fields, nb::sig("def stats_fields() -> dict[str, str]"),
+               "The columns of the statistics of a search, in order, and what they count.");
     auto index = nb::borrow<nb::class_<PyIndex>>(module.attr("Index"));
     index.def("search_one", &search_one,
               nb::sig("def search_one(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
@@ -339,7 +368,7 @@ void register_search(nb::module_& module) {
             "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64], dict[str, "
             "numpy.typing.NDArray[typing.Any]], tuple[int, int, int, int], float, int]"),
         "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
-        "One query: (rows, scores, stats, trace columns, watched document, scale, seed).");
+        "One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate).");
     index.def("score", &score,
               nb::sig("def score(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
                       "numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> "

@@ -21,15 +21,15 @@ DOCUMENTS = [
     *sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("*.md")),
     *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")),
 ]
-#: What newcomers run first, and again: these blocks must not stumble over what they wrote before.
-REPEATED = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "docs/tuning.md"]
-#: Documents whose shell blocks run after their Python blocks, in the same folder; `.ci/readme.py` runs the README's.
-WITH_SHELL = [document for document in REPEATED if document != "README.md"]
+#: What newcomers run first, and again: these blocks must work on what they wrote before.
+FIRST_STEPS = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "docs/tuning.md"]
 WIDTH = 120
+#: A block of code, with its fence and its language.
+BLOCK = re.compile(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", flags=re.MULTILINE)
 #: Pages that are not wrapped yet.
 STILL_WIDE = {
-    "ARCHITECTURE.md",
-    *(f"docs/{name}.md" for name in ("benchmarks", "experiments", "findings", "format", "performance")),
+    "docs/findings.md",
+    "docs/format.md",
 }
 #: Set where every extra is installed (make test-extras): a block that cannot be run is then an error.
 ALL_EXTRAS = "SEGMAX_ALL_EXTRAS" in os.environ
@@ -43,8 +43,7 @@ def blocks_of(document: str, language: str) -> list[str]:
 
 def marks(text: str) -> list[str]:
     """The language of every block, as its opening fence names it."""
-    blocks = re.findall(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", text, flags=re.MULTILINE)
-    return [mark.strip() for _, mark in blocks]
+    return [language.strip() for _, language in BLOCK.findall(text)]
 
 
 def needed(block: str) -> set[str]:
@@ -83,6 +82,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def shell(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command `segmax`, as this Python has it, on the path of the shell."""
+    script = folder / "bin" / "segmax"
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m segmax.cli "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{script.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+
+
 def write_scifact(folder: Path) -> None:
     """A BEIR folder with a part of the collection that ships with segmax."""
     from segmax.io import open_texts, read_qrels, read_queries
@@ -117,39 +127,35 @@ def run_python(document: str) -> list[str]:
     return left_out
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
-def test_python_in_documents_runs(document: str, folder: Path) -> None:
-    """Every Python block works, in order. Blocks whose packages are missing here run in `make test-extras`."""
-    left_out = [name for _ in range(2 if document in REPEATED else 1) for name in run_python(document)]
-    if left_out:
-        pytest.skip(f"all blocks ran but those that need {', '.join(dict.fromkeys(left_out))}")
-
-
-@pytest.mark.parametrize("document", WITH_SHELL)
-def test_shell_in_tutorials_runs(document: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell blocks of a tutorial work twice, on the files that its Python blocks wrote."""
-    run_python(document)
-    write_vectors_once(folder)
-    bin_folder = folder / "bin"
-    bin_folder.mkdir()
-    script = bin_folder / "segmax"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m segmax.cli "$@"\n')
-    script.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{bin_folder}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
-    for block in blocks_of(document, "sh") * 2:
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", block], capture_output=True, text=True, stdin=subprocess.DEVNULL
-        )
+def run_shell(document: str) -> None:
+    """Run the shell blocks of a document."""
+    for block in blocks_of(document, "sh"):
+        command = ["bash", "-euo", "pipefail", "-c", block]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
 
 
-def write_vectors_once(folder: Path) -> None:
-    """Write docs.npz, which every page about vectors has, where the page itself does not."""
-    import scipy.sparse as sp
+def skip_if_blocks_were_left_out(packages: list[str]) -> None:
+    """Mention the packages that are missing here; `make test-extras` has them."""
+    if packages:
+        pytest.skip(f"all blocks ran but those that need {', '.join(dict.fromkeys(packages))}")
 
-    if not (folder / "docs.npz").exists():
-        sp.save_npz(folder / "docs.npz", sp.random(200, 800, density=0.02, format="csr", random_state=1))
+
+@pytest.mark.parametrize("document", [document for document in DOCUMENTS if document not in FIRST_STEPS])
+def test_python_in_documents_runs(document: str, folder: Path) -> None:
+    """Every Python block works, in order."""
+    skip_if_blocks_were_left_out(run_python(document))
+
+
+@pytest.mark.parametrize("document", FIRST_STEPS)
+def test_first_steps_run_twice(document: str, folder: Path, shell: None) -> None:
+    """Python and shell blocks work, and work again in the same folder; `.ci/readme.py` runs the README's shell."""
+    left_out = []
+    for _ in range(2):
+        left_out += run_python(document)
+        if document != "README.md":
+            run_shell(document)
+    skip_if_blocks_were_left_out(left_out)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -171,8 +177,7 @@ def test_blocks_without_a_mark_are_seen() -> None:
 
 def prose(text: str) -> str:
     """A document without its code blocks; lines keep their numbers."""
-    block = r"^ *(`{3,}|~{3,}).*\n(?:.*\n)*? *\1 *$"
-    return re.sub(block, lambda found: "\n" * found[0].count("\n"), text, flags=re.MULTILINE)
+    return BLOCK.sub(lambda block: "\n" * block[0].count("\n"), text)
 
 
 def links(text: str) -> list[str]:

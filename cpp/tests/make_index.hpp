@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "segmax/index/builder.hpp"
+#include "segmax/index/components.hpp"
 #include "segmax/index/index.hpp"
 #include "segmax/index/order.hpp"
 #include "segmax/search/query.hpp"
@@ -177,60 +178,30 @@ private:
 /// The arrays of a new index, owned. The names are those of IndexArrays.
 template <class Code>
 struct BuiltArrays {
-    PaddedVector<std::uint32_t> cluster_first_position, cluster_num_docs, position_row;
-    PaddedVector<std::uint64_t> term_first_pair, term_first_posting, term_first_byte, term_first_entry;
-    PaddedVector<Code> term_seed_code;
-    PaddedVector<std::uint32_t> narrow_cluster;
-    PaddedVector<Code> cluster_max, segment_max;
-    PaddedVector<std::uint8_t> segment_sum;
-    PaddedVector<Code> level;
-    PaddedVector<std::uint8_t> span_max, block_max;
-    PaddedVector<std::uint32_t> run_start;
-    PaddedVector<std::uint8_t> run_bytes;
-    PaddedVector<std::uint16_t> entry_block;
-    PaddedVector<Code> entry_max;
-    PaddedVector<std::uint8_t> entry_mask;
-    PaddedVector<std::uint32_t> group_start;
-    PaddedVector<Code> entry_code;
+#define SEGMAX_VECTOR(name, entry, check) PaddedVector<entry> name;
+    SEGMAX_COMPONENTS(SEGMAX_VECTOR)
+#undef SEGMAX_VECTOR
 };
+
+#define SEGMAX_VISIT(name, entry, check) visit(#name, built.name, view.name);
 
 /// Calls visit with the name, the built array and the view of each array that is made a range of terms at a time.
 template <class Built, class Visit>
 void each_term_array(Built& built, IndexArrays& view, Visit visit) {
-    visit("term_seed_code", built.term_seed_code, view.term_seed_code);
-    visit("narrow_cluster", built.narrow_cluster, view.narrow_cluster);
-    visit("cluster_max", built.cluster_max, view.cluster_max);
-    visit("segment_max", built.segment_max, view.segment_max);
-    visit("segment_sum", built.segment_sum, view.segment_sum);
-    visit("level", built.level, view.level);
-    visit("span_max", built.span_max, view.span_max);
-    visit("block_max", built.block_max, view.block_max);
-    visit("run_start", built.run_start, view.run_start);
-    visit("run_bytes", built.run_bytes, view.run_bytes);
-    visit("entry_block", built.entry_block, view.entry_block);
-    visit("entry_max", built.entry_max, view.entry_max);
-    visit("entry_mask", built.entry_mask, view.entry_mask);
-    visit("group_start", built.group_start, view.group_start);
-    visit("entry_code", built.entry_code, view.entry_code);
+    SEGMAX_TERM_COMPONENTS(SEGMAX_VISIT)
 }
 
-/// The same for those that are there before.
+/// The same for all arrays.
 template <class Built, class Visit>
-void each_fixed_array(Built& built, IndexArrays& view, Visit visit) {
-    visit("cluster_first_position", built.cluster_first_position, view.cluster_first_position);
-    visit("cluster_num_docs", built.cluster_num_docs, view.cluster_num_docs);
-    visit("position_row", built.position_row, view.position_row);
-    visit("term_first_pair", built.term_first_pair, view.term_first_pair);
-    visit("term_first_posting", built.term_first_posting, view.term_first_posting);
-    visit("term_first_byte", built.term_first_byte, view.term_first_byte);
-    visit("term_first_entry", built.term_first_entry, view.term_first_entry);
+void each_array(Built& built, IndexArrays& view, Visit visit) {
+    SEGMAX_COMPONENTS(SEGMAX_VISIT)
 }
+#undef SEGMAX_VISIT
 
 /// The arrays of an index and what else must outlive it. Arrays may be changed as long as none is resized.
 template <class Code>
 struct Parts {
     BuiltArrays<Code> built;
-    std::vector<double> scale;
     std::uint32_t num_docs = 0;
     std::uint32_t num_segments = 1;
     std::uint32_t head_ratio = 8;
@@ -239,16 +210,14 @@ struct Parts {
     IndexArrays view() const {
         IndexArrays a;
         a.num_docs = num_docs;
-        a.num_terms = static_cast<std::uint32_t>(scale.size());
+        a.num_terms = static_cast<std::uint32_t>(built.term_scale.size());
         a.num_segments = num_segments;
         a.code_bytes = sizeof(Code);
         a.head_ratio = head_ratio;
-        a.term_scale = scale;
         const auto set = []<class T, class To>(const char*, const PaddedVector<T>& array, std::span<const To>& to) {
             to = {reinterpret_cast<const To*>(array.view().data()), array.view().size_bytes() / sizeof(To)};
         };
-        each_fixed_array(built, a, set);
-        each_term_array(built, a, set);
+        each_array(built, a, set);
         return a;
     }
 };
@@ -299,21 +268,9 @@ TermArrays<Code> fill_in_ranges(const FillJob<Code, std::uint32_t>& job, std::ui
             fill_terms(job, num_terms * r / num_ranges, num_terms * (r + 1) / num_ranges, StopFlag{false});
         append(all.term_num_bytes, some.term_num_bytes);
         append(all.term_num_entries, some.term_num_entries);
-        append(all.term_seed_code, some.term_seed_code);
-        append(all.narrow_cluster, some.narrow_cluster);
-        append(all.cluster_max, some.cluster_max);
-        append(all.segment_max, some.segment_max);
-        append(all.segment_sum, some.segment_sum);
-        append(all.level, some.level);
-        append(all.span_max, some.span_max);
-        append(all.block_max, some.block_max);
-        append(all.run_start, some.run_start);
-        append(all.run_bytes, some.run_bytes);
-        append(all.entry_block, some.entry_block);
-        append(all.entry_max, some.entry_max);
-        append(all.entry_mask, some.entry_mask);
-        append(all.group_start, some.group_start);
-        append(all.entry_code, some.entry_code);
+#define SEGMAX_APPEND(name, entry, check) append(all.name, some.name);
+        SEGMAX_TERM_COMPONENTS(SEGMAX_APPEND)
+#undef SEGMAX_APPEND
     }
     return all;
 }
@@ -322,21 +279,9 @@ template <class Code>
 void keep(TermArrays<Code> all, BuiltArrays<Code>& built) {
     built.term_first_byte = PaddedVector(offsets_of(all.term_num_bytes));
     built.term_first_entry = PaddedVector(offsets_of(all.term_num_entries));
-    built.term_seed_code = PaddedVector(std::move(all.term_seed_code));
-    built.narrow_cluster = PaddedVector(std::move(all.narrow_cluster));
-    built.cluster_max = PaddedVector(std::move(all.cluster_max));
-    built.segment_max = PaddedVector(std::move(all.segment_max));
-    built.segment_sum = PaddedVector(std::move(all.segment_sum));
-    built.level = PaddedVector(std::move(all.level));
-    built.span_max = PaddedVector(std::move(all.span_max));
-    built.block_max = PaddedVector(std::move(all.block_max));
-    built.run_start = PaddedVector(std::move(all.run_start));
-    built.run_bytes = PaddedVector(std::move(all.run_bytes));
-    built.entry_block = PaddedVector(std::move(all.entry_block));
-    built.entry_max = PaddedVector(std::move(all.entry_max));
-    built.entry_mask = PaddedVector(std::move(all.entry_mask));
-    built.group_start = PaddedVector(std::move(all.group_start));
-    built.entry_code = PaddedVector(std::move(all.entry_code));
+#define SEGMAX_KEEP(name, entry, check) built.name = PaddedVector(std::move(all.name));
+    SEGMAX_TERM_COMPONENTS(SEGMAX_KEEP)
+#undef SEGMAX_KEEP
 }
 
 /// Builds in as many ranges of terms and clusters as asked for: the result must not depend on it.
@@ -374,7 +319,7 @@ Parts<Code> make_parts(const Collection<Code>& docs, std::uint32_t num_ranges = 
     parts.built.position_row = PaddedVector(position_row);
     parts.built.term_first_pair = PaddedVector(plan.term_first_pair);
     parts.built.term_first_posting = PaddedVector(offsets_of(postings));
-    parts.scale.assign(docs.num_terms, 1.0);
+    parts.built.term_scale = PaddedVector(std::vector<double>(docs.num_terms, 1.0));
     parts.planned_bytes = std::accumulate(plan.term_bytes.begin(), plan.term_bytes.end(), std::uint64_t{0});
     parts.num_docs = docs.num_docs();
     parts.num_segments = docs.num_segments;

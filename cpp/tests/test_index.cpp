@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "check.hpp"
+#include "index/levels.hpp"
 #include "make_index.hpp"
 #include "segmax/base/errors.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/documents.hpp"
-#include "segmax/index/levels.hpp"
 #include "segmax/index/project.hpp"
 #include "segmax/search/search.hpp"
 
@@ -49,7 +49,7 @@ using Change = std::function<void(IndexArrays&)>;
 
 /// The same change to the length of every array, by one element each.
 template <class Code, class Resize>
-std::vector<std::pair<const char*, Change>> each_array(const Parts<Code>& parts, Resize resize) {
+std::vector<std::pair<const char*, Change>> resized_arrays(const Parts<Code>& parts, Resize resize) {
     std::vector<std::pair<const char*, Change>> changes;
     IndexArrays view = parts.view();
     const auto add = [&]<class T, class To>(const char* name, const PaddedVector<T>&, std::span<const To>& array) {
@@ -60,12 +60,10 @@ std::vector<std::pair<const char*, Change>> each_array(const Parts<Code>& parts,
             target = resize(target, step);
         });
     };
-    each_fixed_array(parts.built, view, add);
-    each_term_array(parts.built, view, add);
+    each_array(parts.built, view, add);
     // Its elements are wider than the bytes they are kept as.
     const std::uint32_t sum_bytes = Index::sum_bytes(view.num_segments, view.code_bytes);
     changes.emplace_back("segment_sum", [=](IndexArrays& a) { a.segment_sum = resize(a.segment_sum, sum_bytes); });
-    changes.emplace_back("term_scale", [=](IndexArrays& a) { a.term_scale = resize(a.term_scale, 1); });
     return changes;
 }
 
@@ -330,22 +328,23 @@ TEST(index_rejects_wrong_lengths) {
         CHECK(whole.group_start.size() > 1);
         CHECK_EQ(Index(whole).num_docs(), 1500U);
         for (const auto& [name, change] :
-             each_array(parts, [](auto array, std::size_t by) { return shorter(array, by); })) {
+             resized_arrays(parts, [](auto array, std::size_t by) { return shorter(array, by); })) {
             NOTE(name << " shorter");
             IndexArrays arrays = whole;
             change(arrays);
             CHECK_THROWS(Index(arrays), FormatError);
         }
-        std::vector<double> scales(parts.scale.size() + 1, 1.0);
+        std::vector<double> scales(parts.built.term_scale.size() + 1, 1.0);
         for (const auto& [name, change] :
-             each_array(parts, [](auto array, std::size_t by) { return longer(array, by); })) {
+             resized_arrays(parts, [](auto array, std::size_t by) { return longer(array, by); })) {
             NOTE(name << " longer");
             IndexArrays arrays = whole;
-            arrays.term_scale = std::span<const double>(scales).first(parts.scale.size());
+            arrays.term_scale = std::span<const double>(scales).first(parts.built.term_scale.size());
             change(arrays);
             CHECK_THROWS(Index(arrays), FormatError);
         }
-        for (const auto& [name, change] : each_array(parts, [](auto array, std::size_t) { return array.first(0); })) {
+        for (const auto& [name, change] :
+             resized_arrays(parts, [](auto array, std::size_t) { return array.first(0); })) {
             NOTE(name << " empty");
             IndexArrays arrays = whole;
             change(arrays);
@@ -429,7 +428,7 @@ TEST(index_rejects_wrong_contents) {
     rejects("postings without pairs", [](auto& p) { p.built.term_first_pair[1] = 0; });
     rejects("pairs without postings", [](auto& p) { p.built.term_first_posting[1] = 0; });
     for (const double scale : {0.0, -1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-        rejects("an impossible scale", [&](auto& p) { p.scale[3] = scale; });
+        rejects("an impossible scale", [&](auto& p) { p.built.term_scale[3] = scale; });
     }
 }
 
@@ -478,9 +477,9 @@ TEST(index_layout_of_large_clusters) {
                     SearchParams params;
                     params.method = method;
                     params.trace = trace;
-                    params.sweep = false;
-                    params.all_tiles = trace ? 512 : 3;
-                    params.documents = k == 10 ? DocumentMethod::maxscore : DocumentMethod::blocks;
+                    params.hooks.sweep = false;
+                    params.hooks.all_tiles = trace ? 512 : 3;
+                    params.hooks.documents = k == 10 ? DocumentMethod::maxscore : DocumentMethod::blocks;
                     const SearchResult result = search(made.index, query, k, params);
                     CHECK_EQ(result.rows, ranking.first(k).rows);
                     CHECK_EQ(result.scores, ranking.first(k).scores);
@@ -578,8 +577,8 @@ TEST(index_postings_and_block_maxima) {
     });
 }
 
-// The seed codes of a term are its codes at ranks 1, 10, 100 and 1000, and 0 where it has fewer postings.
-TEST(index_seed_codes) {
+// The top codes of a term are its codes at ranks 1, 10, 100 and 1000, and 0 where it has fewer postings.
+TEST(index_top_codes) {
     const Indexed<std::uint16_t> made(
         random_collection<std::uint16_t>({.docs = 3000, .terms = 90, .terms_per_doc = 6, .largest_code = 65535}));
     std::vector<std::vector<std::uint16_t>> codes(made.docs.num_terms);
@@ -588,11 +587,11 @@ TEST(index_seed_codes) {
     }
     for (std::uint32_t term = 0; term < codes.size(); ++term) {
         std::sort(codes[term].rbegin(), codes[term].rend());
-        for (std::size_t r = 0; r < kNumSeedRanks; ++r) {
-            NOTE("term " << term << ", rank " << kSeedRanks[r]);
-            const std::uint32_t rank = kSeedRanks[r];
+        for (std::size_t r = 0; r < kNumTopRanks; ++r) {
+            NOTE("term " << term << ", rank " << kTopRanks[r]);
+            const std::uint32_t rank = kTopRanks[r];
             const std::uint16_t expected = rank <= codes[term].size() ? codes[term][rank - 1] : 0;
-            CHECK_EQ(made.index.codes<std::uint16_t>(made.index.arrays().term_seed_code)[term * kNumSeedRanks + r],
+            CHECK_EQ(made.index.codes<std::uint16_t>(made.index.arrays().term_top_code)[term * kNumTopRanks + r],
                      expected);
         }
     }
@@ -688,15 +687,13 @@ TEST(index_arrays_do_not_depend_on_ranges) {
                 const auto bytes = std::as_bytes(array.view());
                 contents.emplace_back(bytes.begin(), bytes.end());
             };
-            each_fixed_array(whole.built, view, take);
-            each_term_array(whole.built, view, take);
+            each_array(whole.built, view, take);
             std::size_t at = 0;
             const auto compare = [&](const char* name, const auto& array, auto&) {
                 NOTE(ranges << " ranges, " << name);
                 CHECK(std::ranges::equal(std::as_bytes(array.view()), contents[at++]));
             };
-            each_fixed_array(parts.built, view, compare);
-            each_term_array(parts.built, view, compare);
+            each_array(parts.built, view, compare);
         }
     });
 }

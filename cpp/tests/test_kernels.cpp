@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "check.hpp"
+#include "kernels/kernels.hpp"
 #include "make_index.hpp"
-#include "segmax/kernels/kernels.hpp"
 
 namespace {
 

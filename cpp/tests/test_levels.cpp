@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "check.hpp"
+#include "index/levels.hpp"
 #include "make_index.hpp"
-#include "segmax/index/levels.hpp"
 
 namespace {
 

@@ -107,8 +107,8 @@ TEST(query_scales_to_15_bits) {
 // The scale of each term is part of its weight, and takes whole weights to 15 bits.
 TEST(query_folds_in_term_scales) {
     Indexed<std::uint8_t> made(full_documents<std::uint8_t>(20, 4));
-    made.parts.scale[1] = 0.5;
-    made.parts.scale[2] = 4.0;
+    made.parts.built.term_scale[1] = 0.5;
+    made.parts.built.term_scale[2] = 4.0;
     const Index index(made.parts.view());
     const PreparedQuery query = prepare(index, {0, 1, 2}, {2, 2, 2});
     check_terms(query, {{0, 8192}, {1, 4096}, {2, 32767}});
@@ -179,7 +179,7 @@ TEST(query_sums_are_exact) {
                         NOTE("terms " << n << ", weight " << weight << ", method " << show(method));
                         SearchParams params;
                         params.method = method;
-                        params.documents = documents;
+                        params.hooks.documents = documents;
                         params.trace = true;
                         const SearchResult result = search(made.index, query, 20, params);
                         CHECK_EQ(result.rows, expected.rows);

@@ -11,9 +11,9 @@
 
 #include "check.hpp"
 #include "make_index.hpp"
+#include "search/best_first.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/documents.hpp"
-#include "segmax/search/best_first.hpp"
 #include "segmax/search/search.hpp"
 
 namespace {
@@ -21,11 +21,11 @@ namespace {
 using namespace segmax;
 using namespace segmax::test;
 
-SearchParams variant(Method method, bool seed) {
+SearchParams variant(Method method, bool estimate) {
     SearchParams params;
     params.method = method;
-    params.seed = seed;
-    params.sweep = false;
+    params.hooks.estimate_threshold = estimate;
+    params.hooks.sweep = false;
     return params;
 }
 
@@ -33,19 +33,19 @@ SearchParams variant(Method method, bool seed) {
 /// leave to sweep.
 void add_best_first(std::vector<SearchParams>& variants) {
     for (const Method method : {Method::best_first, Method::asc}) {
-        for (const bool seed : {false, true}) {
+        for (const bool estimate : {false, true}) {
             for (const std::uint32_t all_tiles : {0U, 512U}) {
                 for (const std::uint32_t max_terms : {0U, 2U}) {
-                    if (method == Method::asc && (max_terms != 0 || !seed)) continue;
-                    variants.push_back(variant(method, seed));
-                    variants.back().all_tiles = all_tiles;
+                    if (method == Method::asc && (max_terms != 0 || !estimate)) continue;
+                    variants.push_back(variant(method, estimate));
+                    variants.back().hooks.all_tiles = all_tiles;
                     variants.back().max_terms = max_terms;
                     variants.back().bound_dropped = max_terms != 0;
                 }
             }
         }
         variants.push_back(variant(method, true));
-        variants.back().sweep = true;
+        variants.back().hooks.sweep = true;
     }
 }
 
@@ -56,14 +56,14 @@ void add_cluster_searches(std::vector<SearchParams>& variants) {
             for (const ClusterOrder order : {ClusterOrder::max_bound, ClusterOrder::bound_sum}) {
                 for (int flags = 0; flags < 8; ++flags) {
                     SearchParams params = variant(method, (flags & 1) != 0);
-                    params.documents = documents;
-                    params.order = order;
-                    params.lazy = (flags & 2) != 0;
+                    params.hooks.documents = documents;
+                    params.hooks.cluster_order = order;
+                    params.hooks.lazy = (flags & 2) != 0;
                     params.trace = (flags & 4) != 0;
                     params.max_clusters = params.trace ? 0 : 1U << 31;
-                    params.max_terms = params.trace && params.seed ? 3 : 0;
+                    params.max_terms = params.trace && params.hooks.estimate_threshold ? 3 : 0;
                     params.bound_dropped = params.max_terms != 0;
-                    const bool plain = order == ClusterOrder::max_bound && params.lazy;
+                    const bool plain = order == ClusterOrder::max_bound && params.hooks.lazy;
                     if (method == Method::asc || plain) variants.push_back(params);
                 }
             }
@@ -88,9 +88,10 @@ SearchParams with_method(Method method) {
 
 std::string describe(const SearchParams& p) {
     std::ostringstream out;
-    out << "method " << show(p.method) << ", documents " << show(p.documents) << ", order " << show(p.order)
-        << ", lazy " << p.lazy << ", seed " << p.seed << ", trace " << p.trace << ", mu " << p.mu << ", eta " << p.eta
-        << ", all tiles " << p.all_tiles << ", max terms " << p.max_terms << ", sweep " << p.sweep;
+    out << "method " << show(p.method) << ", documents " << show(p.hooks.documents) << ", order "
+        << show(p.hooks.cluster_order) << ", lazy " << p.hooks.lazy << ", estimate " << p.hooks.estimate_threshold
+        << ", trace " << p.trace << ", mu " << p.mu << ", eta " << p.eta << ", all tiles " << p.hooks.all_tiles
+        << ", max terms " << p.max_terms << ", sweep " << p.hooks.sweep;
     return out.str();
 }
 
@@ -473,13 +474,13 @@ TEST(search_max_blocks) {
                     NOTE("at most " << most << ", k " << k);
                     SearchParams params = variant(Method::best_first, false);
                     params.max_blocks = most;
-                    params.sweep = true;
+                    params.hooks.sweep = true;
                     SearchResult result = search(made.index, query, k, params);
                     CHECK_EQ(result.rows, ranking.first(k).rows);
                     CHECK_EQ(result.scores, ranking.first(k).scores);
                     CHECK(result.stats.blocks_scored <= most);
                     // By clusters other blocks come first, but no more of them.
-                    params.all_tiles = 0;
+                    params.hooks.all_tiles = 0;
                     result = search(made.index, query, k, params);
                     CHECK(result.stats.blocks_scored <= most);
                     for (std::size_t i = 0; i < result.rows.size(); ++i) {
@@ -574,19 +575,19 @@ TEST(search_lazy_and_plain_traces_are_equal) {
             const PreparedQuery query = random_query(made.index, random, terms, 9);
             for (const auto& [mu, eta] : kFactors) {
                 for (SearchParams params : safe_variants()) {
-                    if (params.method != Method::asc || !params.trace || !params.lazy) continue;
+                    if (params.method != Method::asc || !params.trace || !params.hooks.lazy) continue;
                     params.mu = mu;
                     params.eta = eta;
                     for (const std::size_t k : {1, 5, 40}) {
                         NOTE("shape " << shape.seed << ", k " << k << ", " << describe(params));
                         SearchParams plain = params;
-                        plain.lazy = false;
+                        plain.hooks.lazy = false;
                         const SearchResult a = search(made.index, query, k, params);
                         const SearchResult b = search(made.index, query, k, plain);
                         CHECK_EQ(a.rows, b.rows);
                         CHECK_EQ(a.scores, b.scores);
                         CHECK_EQ(a.trace.size(), b.trace.size());
-                        const bool same_bounds = params.order == ClusterOrder::max_bound;
+                        const bool same_bounds = params.hooks.cluster_order == ClusterOrder::max_bound;
                         CHECK(std::equal(a.trace.begin(), a.trace.end(), b.trace.begin(), b.trace.end(),
                                          [&](auto& x, auto& y) { return same_entry(x, y, same_bounds); }));
                     }
@@ -679,7 +680,7 @@ TEST(search_respects_limits) {
                 // A clock that every look moves by a millisecond: one look at the start and one before each visit.
                 params.budget_ms = by_time ? most + 1 : 0;
                 params.risk = 0;
-                params.clock = [now = std::uint64_t{0}]() mutable { return now += 1'000'000; };
+                params.hooks.clock = [now = std::uint64_t{0}]() mutable { return now += 1'000'000; };
                 const SearchResult result = search(made.index, query, 10, params);
                 const bool limited = most == 5U ? result.stats.budget_hit == 1 : most < 5U;
                 CHECK_EQ(result.stats.budget_hit, limited ? 1U : 0U);
@@ -701,7 +702,7 @@ TEST(search_tells_the_fate_of_a_document) {
     const std::vector<std::uint64_t> scores = made.docs.scores(query);
     for (SearchParams params : safe_variants()) {
         const bool best_first = params.method == Method::best_first;
-        if (!(params.trace || best_first) || params.seed) continue;
+        if (!(params.trace || best_first) || params.hooks.estimate_threshold) continue;
         for (Row row = 0; row < made.docs.num_docs(); row += 3) {
             NOTE("row " << row << ", " << describe(params));
             params.watch = positions[row];
@@ -719,7 +720,7 @@ TEST(search_tells_the_fate_of_a_document) {
                 continue;
             }
             if (report.fate != Fate::unseen) CHECK(visited);
-            if (params.documents == DocumentMethod::blocks) CHECK_EQ(report.fate != Fate::unseen, visited);
+            if (params.hooks.documents == DocumentMethod::blocks) CHECK_EQ(report.fate != Fate::unseen, visited);
         }
     }
 }
@@ -797,7 +798,7 @@ TEST(search_survives_damage_in_large_clusters) {
              {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc, Method::best_first}) {
             SearchParams params = variant(method, true);
             params.trace = true;
-            params.all_tiles = static_cast<std::uint32_t>(draw(random, 0, 1)) * 512;
+            params.hooks.all_tiles = static_cast<std::uint32_t>(draw(random, 0, 1)) * 512;
             check_plausible(index, search(index, random_query(index, random, 6, 50), 10, params), 10);
         }
     });

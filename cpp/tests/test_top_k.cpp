@@ -6,7 +6,7 @@
 
 #include "check.hpp"
 #include "make_index.hpp"
-#include "segmax/search/top_k.hpp"
+#include "search/top_k.hpp"
 
 namespace {
 

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from segmax.evaluation import evaluate
     from segmax.inspection.summary import inspect
     from segmax.search.highlighting import highlight
-    from segmax.search.index import Index, open_index, verify
+    from segmax.search.index import Index
     from segmax.search.methods import ASC, BestFirst, Exhaustive
+    from segmax.search.opening import open_index, verify
     from segmax.search.results import BatchHits, Hits
     from segmax.storage.config import BuildConfig
     from segmax.text.pipeline import from_texts
@@ -58,8 +59,9 @@ _NAMES = {
     "evaluation": "evaluate",
     "inspection.summary": "inspect",
     "search.highlighting": "highlight",
-    "search.index": "Index open verify",
+    "search.index": "Index",
     "search.methods": "ASC BestFirst Exhaustive",
+    "search.opening": "open verify",
     "search.results": "BatchHits Hits",
     "storage.config": "BuildConfig",
     "text.pipeline": "from_texts",

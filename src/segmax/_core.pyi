@@ -325,6 +325,11 @@ def fill_terms(
 ) -> dict[str, object]:
     """The arrays of a range of terms, by name."""
 
+def components() -> list[tuple[str, str, bool]]:
+    """
+    The arrays of an index: name, type of an entry ('code': as wide as the index says), and whether opening checks its bytes.
+    """
+
 class Index:
     """A checked view of the arrays of an index; immutable, safe to share."""
 
@@ -406,7 +411,7 @@ class Index:
         int,
     ]:
         """
-        One query: (rows, scores, stats, trace columns, watched document, scale, seed).
+        One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate).
         """
 
     def score(
@@ -562,8 +567,35 @@ class DocumentMethod(enum.Enum):
 
     maxscore = 1
 
+class SearchHooks:
+    """What only tests and experiments change about a search."""
+
+    def __init__(self) -> None: ...
+    @property
+    def cluster_order(self) -> ClusterOrder: ...
+    @cluster_order.setter
+    def cluster_order(self, arg: ClusterOrder, /) -> None: ...
+    @property
+    def documents(self) -> DocumentMethod: ...
+    @documents.setter
+    def documents(self, arg: DocumentMethod, /) -> None: ...
+    @property
+    def lazy(self) -> bool: ...
+    @lazy.setter
+    def lazy(self, arg: bool, /) -> None: ...
+    @property
+    def estimate_threshold(self) -> bool: ...
+    @estimate_threshold.setter
+    def estimate_threshold(self, arg: bool, /) -> None: ...
+    @property
+    def sweep(self) -> bool: ...
+    @sweep.setter
+    def sweep(self, arg: bool, /) -> None: ...
+    def set_clock(self, times: Sequence[int]) -> None:
+        """Replace the clock, for tests of the time budget."""
+
 class SearchParams:
-    """How to search; segmax.params holds the public classes."""
+    """How to search; segmax.search.methods holds the public classes."""
 
     def __init__(self) -> None: ...
     @property
@@ -607,24 +639,11 @@ class SearchParams:
     @bound_dropped.setter
     def bound_dropped(self, arg: bool, /) -> None: ...
     @property
-    def order(self) -> ClusterOrder: ...
-    @order.setter
-    def order(self, arg: ClusterOrder, /) -> None: ...
-    @property
-    def documents(self) -> DocumentMethod: ...
-    @documents.setter
-    def documents(self, arg: DocumentMethod, /) -> None: ...
-    @property
-    def lazy(self) -> bool: ...
-    @lazy.setter
-    def lazy(self, arg: bool, /) -> None: ...
-    @property
-    def seed(self) -> bool: ...
-    @seed.setter
-    def seed(self, arg: bool, /) -> None: ...
-    @property
-    def sweep(self) -> bool: ...
-    @sweep.setter
-    def sweep(self, arg: bool, /) -> None: ...
-    def set_clock(self, times: Sequence[int]) -> None:
-        """Replace the clock, for tests of the time budget."""
+    def hooks(self) -> SearchHooks: ...
+    @hooks.setter
+    def hooks(self, arg: SearchHooks, /) -> None: ...
+
+def stats_fields() -> dict[str, str]:
+    """
+    The columns of the statistics of a search, in order, and what they count.
+    """

@@ -10,6 +10,7 @@ from segmax.base.progress import BuildProgress
 from segmax.evaluation import Evaluation
 from segmax.inspection.summary import IndexSummary
 from segmax.search.calibration import Calibration, Expectation
+from segmax.search.protocol import Searchable
 from segmax.search.results import Explanation, SearchStats
 from segmax.storage.texts import StoredText
 from segmax.vectors.types import (
@@ -39,6 +40,7 @@ __all__ = [
     "Queries",
     "Query",
     "SearchStats",
+    "Searchable",
     "SparseMatrix",
     "StoredText",
     "Tensor",

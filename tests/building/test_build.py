@@ -442,7 +442,7 @@ class Twin:
             **dict.fromkeys(("narrow_cluster", "run_start", "group_start"), "<u4"),
             "entry_block": "<u2",
             **dict.fromkeys(("block_max", "span_max", "run_bytes", "entry_mask"), "u1"),
-            **dict.fromkeys(("term_seed_code", "cluster_max", "segment_max"), code),
+            **dict.fromkeys(("term_top_code", "cluster_max", "segment_max"), code),
             **dict.fromkeys(("level", "entry_max", "entry_code"), code),
             "segment_sum": "<u2" if narrow_sums else "<u4",
         }
@@ -453,7 +453,7 @@ class Twin:
         for term in range(docs.shape[1]):
             postings = lists[term]
             codes = sorted((code for _, code, _ in postings), reverse=True)
-            wanted["term_seed_code"] += [codes[rank - 1] if rank <= len(codes) else 0 for rank in (1, 10, 100, 1000)]
+            wanted["term_top_code"] += [codes[rank - 1] if rank <= len(codes) else 0 for rank in (1, 10, 100, 1000)]
             self._add_pairs(wanted, postings, first_position)
             wanted["term_first_posting"].append(wanted["term_first_posting"][-1] + len(postings))
             listed = [(position, code) for position, code, _ in postings]

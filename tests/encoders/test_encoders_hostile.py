@@ -261,11 +261,12 @@ def change_description(path: Path, told: object) -> None:
 
 def write_meta(path: Path, meta: dict[str, Any]) -> None:
     """Write meta.json with the checksum that goes with it."""
-    from segmax.storage import components as storage
+    from segmax.storage.reading import load_index
+    from segmax.storage.writing import save_index
 
-    arrays = dict(storage._load_components(path, storage.read_meta(path), preload=True, verify=False))
+    _, arrays = load_index(path, preload=True, verify=False)
     shutil.rmtree(path)
-    storage.save_index(path, arrays, meta, overwrite=False, check=lambda *_: None)
+    save_index(path, arrays, meta, overwrite=False, check=lambda *_: None)
 
 
 def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:

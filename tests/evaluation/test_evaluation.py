@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import operator
 from pathlib import Path
 
 import ir_measures
@@ -15,11 +16,11 @@ import scipy.stats
 
 import segmax
 from conftest import SHARED, topic_docs
-from segmax import ASC, Exhaustive, paper
+from segmax import ASC, Exhaustive, _core, paper
 from segmax.cli.main import main
 from segmax.demo import FOLDER
 from segmax.errors import ConfigError, InputError, WriteError
-from segmax.evaluation import Questions, corrected, evaluate, paired_t_test, relevance
+from segmax.evaluation import EncodedQueries, corrected, evaluate, paired_t_test, relevance
 from segmax.io import read_qrels, read_queries, read_run, untied
 from segmax.paper import METHODS, Anytime, MaxScore, method_name, parse_method
 from segmax.search.method_names import simplest
@@ -110,9 +111,9 @@ def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: 
     smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
     given = simplest(kind, {name})(**{name: value, **smaller_mu})
     assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
-    core_name = {"dropped": "bound_dropped", "estimate_threshold": "seed", "cluster_order": "order"}.get(name, name)
-    without = kind(**smaller_mu).to_core()
-    assert getattr(given.to_core(), core_name) != getattr(without, core_name)
+    hooks = {hook: f"hooks.{hook}" for hook in vars(_core.SearchHooks)}
+    of_core = operator.attrgetter({"dropped": "bound_dropped", **hooks}.get(name, name))
+    assert of_core(given.to_core()) != of_core(kind(**smaller_mu).to_core())
 
 
 def test_the_options_of_methods_are_all_tried() -> None:
@@ -328,30 +329,30 @@ def test_only_judged_queries_are_asked(rng: np.random.Generator) -> None:
         evaluate(index, docs[:5], {"x": {"3": 1}})
 
 
-def own_documents(rng: np.random.Generator, names: list[str]) -> tuple[segmax.Index, Questions]:
+def own_documents(rng: np.random.Generator, names: list[str]) -> tuple[segmax.Index, EncodedQueries]:
     """An index, and its documents as queries."""
     docs, _ = topic_docs(rng, len(names))
-    return segmax.build(docs, ids=names), Questions(names, docs)
+    return segmax.build(docs, ids=names), EncodedQueries(names, docs)
 
 
 def test_own_documents_are_dropped_where_queries_are_documents(rng: np.random.Generator) -> None:
     """As for ArguAna: by themselves where ids are names, not where they are numbers, and as the caller says."""
-    index, questions = own_documents(rng, [f"argument-{n}" for n in range(40)])
-    qrels = {name: {questions.ids[row - 1]: 1} for row, name in enumerate(questions.ids)}
-    dropped = evaluate(index, questions, qrels, methods=["exhaustive", "asc"], k=5, passes=1)
-    kept = evaluate(index, questions, qrels, methods=["asc"], k=5, passes=1, drop_self=False)
+    index, queries = own_documents(rng, [f"argument-{n}" for n in range(40)])
+    qrels = {name: {queries.ids[row - 1]: 1} for row, name in enumerate(queries.ids)}
+    dropped = evaluate(index, queries, qrels, methods=["exhaustive", "asc"], k=5, passes=1)
+    kept = evaluate(index, queries, qrels, methods=["asc"], k=5, passes=1, drop_self=False)
     assert dropped.dropped_self
     assert not kept.dropped_self
     assert dropped["asc"].recall_of_exact == 1
-    hits = index.search_batch(questions.vectors, 6, Exhaustive())
-    for number, name in enumerate(questions.ids):
+    hits = index.search_batch(queries.vectors, 6, Exhaustive())
+    for number, name in enumerate(queries.ids):
         fair = [doc for doc in hits[number].ids if doc != name][:5]
         expected = next((1 / rank for rank, doc in enumerate(fair, start=1) if doc in qrels[name]), 0.0)
         assert dropped["asc"].per_query["MRR@5"][number] == expected
     assert dropped["asc"].relevance["MRR@5"] > kept["asc"].relevance["MRR@5"]
-    index, questions = own_documents(rng, [str(n) for n in range(40)])
-    assert not evaluate(index, questions, methods=["asc"], passes=1).dropped_self
-    assert evaluate(index, questions, methods=["asc"], passes=1, drop_self=True).dropped_self
+    index, queries = own_documents(rng, [str(n) for n in range(40)])
+    assert not evaluate(index, queries, methods=["asc"], passes=1).dropped_self
+    assert evaluate(index, queries, methods=["asc"], passes=1, drop_self=True).dropped_self
 
 
 def test_own_documents_may_be_called_by_numbers(rng: np.random.Generator) -> None:
@@ -362,7 +363,7 @@ def test_own_documents_may_be_called_by_numbers(rng: np.random.Generator) -> Non
     assert found.dropped_self
     assert found["asc"].relevance["MRR@10"] == 0
     with pytest.raises(InputError, match="expected queries that have the id of a document, got none"):
-        evaluate(index, Questions(["a"], docs[:1]), drop_self=True)
+        evaluate(index, EncodedQueries(["a"], docs[:1]), drop_self=True)
 
 
 def test_measures_stand_at_the_depth_that_there_is(rng: np.random.Generator) -> None:
@@ -385,9 +386,9 @@ def test_queries_have_one_id_each(rng: np.random.Generator) -> None:
     """Ids that repeat, and too few of them, are refused."""
     docs, _ = topic_docs(rng, 4)
     with pytest.raises(InputError, match="expected every query once, got the id 'a' again"):
-        Questions(["a", "a"], docs[:2])
+        EncodedQueries(["a", "a"], docs[:2])
     with pytest.raises(InputError, match="expected an id per query, got 1 ids and 2 queries"):
-        Questions(["a"], docs[:2])
+        EncodedQueries(["a"], docs[:2])
 
 
 def test_given_judgments_may_have_numbers(rng: np.random.Generator) -> None:

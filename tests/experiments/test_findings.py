@@ -16,7 +16,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import SHARED, wiki_reader
 from segmax import BuildConfig
-from segmax.evaluation import Evaluation, Questions, evaluate
+from segmax.evaluation import EncodedQueries, Evaluation, evaluate
 from segmax.io import read_qrels
 from segmax.paper import ASC, Anytime
 from segmax.search.methods import SearchParams
@@ -35,14 +35,14 @@ class Collection(NamedTuple):
     """What is searched and asked; `relevance` is what a method should keep of an evaluation."""
 
     docs: sp.csr_matrix
-    questions: Questions
+    queries: EncodedQueries
     qrels: dict[str, dict[str, int]] | None
     measure: str
 
 
-def asked(queries: sp.csr_matrix) -> Questions:
+def asked(queries: sp.csr_matrix) -> EncodedQueries:
     """The first queries, called by their rows."""
-    return Questions([str(row) for row in range(QUERIES)], queries[:QUERIES])
+    return EncodedQueries([str(row) for row in range(QUERIES)], queries[:QUERIES])
 
 
 @cache
@@ -91,7 +91,7 @@ def measured(
 ) -> Evaluation:
     """What methods give on all queries."""
     given = collection()
-    return evaluate(searched, given.questions, given.qrels, methods=methods, k=k, passes=1)
+    return evaluate(searched, given.queries, given.qrels, methods=methods, k=k, passes=1)
 
 
 def kept(collection: Callable[[], Collection], evaluation: Evaluation, name: str) -> float:
@@ -174,7 +174,7 @@ def test_answers_of_natural_questions_are_found() -> None:
     """On all 2,655 questions exact search has MRR@10 .6856 and Recall@1000 .9751; ASC with μ = .5 keeps both."""
     collection = natural_questions()
     queries = wiki_reader().queries(SHARED / "data" / "nq" / "queries.npz")[0]
-    everything = Questions([str(row) for row in range(queries.shape[0])], queries)
+    everything = EncodedQueries([str(row) for row in range(queries.shape[0])], queries)
     methods: dict[str, SearchParams] = {"exact": segmax.Exhaustive(), "asc": ASC(mu=0.5), "anytime": Anytime(mu=0.5)}
     searched = index(natural_questions, 0)
     found = evaluate(searched, everything, collection.qrels, methods=methods, k=1000, passes=1)

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from rich.console import Console
 
 import segmax
-from conftest import random_docs
+from conftest import random_docs, refused
 from segmax.base.display import size_text
 from segmax.errors import ConfigError, InputError, SegmaxWarning
 from segmax.inspection.summary import STRUCTURES, Bin, histogram, inspect, step_text, structure_of
@@ -153,14 +153,14 @@ def test_no_tightness_without_queries(index: segmax.Index) -> None:
     assert empty.to_dict()["bytes_per_posting"] == 0
 
 
-def test_wrong_arguments(index: segmax.Index) -> None:
+def test_invalid_arguments_are_refused(index: segmax.Index) -> None:
     """Sample, seed and queries are checked."""
-    with pytest.raises(ConfigError, match="sample to be at least 0"):
+    with refused(ConfigError, option="sample", got="-1"):
         inspect(index, sample=-1)
-    with pytest.raises(ConfigError, match="seed to be at least 0"):
+    with refused(ConfigError, option="seed", got="-1"):
         inspect(index, seed=-1)
     for queries in (3, "query", {1: 2.0}):
-        with pytest.raises(InputError, match="expected queries as a sparse matrix"):
+        with refused(InputError, expected="queries as a sparse matrix"):
             inspect(index, queries)
 
 

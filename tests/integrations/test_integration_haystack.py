@@ -47,7 +47,7 @@ def text_of(doc_id: str) -> dict[str, Any]:
 def path(tmp_path: Path) -> Path:
     """Where an index of TEXTS is."""
     documents = [SegmaxDocument(i, "", text) for i, text in TEXTS.items()]
-    options = {"progress": False, "path": tmp_path / "texts.segmax", "texts": None}
+    options = {"progress": False, "path": tmp_path / "texts.segmax", "keep_texts": False}
     index_documents(documents, WordCounts(), options)
     return tmp_path / "texts.segmax"
 

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from segmax.encoders import BM25
 from segmax.integrations.langchain import SegmaxRetriever
 
-QUIET: dict[str, Any] = {"progress": False, "texts": None}
+QUIET: dict[str, Any] = {"progress": False, "keep_texts": False}
 
 
 def made(**options: Any) -> SegmaxRetriever:

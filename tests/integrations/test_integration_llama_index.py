@@ -11,6 +11,7 @@ import pytest
 import segmax
 from integration_samples import TEXTS, WordCounts, by_hand, run_documented
 from segmax.errors import ConfigError, InputError
+from segmax.io import Document as SegmaxDocument
 from segmax.paper import MaxScore
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # theirs
@@ -25,7 +26,7 @@ from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextN
 from segmax.encoders import BM25  # noqa: E402
 from segmax.integrations.llama_index import SegmaxRetriever  # noqa: E402
 
-QUIET: dict[str, Any] = {"progress": False, "texts": None}
+QUIET: dict[str, Any] = {"progress": False, "keep_texts": False}
 
 
 def made(**options: Any) -> SegmaxRetriever:
@@ -120,10 +121,9 @@ def test_texts_from_anywhere(tmp_path: Path) -> None:
     mapped = {i: {"text": text, "title": i.upper()} for i, text in TEXTS.items()}
     other = SegmaxRetriever(first._search.index, first._search._encoder, mapped.get, similarity_top_k=1)
     assert other.retrieve("mat")[0].node.metadata == {"title": "CAT"}
-    nodes = [TextNode(id_=i, text=text, metadata={}) for i, text in TEXTS.items()]
-    options = {**QUIET, "path": tmp_path / "kept.segmax", "texts": [("T", text) for text in TEXTS.values()]}
-    SegmaxRetriever.from_nodes(nodes, encoder, index_kwargs=options)
-    kept = SegmaxRetriever(segmax.open(tmp_path / "kept.segmax"), encoder, params=MaxScore())
+    titled = [SegmaxDocument(i, "T", text) for i, text in TEXTS.items()]
+    index = segmax.from_texts(titled, encoder=encoder, path=tmp_path / "kept.segmax", progress=False)
+    kept = SegmaxRetriever(index, params=MaxScore())
     assert kept.retrieve("mat")[0].node.metadata == {"title": "T"}
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import segmax
+from conftest import refused
 from integration_samples import TEXTS, WordCounts, by_hand
 from segmax.base.errors import ConfigError, InputError
 from segmax.encoders import BM25
@@ -17,11 +18,12 @@ from segmax.paper import MaxScore
 from segmax.vectors.documents import Document
 
 
-def made(**options: object) -> tuple[segmax.Index, WordCounts]:
-    """An index of TEXTS, which it does not keep, and its encoder."""
+def made(title: str = "") -> tuple[segmax.Index, WordCounts]:
+    """An index of TEXTS, which it stores if they get a title, and its encoder."""
     encoder = WordCounts()
-    documents = [Document(doc_id, "", text) for doc_id, text in TEXTS.items()]
-    return index_documents(documents, encoder, {"progress": False, "texts": None, **options}), encoder
+    documents = [Document(doc_id, title, text) for doc_id, text in TEXTS.items()]
+    options = {"progress": False, "keep_texts": bool(title), "title": False}
+    return index_documents(documents, encoder, options), encoder
 
 
 @pytest.mark.parametrize("query", ["the cat", "bird tree", "größe", "nothing like it", ""])
@@ -36,7 +38,7 @@ def test_search_by_text_is_counting_by_hand(query: str, k: int) -> None:
 
 def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that learns its vocabulary on the way may begin with fewer columns."""
-    monkeypatch.setattr("segmax.text.pipeline.batched", lambda documents: batched(documents, 1))
+    monkeypatch.setattr("segmax.text.encoded.batched", lambda documents: batched(documents, 1))
     index, encoder = made()
     assert index.num_terms == len(encoder.vocabulary)
     hits = TextSearch(index, encoder, TEXTS).by_text("the cat größe", 10)
@@ -50,7 +52,7 @@ def test_texts_from_anywhere() -> None:
         def __getitem__(self, doc_id: str) -> str:
             return TEXTS[doc_id]
 
-    index, encoder = made(texts=[("A title", text) for text in TEXTS.values()])
+    index, encoder = made(title="A title")
     wanted = [hit.content for hit in TextSearch(index, encoder, TEXTS).by_text("the cat", 5)]
     for texts in (TEXTS.__getitem__, TEXTS.get, Items()):
         assert [hit.content for hit in TextSearch(index, encoder, texts).by_text("the cat", 5)] == wanted
@@ -79,31 +81,30 @@ def test_a_text_and_what_else_is_known() -> None:
         text_and_metadata(5)
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_invalid_parts_and_queries_are_refused() -> None:
     """Wrong parts raise at once, wrong queries when they come."""
     index, encoder = made()
-    with pytest.raises(ConfigError, match=r"expected index to be a segmax\.Index, got str"):
+    with refused(ConfigError, option="index", got="^str$"):
         TextSearch("my.segmax", encoder, TEXTS)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match=r"expected an encoder: an object with encode_queries, .*got int"):
+    with refused(ConfigError, expected="an encoder: an object with encode_queries", got="^int$"):
         TextSearch(index, 5, TEXTS)
-    with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
+    with refused(ConfigError, message=r"expected texts=\.\.\., since the index keeps none"):
         TextSearch(index, encoder)
-    with pytest.raises(ConfigError, match="expected texts to be a dictionary or a function from id to text, got int"):
+    with refused(ConfigError, option="texts", got="^int$"):
         TextSearch(index, encoder, 5)
     search = TextSearch(index, encoder, TEXTS)
-    with pytest.raises(InputError, match="expected a query as a string, got int"):
+    with refused(InputError, expected="a query as a string", got="^int$"):
         search.by_text(5, 1)  # type: ignore[arg-type]
-    with pytest.raises(ConfigError, match="expected k to be at least 1, got 0"):
+    with refused(ConfigError, option="k", got="^0$"):
         search.by_text("cat", 0)
     index.encoder = None  # type: ignore[assignment]
-    with pytest.raises(FormatError, match=r"segmax cannot load the encoder that made the index \('WordCounts'\)"):
+    with refused(FormatError, message="WordCounts"):
         TextSearch(index, None, TEXTS).by_text("cat", 1)
-    plain = made(encoder=None)[0]
-    plain.encoder = None  # type: ignore[assignment]
-    with pytest.raises(InputError, match="does not know what made its vectors"):
+    plain = segmax.build(index.vectors(list(TEXTS)), ids=list(TEXTS), terms=index.terms)
+    with refused(InputError, message="does not know what made its vectors"):
         TextSearch(plain, None, TEXTS).by_text("cat", 1)
     for texts in ({}, {}.get):
-        with pytest.raises(InputError, match="no text for the document 'cat'"):
+        with refused(InputError, message="no text for the document 'cat'"):
             TextSearch(index, encoder, texts).by_text("mat", 1)
 
 

@@ -205,11 +205,11 @@ def test_ids_that_come_twice_name_the_file(tmp_path: Path, name: str) -> None:
 
 def test_queries_that_come_twice_name_the_file(tmp_path: Path) -> None:
     """Vectors and texts."""
-    from segmax.text.questions import read_question_vectors
+    from segmax.text.queries import read_query_vectors
 
     write_vectors(tmp_path / "q.npz", [vectors_of(["a", "a"])])
     with refused(InputError, message=r"q\.npz': expected every query once, got the id 'a' again"):
-        read_question_vectors(tmp_path / "q.npz", by_word=False)
+        read_query_vectors(tmp_path / "q.npz")
     (tmp_path / "q.jsonl").write_text('{"id": 1, "text": "a"}\n\n{"id": "1", "text": "b"}\n')
     with refused(InputError, where=r"q\.jsonl', line 3", expected="every query once", got="the id '1' again, first at"):
         read_queries(tmp_path / "q.jsonl")

@@ -10,6 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from calibrations import stored_calibration, stored_setting
 from conftest import topic_docs, wiki_reader
 from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
@@ -334,16 +335,6 @@ def test_queries_that_find_nothing() -> None:
         index.tune([{2: 1.0}, {}], 5)
     with pytest.raises(InputError, match="got 0"):
         index.tune(sp.csr_matrix((0, 3)), 5)
-
-
-def stored_setting(**changes: object) -> dict[str, object]:
-    """A setting as meta.json has it."""
-    return {"eta": 0.9, "query_mass": 1.0, "recall": 0.99, "error": 0.01, "cost": 0.5, **changes}
-
-
-def stored_calibration(**changes: object) -> dict[str, object]:
-    """A measurement as meta.json has it."""
-    return {"k": 10, "source": "given queries", "num_queries": 1, "settings": [stored_setting()], **changes}
 
 
 @pytest.mark.parametrize(

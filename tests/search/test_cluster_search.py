@@ -11,6 +11,7 @@ from conftest import random_docs
 from reference import as_query, best
 from segmax.paper import Anytime
 from segmax.search.hooks import with_hooks
+from segmax.vectors.queries import query_arrays
 
 
 @pytest.fixture(scope="module")
@@ -75,14 +76,14 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
 def budget_params(times_ms: list[float], **limits: float) -> segmax._core.SearchParams:
     """Parameters whose clock reads the given times one after the other."""
     core = segmax.paper.ASC(sweep=False, **limits).to_core()
-    core.set_clock([round(t * 1e6) for t in times_ms])
+    core.hooks.set_clock([round(t * 1e6) for t in times_ms])
     return core
 
 
 def run_core(index: segmax.Index, query: dict[int, int], core: segmax._core.SearchParams) -> tuple:
     """One query through the core: rows, scores, stats."""
-    terms, weights = segmax.vectors.csr.query_arrays(query)
-    return index._engine.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
+    terms, weights = query_arrays(query)
+    return index._engine.core.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
 
 
 @pytest.mark.parametrize(

@@ -20,17 +20,19 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from test_calibration import stored_calibration
 from test_storage import results, tiny
 
 import segmax
+from calibrations import stored_calibration
 from segmax.building import builder
 from segmax.errors import ConfigError, FormatError, IndexExistsError, IndexNotFoundError, InputError, WriteError
 from segmax.paper import MaxScore
 from segmax.pruning import TopTerms
 from segmax.search.hooks import with_hooks
-from segmax.storage import components as storage
+from segmax.storage.component_file import footer
+from segmax.storage.components import COMPONENTS
 from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES, meta_bytes
+from segmax.storage.writing import save_index
 
 SOURCE = Path(segmax.__file__).resolve().parents[1]
 
@@ -68,7 +70,7 @@ def write_meta(path: Path, meta: dict[str, Any]) -> None:
 
 def write_index(path: Path, arrays: dict[str, Any], meta: dict[str, Any]) -> Path:
     """Write an index of any arrays, all checksums right; what meta.json must not have is changed afterwards."""
-    storage.save_index(path, arrays, meta, overwrite=False, check=lambda *_: None)
+    save_index(path, arrays, meta, overwrite=False, check=lambda *_: None)
     return path
 
 
@@ -387,7 +389,7 @@ def wrong_arrays(array: Any, rng: np.random.Generator) -> Iterator[Any]:
     yield rng.integers(0, 256, array.nbytes, dtype=np.uint8).view(array.dtype)
 
 
-@pytest.mark.parametrize("name", sorted(storage.COMPONENTS))
+@pytest.mark.parametrize("name", sorted(COMPONENTS))
 def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
     """Right checksums around wrong tables: refused with the place named, or searched without harm."""
     docs = sp.csr_matrix(np.eye(20, 6) + np.tri(20, 6, 1))
@@ -556,7 +558,7 @@ def test_a_file_with_holes_is_not_read_into_memory(tmp_path: Path) -> None:
     with (path / entry["file"]).open("r+b") as file:
         file.truncate(2**43)
         file.seek(2**43)
-        file.write(storage._footer(2**43, int(entry["crc32"], 16)))
+        file.write(footer(2**43, int(entry["crc32"], 16)))
     write_meta(path, meta)
     taken, told = guarded(path, "preload")
     assert told.startswith("ConfigError: expected an index that fits ")

@@ -19,7 +19,9 @@ from conftest import random_docs
 from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, UnknownIdError, WriteError
 from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
-from segmax.storage import components as storage
+from segmax.storage.component_file import FOOTER_BYTES
+from segmax.storage.components import COMPONENTS
+from segmax.storage.writing import save_index
 
 
 def tiny(value: int = 1, num_docs: int = 20) -> segmax.Index:
@@ -89,16 +91,16 @@ def test_a_path_that_exists(saved: Path) -> None:
         segmax.build(iter([]), path=saved)
     tiny(2).save(saved, overwrite=True)
     assert results(segmax.open(saved, verify=True)) == results(tiny(2))
-    assert len(list(saved.iterdir())) == len(list(storage.COMPONENTS)) - 4 + 1  # no id_number, no texts; meta.json
+    assert len(list(saved.iterdir())) == len(COMPONENTS) - 4 + 1  # no id_number, no texts; meta.json
 
 
 def test_a_directory_that_is_no_index_is_never_touched(tmp_path: Path) -> None:
     """overwrite=True replaces indexes only."""
     (tmp_path / "precious.txt").write_text("keep")
-    with pytest.raises(IndexExistsError, match="is not a segmax index, so overwrite=True does not touch it"):
+    with pytest.raises(IndexExistsError, match="is not a segmax index; overwrite=True does not replace it"):
         tiny().save(tmp_path, overwrite=True)
     (tmp_path / "meta.json").write_text('{"precious": 1}')
-    with pytest.raises(IndexExistsError, match="is not a segmax index, so overwrite=True does not touch it"):
+    with pytest.raises(IndexExistsError, match="is not a segmax index; overwrite=True does not replace it"):
         tiny().save(tmp_path, overwrite=True)
     assert (tmp_path / "precious.txt").read_text() == "keep"
     assert (tmp_path / "meta.json").read_text() == '{"precious": 1}'
@@ -182,13 +184,13 @@ def test_a_missing_component(saved: Path) -> None:
 
 
 #: What `open` does not check.
-UNCHECKED = {name for name, (_, checked) in storage.COMPONENTS.items() if not checked}
+UNCHECKED = {component.name for component in COMPONENTS.values() if not component.checked}
 
 
 def each_damage(path: Path) -> list[tuple[Path, bytes]]:
     """Every file of an index with its bytes."""
     files = [(file, file.read_bytes()) for file in sorted(path.iterdir())]
-    assert min(len(data) for file, data in files if file.stem.split(".")[0] in UNCHECKED) > storage.FOOTER_BYTES
+    assert min(len(data) for file, data in files if file.stem.split(".")[0] in UNCHECKED) > FOOTER_BYTES
     assert sum(len(data) for _, data in files) <= 16_384
     return files
 
@@ -252,7 +254,7 @@ def search_every_way(index: segmax.Index) -> None:
 
 def with_room(data: bytes, dtype: np.dtype) -> np.ndarray:
     """An array with no more readable bytes behind it than the core may read."""
-    whole = np.zeros(len(data) + storage.FOOTER_BYTES, dtype=np.uint8)
+    whole = np.zeros(len(data) + FOOTER_BYTES, dtype=np.uint8)
     whole[: len(data)] = np.frombuffer(data, np.uint8)
     return whole[: len(data)].view(dtype)
 
@@ -313,7 +315,7 @@ def test_a_checked_but_impossible_table_is_refused(tmp_path: Path) -> None:
     index = tiny()
     arrays = dict(index._open_arrays)
     arrays["term_first_posting"] = arrays["term_first_posting"][::-1].copy()
-    storage.save_index(tmp_path / "bad", arrays, index._meta, overwrite=False, check=lambda *_: None)
+    save_index(tmp_path / "bad", arrays, index._meta, overwrite=False, check=lambda *_: None)
     with pytest.raises(FormatError, match="term_first_posting does not ascend from 0"):
         segmax.open(tmp_path / "bad")
 
@@ -365,7 +367,7 @@ def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool, stride
         def work(path: Path = path, step: int = step) -> None:
             kill = KillAt(step)
             for name in ("open", "write", "fsync", "close"):
-                setattr(storage.os, name, kill.wrap(getattr(os, name)))
+                setattr(os, name, kill.wrap(getattr(os, name)))
             for name in ("replace", "unlink", "mkdir"):
                 setattr(Path, name, kill.wrap(getattr(Path, name)))
             replacement.save(path, overwrite=overwrite)

@@ -7,7 +7,7 @@
 #include <limits>
 #include <stdexcept>
 
-#include "segmax/index/levels.hpp"
+#include "index/levels.hpp"
 
 namespace segmax {
 
@@ -164,7 +164,7 @@ public:
             } else {
                 writer.write_tail(postings, Index::row(job_.postings[t], num_positions_, job_.head_ratio));
             }
-            find_seed_codes(postings);
+            find_top_codes(postings);
             check(stop);
         }
         return std::move(out_);
@@ -223,7 +223,7 @@ private:
         const std::size_t num_spans = std::size_t{tiles_of(num_positions_)} * kTileSpans;
         out_.term_num_bytes.reserve(terms_.size());
         out_.term_num_entries.reserve(terms_.size() * zones_of(num_positions_));
-        out_.term_seed_code.reserve(terms_.size() * kNumSeedRanks);
+        out_.term_top_code.reserve(terms_.size() * kNumTopRanks);
         out_.level.reserve(most.rows * kNumLevels);
         out_.span_max.reserve(most.rows * level_row_bytes(num_spans));
         out_.block_max.reserve(most.heads * num_spans * kSpanBytes);
@@ -285,9 +285,9 @@ private:
         std::memcpy(out_.segment_sum.data() + term.pair * sum_bytes_, &sum, sum_bytes_);  // little endian
     }
 
-    /// The code at each of kSeedRanks in descending order; 0 where the list is shorter. By counting: sorting even the
+    /// The code at each of kTopRanks in descending order; 0 where the list is shorter. By counting: sorting even the
     /// first thousand would take as long as all the rest.
-    void find_seed_codes(std::span<const Posting<Code>> postings) {
+    void find_top_codes(std::span<const Posting<Code>> postings) {
         Code largest = 0;
         for (const auto& posting : postings) {
             ++counts_[posting.code];
@@ -295,9 +295,9 @@ private:
         }
         std::size_t code = largest;
         std::uint64_t seen = counts_[code];
-        for (const std::uint32_t rank : kSeedRanks) {
+        for (const std::uint32_t rank : kTopRanks) {
             while (seen < rank && code > 0) seen += counts_[--code];
-            out_.term_seed_code.push_back(static_cast<Code>(code));
+            out_.term_top_code.push_back(static_cast<Code>(code));
         }
         for (const auto& posting : postings) counts_[posting.code] = 0;
     }
@@ -386,7 +386,7 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
         const bool head = Index::head(postings[t], num_positions, head_ratio);
         plan.term_first_pair.push_back(plan.term_first_pair.back() + num_pairs);
         plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * posting_bytes +
-                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumSeedRanks * code_bytes + 8 +
+                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumTopRanks * code_bytes + 8 +
                                   num_zones * 8);
     }
     return plan;

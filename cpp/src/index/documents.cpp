@@ -1,6 +1,6 @@
 #include "segmax/index/documents.hpp"
 
-#include "segmax/search/term_view.hpp"
+#include "index/term_view.hpp"
 
 namespace segmax {
 
@@ -22,14 +22,11 @@ struct Entry {
 template <class Code>
 std::vector<std::vector<Entry>> entries_of(const Index& index, std::span<const Position> positions) {
     std::vector<std::vector<Entry>> entries(positions.size());
-    PreparedQuery one_term;
-    one_term.terms.resize(1);
-    QueryView<Code> view;
+    std::vector<EntryList<Code>> zones(index.num_zones());
+    TermView<Code> term;
     for (std::uint32_t t = 0; t < index.num_terms(); ++t) {
         if (index.num_postings(t) == 0) continue;
-        one_term.terms[0] = {t, 1};
-        view.open(index, one_term);
-        const TermView<Code>& term = view.terms()[0];
+        term.open(index, t, 1, zones.data());
         for (std::size_t i = 0; i < positions.size(); ++i) {
             const std::uint32_t code = term.code_at(positions[i]);
             if (code > 0) entries[i].push_back({t, code});

@@ -94,7 +94,7 @@ void Index::check_terms() {
     const std::uint64_t pairs = a.term_first_pair.back();
     const std::uint64_t entries = a.term_first_entry.back();
     require(a.narrow_cluster.size() == at.narrow, "narrow_cluster has the wrong length");
-    require(a.term_seed_code.size() == terms * kNumSeedRanks * width, "term_seed_code has the wrong length");
+    require(a.term_top_code.size() == terms * kNumTopRanks * width, "term_top_code has the wrong length");
     require(a.cluster_max.size() == pairs * width, "cluster_max has the wrong length");
     require(a.segment_max.size() / width / a.num_segments == pairs &&
                 a.segment_max.size() == pairs * a.num_segments * width,

@@ -1,4 +1,4 @@
-#include "segmax/index/levels.hpp"
+#include "index/levels.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,103 +1,45 @@
 #include "segmax/io/ciff.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "io/protobuf.hpp"
 #include "segmax/io/errors.hpp"
 
 namespace segmax {
 
+using protobuf::append_varint;
+using protobuf::kMaxVarint;
+using protobuf::take_varint;
+using protobuf::varint_size;
+
 namespace {
 
-constexpr std::uint64_t kMaxMessage = 1U << 24U;  // of a header, a document record, a term
 constexpr std::uint64_t kMaxPosting = 1U << 10U;
 constexpr std::uint64_t kMaxTf = 0x7FFFFFFF;  // int32
 constexpr std::uint64_t kMaxDocs = 0x7FFFFFFF;
-constexpr std::size_t kMaxVarint = 10;
 constexpr std::uint32_t kMissing = std::numeric_limits<std::uint32_t>::max();
 
-enum class WireType { varint = 0, fixed64 = 1, bytes = 2, fixed32 = 5 };
+/// Fields of a PostingsList.
+constexpr std::uint64_t kTermField = 1;
+constexpr std::uint64_t kPostingField = 4;
 
-/// Reads a varint off the front. False, and nothing taken, if it is not whole.
-bool take_varint(std::string_view& data, std::uint64_t& value) {
-    std::uint64_t result = 0;
-    const std::size_t most = std::min(data.size(), kMaxVarint);
-    for (std::size_t i = 0; i < most; ++i) {
-        const auto byte = static_cast<unsigned char>(data[i]);
-        result |= static_cast<std::uint64_t>(byte & 0x7FU) << (7 * i);
-        if (byte < 0x80) {
-            data.remove_prefix(i + 1);
-            value = result;
-            return true;
-        }
-    }
-    if (most == kMaxVarint) throw InputError("a number has more than ten bytes");
-    return false;
+/// How long a field of a PostingsList may be.
+std::uint64_t most_list_bytes(std::uint64_t number) {
+    return number == kPostingField ? kMaxPosting : protobuf::kMaxMessage;
 }
 
-void append_varint(std::uint64_t value, std::string& out) {
-    while (value >= 0x80) {
-        out.push_back(static_cast<char>(value | 0x80));
-        value >>= 7;
-    }
-    out.push_back(static_cast<char>(value));
-}
-
-std::size_t varint_size(std::uint64_t value) {
-    std::size_t size = 1;
-    for (; value >= 0x80; value >>= 7) ++size;
-    return size;
-}
-
-/// A field of a message: its number and either a number or bytes.
-struct Field {
-    std::uint64_t number = 0;
-    WireType type = WireType::varint;
-    std::uint64_t value = 0;
-    std::string_view bytes;
-};
-
-/// Takes a field off the front of a message that is whole.
-Field take_field(std::string_view& message) {
-    const auto number = [&] {
-        std::uint64_t value = 0;
-        if (!take_varint(message, value)) throw InputError("a message ends inside a field");
-        return value;
-    };
-    const auto bytes = [&](std::uint64_t length) {
-        if (length > message.size()) throw InputError("a field is longer than its message");
-        const std::string_view taken = message.substr(0, length);
-        message.remove_prefix(length);
-        return taken;
-    };
-    Field field;
-    const std::uint64_t tag = number();
-    field.number = tag >> 3;
-    field.type = static_cast<WireType>(tag & 7);
-    if (field.number == 0) throw InputError("a field has the number 0");
-    switch (field.type) {
-        case WireType::varint:
-            field.value = number();
-            break;
-        case WireType::fixed64:
-            field.bytes = bytes(8);
-            break;
-        case WireType::fixed32:
-            field.bytes = bytes(4);
-            break;
-        case WireType::bytes:
-            field.bytes = bytes(number());
-            break;
-        default:
-            throw InputError("a field has a type that protobuf 3 does not have");
-    }
-    return field;
-}
-
-/// The gap and tf of a posting as everybody writes it: a gap, if it is not 0, then a tf, both of at most five bytes.
-/// False where it looks otherwise.
-bool plain_posting(std::string_view content, std::uint64_t& gap, std::uint64_t& tf) {
+/// Reads a posting in its usual form: a gap, if it is not 0, then a tf, both of at most five bytes. Writers of CIFF
+/// make no other, so this is the loop that a file spends its time in. False where a posting looks otherwise.
+bool read_usual_posting(std::string_view content, CiffPosting& posting) {
     const char* at = content.data();
     const char* const end = at + content.size();
     const auto number = [&](std::uint64_t& value) {
@@ -109,25 +51,27 @@ bool plain_posting(std::string_view content, std::uint64_t& gap, std::uint64_t& 
         }
         return false;
     };
-    gap = 0;
+    posting.gap = 0;
     if (at != end && *at == 0x08) {
         ++at;
-        if (!number(gap)) return false;
+        if (!number(posting.gap)) return false;
     }
     if (at == end || *at++ != 0x10) return false;
-    return number(tf) && at == end;
+    return number(posting.tf) && at == end;
 }
 
-/// Takes a message with its length in front. False if it is not whole yet.
-bool take_message(std::string_view& data, std::string_view& message) {
-    std::string_view rest = data;
-    std::uint64_t length = 0;
-    if (!take_varint(rest, length)) return false;
-    if (length > kMaxMessage) throw InputError("a message is " + std::to_string(length) + " bytes long");
-    if (rest.size() < length) return false;
-    message = rest.substr(0, length);
-    data = rest.substr(length);
-    return true;
+/// Reads a posting in any form that protobuf allows: fields in any order, unknown ones among them, zeros left out.
+CiffPosting read_posting(std::string_view content) {
+    CiffPosting posting;
+    if (read_usual_posting(content, posting)) return posting;
+    posting = {};
+    while (!content.empty()) {
+        const protobuf::Field field = protobuf::take_field(content);
+        if (field.type != protobuf::WireType::varint) continue;
+        if (field.number == 1) posting.gap = field.value;
+        if (field.number == 2) posting.tf = field.value;
+    }
+    return posting;
 }
 
 }  // namespace
@@ -215,10 +159,10 @@ std::string_view CiffParser::consume(std::string_view data) {
 
 bool CiffParser::consume_header(std::string_view& data) {
     std::string_view message;
-    if (!take_message(data, message)) return false;
+    if (!protobuf::take_message(data, message)) return false;
     while (!message.empty()) {
-        const Field field = take_field(message);
-        if (field.type != WireType::varint) continue;
+        const protobuf::Field field = protobuf::take_field(message);
+        if (field.type != protobuf::WireType::varint) continue;
         if (field.number == 1) header_.version = field.value;
         if (field.number == 2) header_.num_lists = field.value;
         if (field.number == 3) header_.num_docs = field.value;
@@ -244,51 +188,15 @@ bool CiffParser::consume_in_list(std::string_view& data) {
     std::string_view rest = data.substr(0, std::min<std::uint64_t>(list_left_, data.size()));
     const bool whole = rest.size() == list_left_;
     const std::size_t before = rest.size();
+    protobuf::Field field;
     while (!rest.empty()) {
-        std::string_view ahead = rest;
-        std::uint64_t tag = 0;
-        std::uint64_t value = 0;
-        bool got = take_varint(ahead, tag);
-        const bool bytes = static_cast<WireType>(tag & 7) == WireType::bytes;
-        if (got && bytes) {
-            got = take_varint(ahead, value);
-            const std::uint64_t most = tag >> 3 == 4 ? kMaxPosting : kMaxMessage;
-            if (got && value > most) throw InputError("a field is " + std::to_string(value) + " bytes long");
-            got = got && ahead.size() >= value;
-        } else if (got) {
-            const auto type = static_cast<WireType>(tag & 7);
-            const std::size_t fixed = type == WireType::fixed64 ? 8 : type == WireType::fixed32 ? 4 : 0;
-            got = fixed > 0 ? ahead.size() >= fixed : take_varint(ahead, value);
-            if (got) ahead.remove_prefix(fixed);
-            if (type != WireType::varint && fixed == 0) throw InputError("a field has a type that protobuf 3 lacks");
-        }
-        if (!got) {
+        if (!protobuf::take_field_if_whole(rest, field, most_list_bytes)) {
             if (whole) throw InputError("a list ends inside a field");
             break;
         }
-        if (bytes) {
-            std::string_view content = ahead.substr(0, value);
-            ahead.remove_prefix(value);
-            if (tag >> 3 == 1) {
-                if (has_term_) throw InputError("it has two terms");
-                if (!is_utf8(content)) throw InputError("expected a term in UTF-8, got other bytes");
-                add_term(content);
-            } else if (tag >> 3 == 4) {
-                std::uint64_t gap = 0;
-                std::uint64_t tf = 0;
-                if (!plain_posting(content, gap, tf)) {
-                    gap = tf = 0;  // protobuf leaves zeros out
-                    while (!content.empty()) {
-                        const Field field = take_field(content);
-                        if (field.type != WireType::varint) continue;
-                        if (field.number == 1) gap = field.value;
-                        if (field.number == 2) tf = field.value;
-                    }
-                }
-                add_posting(gap, tf);
-            }
-        }
-        rest = ahead;
+        if (field.type != protobuf::WireType::bytes) continue;
+        if (field.number == kTermField) take_term(field.bytes);
+        if (field.number == kPostingField) add_posting(read_posting(field.bytes));
     }
     const std::size_t used = before - rest.size();
     data.remove_prefix(used);
@@ -297,7 +205,29 @@ bool CiffParser::consume_in_list(std::string_view& data) {
     return list_left_ == 0 || used > 0;
 }
 
-void CiffParser::add_posting(std::uint64_t gap, std::uint64_t tf) {
+void CiffParser::take_term(std::string_view term) {
+    if (has_term_) throw InputError("it has two terms");
+    if (!is_utf8(term)) throw InputError("expected a term in UTF-8, got other bytes");
+    add_term(term);
+}
+
+void CiffParser::add_posting(const CiffPosting& posting) {
+    move_to_next_doc(posting.gap);
+    if (posting.tf > kMaxTf) throw InputError("expected weights >= 0, got a negative one");
+    if (doc_ >= bucket_end_ || bucket_end_ == 0) start_run();
+    std::string& bucket = buckets_[bucket_];
+    append_varint(doc_ + 1 - run_doc_, bucket);
+    append_varint(posting.tf, bucket);
+    run_doc_ = doc_ + 1;
+    ++num_postings_;
+    if (bucket.size() >= block_bytes_) {
+        blocks_.push_back({bucket_, std::move(bucket)});
+        bucket.clear();
+        bucket.reserve(block_bytes_ + kMaxVarint * 3);
+    }
+}
+
+void CiffParser::move_to_next_doc(std::uint64_t gap) {
     if (has_postings_ && gap == 0) throw InputError("expected documents that ascend, got one twice");
     doc_ = has_postings_ ? doc_ + gap : gap;
     has_postings_ = true;
@@ -305,24 +235,15 @@ void CiffParser::add_posting(std::uint64_t gap, std::uint64_t tf) {
         throw InputError("expected documents from 0 to " + std::to_string(header_.num_docs) + " - 1, got " +
                          (gap > kMaxDocs ? "an impossible gap" : std::to_string(doc_)));
     }
-    if (tf > kMaxTf) throw InputError("expected weights >= 0, got a negative one");
-    if (doc_ >= bucket_end_ || bucket_end_ == 0) {
-        end_run();
-        bucket_ = doc_ / bucket_docs_;
-        bucket_end_ = (bucket_ + 1) * bucket_docs_;
-        run_doc_ = bucket_ * bucket_docs_;
-        // The number of this list, whether its term came already or not.
-        append_varint(terms_.size() - (has_term_ ? 1 : 0), buckets_[bucket_]);
-    }
-    append_varint(doc_ + 1 - run_doc_, buckets_[bucket_]);
-    append_varint(tf, buckets_[bucket_]);
-    run_doc_ = doc_ + 1;
-    ++num_postings_;
-    if (buckets_[bucket_].size() >= block_bytes_) {
-        blocks_.push_back({bucket_, std::move(buckets_[bucket_])});
-        buckets_[bucket_].clear();
-        buckets_[bucket_].reserve(block_bytes_ + kMaxVarint * 3);
-    }
+}
+
+void CiffParser::start_run() {
+    end_run();
+    bucket_ = doc_ / bucket_docs_;
+    bucket_end_ = (bucket_ + 1) * bucket_docs_;
+    run_doc_ = bucket_ * bucket_docs_;
+    // The number of this list, whether its term came already or not.
+    append_varint(terms_.size() - (has_term_ ? 1 : 0), buckets_[bucket_]);
 }
 
 void CiffParser::add_term(std::string_view term) {
@@ -348,13 +269,13 @@ void CiffParser::after_lists() {
 
 bool CiffParser::consume_doc(std::string_view& data) {
     std::string_view message;
-    if (!take_message(data, message)) return false;
+    if (!protobuf::take_message(data, message)) return false;
     std::uint64_t row = 0;
     std::string_view id;
     while (!message.empty()) {
-        const Field field = take_field(message);
-        if (field.number == 1 && field.type == WireType::varint) row = field.value;
-        if (field.number == 2 && field.type == WireType::bytes) id = field.bytes;
+        const protobuf::Field field = protobuf::take_field(message);
+        if (field.number == 1 && field.type == protobuf::WireType::varint) row = field.value;
+        if (field.number == 2 && field.type == protobuf::WireType::bytes) id = field.bytes;
     }
     if (row >= header_.num_docs) {
         throw InputError("expected a docid from 0 to " + std::to_string(header_.num_docs) + " - 1, got another");

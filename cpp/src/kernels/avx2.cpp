@@ -2,17 +2,18 @@
 // Intrinsics for the common case (8-bit codes, 32-bit sums); plain loops, compiled for AVX2, for the rest.
 #include <immintrin.h>
 
-#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/kernels.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
 
 namespace segmax::detail {
 
-namespace avx2 {
-#include "loops.inc"
+namespace {
+#include "kernels/loops.inc"
 
 /// Two rows at a time: bytes a0 b0 a1 b1 ... widened to 16 bits, times (wa, wb), summed in pairs to 32 bits.
 /// Exact, since a weight fits 15 bits and a code 8.
@@ -73,7 +74,7 @@ struct ExpandedBlocks : PlainBlocks<std::uint8_t, std::uint32_t> {
             const __m256i sixteen = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(blocks + i));
             const auto same = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_cmpeq_epi16(sixteen, wanted)));
             if (same == 0) continue;
-            const std::uint32_t at = i + static_cast<std::uint32_t>(std::countr_zero(same)) / 2;
+            const std::uint32_t at = i + lowest_bit(same) / 2;
             return at < count ? at : count;
         }
         return count;
@@ -157,7 +158,7 @@ inline std::size_t collect_blocks_avx2(const std::uint16_t* bounds, const std::u
             const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi16(is_a, is_b), 0xD8);
             auto mask = static_cast<std::uint32_t>(_mm256_movemask_epi8(both));
             for (; mask != 0; mask &= mask - 1) {
-                out[found++] = static_cast<std::uint32_t>(block) + static_cast<std::uint32_t>(std::countr_zero(mask));
+                out[found++] = static_cast<std::uint32_t>(block) + lowest_bit(mask);
             }
         }
     }
@@ -188,7 +189,7 @@ inline std::size_t collect_at_least_u32(const std::uint32_t* values, std::size_t
                     (static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(is_second))) << 8);
         if (i + 16 > count) mask &= (1U << (count - i)) - 1;
         while (mask != 0) {
-            out[found++] = static_cast<std::uint32_t>(i) + static_cast<std::uint32_t>(__builtin_ctz(mask));
+            out[found++] = static_cast<std::uint32_t>(i) + lowest_bit(mask);
             mask &= mask - 1;
         }
     }
@@ -209,11 +210,11 @@ constexpr Kernels<Code, Acc> make_table() {
     if constexpr (narrow) table.weighted_rows = weighted_rows_u8;
     return table;
 }
-}  // namespace avx2
+}  // namespace
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& avx2_kernels() {
-    static constexpr Kernels<Code, Acc> table = avx2::make_table<Code, Acc>();
+    static constexpr Kernels<Code, Acc> table = make_table<Code, Acc>();
     return table;
 }
 

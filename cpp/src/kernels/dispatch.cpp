@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "segmax/kernels/kernels.hpp"
+#include "kernels/kernels.hpp"
 
 namespace segmax {
 

@@ -1,19 +1,20 @@
 // Kernels for any CPU.
-#include <bit>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 
+#include "kernels/kernels.hpp"
 #include "segmax/base/types.hpp"
-#include "segmax/kernels/kernels.hpp"
 
 namespace segmax::detail {
 
-namespace portable {
-#include "loops.inc"
-}  // namespace portable
+namespace {
+#include "kernels/loops.inc"
+}  // namespace
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& portable_kernels() {
-    static constexpr Kernels<Code, Acc> table = portable::plain_table<Code, Acc, portable::PlainBlocks<Code, Acc>>();
+    static constexpr Kernels<Code, Acc> table = plain_table<Code, Acc, PlainBlocks<Code, Acc>>();
     return table;
 }
 

@@ -2,10 +2,10 @@
 
 #include <numeric>
 
-#include "segmax/search/best_first.hpp"
-#include "segmax/search/cluster_search.hpp"
-#include "segmax/search/exhaustive.hpp"
-#include "segmax/search/maxscore.hpp"
+#include "search/best_first.hpp"
+#include "search/cluster_search.hpp"
+#include "search/exhaustive.hpp"
+#include "search/maxscore.hpp"
 
 namespace segmax {
 
@@ -14,23 +14,23 @@ namespace {
 template <class Code, class Acc>
 Scratch<Code, Acc>& thread_scratch(const Index& index) {
     thread_local Scratch<Code, Acc> scratch;
-    if (scratch.owner != index.serial()) {
-        std::fill(scratch.accumulators.begin(), scratch.accumulators.end(), Acc{0});
-        scratch.owner = index.serial();
+    if (scratch.last_index != index.serial()) {
+        std::fill(scratch.sums.sums.begin(), scratch.sums.sums.end(), Acc{0});
+        scratch.last_index = index.serial();
     }
     return scratch;
 }
 
 /// A lower bound of the k-th best score: k documents have at least this code for one of the terms.
 template <class Code, class Acc>
-Acc seed_of(const Index& index, const PreparedQuery& query, std::size_t k) {
+Acc threshold_estimate(const Index& index, const PreparedQuery& query, std::size_t k) {
     std::size_t rank = 0;
-    while (rank < kNumSeedRanks && kSeedRanks[rank] < k) ++rank;
-    if (rank == kNumSeedRanks) return 0;
-    const Code* codes = index.codes<Code>(index.arrays().term_seed_code);
+    while (rank < kNumTopRanks && kTopRanks[rank] < k) ++rank;
+    if (rank == kNumTopRanks) return 0;
+    const Code* codes = index.codes<Code>(index.arrays().term_top_code);
     Acc best = 0;
     for (const QueryTerm& t : query.terms) {
-        best = std::max(best, static_cast<Acc>(t.weight) * codes[std::size_t{t.term} * kNumSeedRanks + rank]);
+        best = std::max(best, static_cast<Acc>(t.weight) * codes[std::size_t{t.term} * kNumTopRanks + rank]);
     }
     return best;
 }
@@ -38,7 +38,7 @@ Acc seed_of(const Index& index, const PreparedQuery& query, std::size_t k) {
 /// Whether clusters are visited one by one. An exact search that nobody watches takes the fastest way.
 bool visits_clusters(const SearchParams& params) {
     if (params.method != Method::anytime && params.method != Method::asc) return false;
-    return !params.is_exact() || params.trace || params.documents != DocumentMethod::blocks;
+    return !params.is_exact() || params.trace || params.hooks.documents != DocumentMethod::blocks;
 }
 
 template <class Code, class Acc>
@@ -53,9 +53,10 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
     scratch.top.reset(std::min<std::size_t>(k, index.num_docs()),
                       k <= kSmallK || by_clusters || params.method == Method::maxscore);
     scratch.view.open(index, query);
-    const bool seeded = params.seed && !params.is_limited() && params.method != Method::exhaustive;
-    context.seed = seeded ? seed_of<Code, Acc>(index, query, k) : 0;
-    result.seed = context.seed;
+    const bool estimated =
+        params.hooks.estimate_threshold && !params.is_limited() && params.method != Method::exhaustive;
+    context.threshold_estimate = estimated ? threshold_estimate<Code, Acc>(index, query, k) : 0;
+    result.threshold_estimate = context.threshold_estimate;
     result.stats.unknown_terms = query.unknown_terms;
     if (!query.terms.empty()) {
         if (params.method == Method::exhaustive) {

@@ -15,7 +15,7 @@ from segmax.base.errors import ConfigError
 from segmax.base.memory import MemoryLimit
 from segmax.base.parallel import Workers
 from segmax.base.progress import Progress, ProgressOption, progress_of
-from segmax.search.index import num_threads
+from segmax.search.arguments import num_threads
 
 #: What a thread may need for its own pieces of work.
 BYTES_PER_THREAD = 64 * 2**20

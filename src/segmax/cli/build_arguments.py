@@ -20,13 +20,14 @@ from segmax.cli.config_file import config_text, read_config_file
 from segmax.cli.options import OPTIONS, Options, read_flags
 from segmax.cli.parser import shows_progress
 from segmax.inspection.summary import step_text
-from segmax.search.index import num_threads
+from segmax.search.arguments import num_threads
 from segmax.storage.config import BuildConfig
 from segmax.vectors.documents import POOLINGS
 
 if TYPE_CHECKING:
     import segmax
 
+_CONFIG = tuple(field.name for field in dataclasses.fields(BuildConfig))
 _KMEANS = frozenset({"num_clusters", "dimensions", "restarts", "iterations"})
 #: What documents can be clustered by, with the options that apply only to some of these.
 _APPLY: Mapping[str, frozenset[str]] = {
@@ -107,7 +108,7 @@ def read_build_arguments(args: argparse.Namespace, clusterings: Sequence[str]) -
     _sparse(options)
     num_threads(options.get("threads"))
     MemoryLimit(options.get("memory_limit"))
-    return BuildArguments(options, kind, BuildConfig(**_given(options, *BuildConfig().to_dict())))
+    return BuildArguments(options, kind, BuildConfig(**_given(options, *_CONFIG)))
 
 
 def _given(options: Options, *names: str) -> Options:

@@ -16,7 +16,7 @@ from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, Document, Queries, read_queries
 from segmax.text import encode_texts
-from segmax.text.questions import is_matrix_file
+from segmax.text.queries import is_matrix_file
 from segmax.text.shards import Encoding
 from segmax.vectors.documents import POOLINGS
 

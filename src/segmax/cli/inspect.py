@@ -11,7 +11,7 @@ from segmax.cli.parser import CommandParser, add_index, add_query_encoder, whole
 from segmax.drawing.figures import check_plot
 from segmax.inspection.plots import plot_summary
 from segmax.inspection.summary import STAND_IN_TERMS, inspect
-from segmax.text.questions import read_questions
+from segmax.text.queries import read_encoded_queries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
     if args.plot is not None:
         check_plot(args.plot)
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_questions(args.queries, index).vectors if args.queries is not None else None
+        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
         summary = inspect(index, queries, args.sample, args.seed)
     if args.plot is not None:
         plot_summary(summary, args.plot)

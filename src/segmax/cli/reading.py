@@ -11,7 +11,7 @@ from segmax.io import Queries, TextReader, open_texts
 _WIDEST = 200  # characters of a list of columns
 
 
-def read_texts(inputs: str | Sequence[str], format: str | None = None) -> TextReader:
+def read_texts(inputs: str | Sequence[str], format: str | Sequence[str | None] | None = None) -> TextReader:
     """Open texts; note if documents are numbered, or if columns are ignored."""
     reader = open_texts(inputs, format=format)
     note_texts(reader)

@@ -15,8 +15,9 @@ from segmax.cli.show import answer, as_json, as_run, show, typed_lines
 from segmax.cli.unanswered import Reason, summary, why_nothing
 
 if TYPE_CHECKING:
+    from segmax.search.protocol import Searchable
     from segmax.search.results import BatchHits
-    from segmax.text.questions import Questions
+    from segmax.text.queries import EncodedQueries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -74,7 +75,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _search_texts(
-    index: segmax.Index, text: str | None, how: dict[str, Any], args: argparse.Namespace, start: float | None
+    index: Searchable, text: str | None, how: dict[str, Any], args: argparse.Namespace, start: float | None
 ) -> None:
     """Print the results of a text, or of each that is typed."""
     for each in typed_lines("query> ") if text is None else [text]:
@@ -86,11 +87,11 @@ def _search_texts(
             show(found)
 
 
-def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
+def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
     """Print the results of a file of queries, and count those that find nothing on standard error."""
-    asked, texts = _read_file(file, index)
-    found = index.search_batch(asked.vectors, **how)
-    reasons = _unanswered(index, asked, texts, found)
+    asked = _read_file(file, index)
+    found = index.search_batch(asked.rows, **how)
+    reasons = _unanswered(index, asked, found)
     for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
         reason = reasons[row].sentence if row in reasons else None
         sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
@@ -99,25 +100,23 @@ def _search_file(index: segmax.Index, file: str, how: dict[str, Any], args: argp
         sys.stderr.write(f"segmax: {summary(list(reasons.values()), len(asked))}\n")
 
 
-def _read_file(file: str, index: segmax.Index) -> tuple[Questions, list[str] | None]:
-    """Read a file of queries, also as texts where it has texts."""
+def _read_file(file: str, index: Searchable) -> EncodedQueries:
+    """Read a file of queries."""
     from segmax.cli.reading import note_numbered
     from segmax.io import read_queries
-    from segmax.text.questions import is_matrix_file, questions_of, read_questions
+    from segmax.text.queries import encode_queries_for, is_matrix_file, read_encoded_queries
 
     if is_matrix_file(file):
-        return read_questions(file, index), None
+        return read_encoded_queries(file, index)
     queries = read_queries(file)
     note_numbered(queries)
-    return questions_of(queries, index), None if queries.vectors is not None else queries.texts
+    return encode_queries_for(queries, index)
 
 
-def _unanswered(index: segmax.Index, asked: Questions, texts: list[str] | None, found: BatchHits) -> dict[int, Reason]:
+def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits) -> dict[int, Reason]:
     """Return why queries found nothing, by their row."""
     reasons = {}
     for row in (found.counts == 0).nonzero()[0].tolist():
-        vector = asked.vectors[row]
-        num_terms = vector.nnz if hasattr(vector, "nnz") else len(vector)
-        text, encoder = (None, None) if texts is None else (texts[row], index.encoder)
-        reasons[row] = why_nothing(text, num_terms, encoder, limited=bool(found.stats.budget_hit[row]))
+        text, encoder = (None, None) if asked.texts is None else (asked.texts[row], index.encoder)
+        reasons[row] = why_nothing(text, asked.num_terms(row), encoder, limited=bool(found.stats.budget_hit[row]))
     return reasons

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from segmax.encoders.base import Encoder
-    from segmax.search.index import Index
+    from segmax.search.protocol import Searchable
     from segmax.search.results import Hits
 
 _SNIPPET = 240  # characters of a text that are shown
@@ -56,7 +56,7 @@ class Answer:
         return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
 
 
-def answer(index: Index, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
+def answer(index: Searchable, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
     """Search for a text, and time each part: loading the encoder, encoding, searching.
 
     Parameters

@@ -44,10 +44,10 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     """Run `segmax tune`."""
-    from segmax.text.questions import read_questions
+    from segmax.text.queries import read_encoded_queries
 
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_questions(args.queries, index).vectors
+        queries = read_encoded_queries(args.queries, index).vectors
         expectation = index.tune(queries, args.k, args.target_recall, threads=args.threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == args.k)

@@ -5,5 +5,5 @@ The collection is Vaswani, or NPL: 11,429 abstracts, 93 queries and 2,083 judgme
 
 from pathlib import Path
 
-#: The abstracts (corpus.jsonl.gz), queries (queries.jsonl.gz) and judgments (qrels.tsv), as BEIR has them.
+#: A BEIR folder: corpus.jsonl.gz, queries.jsonl.gz and qrels.tsv.
 FOLDER = Path(__file__).parent / "data"

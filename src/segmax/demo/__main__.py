@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m segmax.demo", description=__doc__)
     parser.add_argument("-k", type=int, default=10, help="results per query (default: %(default)s)")
     parser.add_argument("--model", help="the folder or name of a sparse encoder, to compare with BM25")
-    parser.add_argument("--out", default="segmax-demo", help="the folder for what is built (default: %(default)s)")
+    parser.add_argument("--out", default="segmax-demo", help="the folder to write to (default: %(default)s)")
     args = parser.parse_args()
     try:
         demonstrate(Path(args.out), args.k, args.model)
@@ -60,21 +60,21 @@ def main() -> None:
 
 
 def demonstrate(out: Path, k: int, model: str | None) -> None:
-    """Show relevance and speed, with a model if there is one, and the command to go on with."""
+    """Show relevance and speed, with a model if one is given, and a command to try next."""
     console = Console(highlight=False)
     out.mkdir(parents=True, exist_ok=True)
     unpack(out / NAME)
     queries = read_queries(FOLDER)
-    _head(console, "Relevance: Vaswani, a small collection with judgments, from its text by BM25")
+    _head(console, "Relevance: Vaswani, a small judged collection, indexed with BM25")
     compare(console, list(open_texts(FOLDER)), load_encoder("bm25"), queries, k, out / f"{NAME}.segmax")
-    _head(console, f"Speed: a collection of {LARGE_DOCS:,} documents, generated now")
+    _head(console, f"Speed: {LARGE_DOCS:,} generated documents")
     race(console, k, out / "speed.png")
     if model is not None:
         few = _relevant()
-        _head(console, f"BM25, then a model, on {len(few):,} documents, since the model takes its time")
+        _head(console, f"BM25 and a model, on only {len(few):,} documents because the model is slow")
         for name in ("bm25", model):
             compare(console, few, load_encoder(name), queries, k)
-    _head(console, "Now search it yourself")
+    _head(console, "Now try it yourself")
     found = _command("search", str(out / f"{NAME}.segmax"), QUERY)
     console.print(Text(f"  {found}\n"), soft_wrap=True)
 
@@ -84,7 +84,7 @@ def _head(console: Console, text: str) -> None:
 
 
 def unpack(folder: Path) -> None:
-    """Write the collection as a BEIR folder, for other commands to use."""
+    """Write the collection as a BEIR folder, which other commands can use."""
     folder.mkdir(exist_ok=True)
     for name in ("corpus.jsonl", "queries.jsonl", "qrels.tsv"):
         packed = FOLDER / f"{name}.gz"
@@ -111,16 +111,16 @@ def compare(
         console.print(Text(printable(f"{encoder!r}, {counted(index.num_docs, 'document')} indexed in {seconds:.1f} s")))
         found = segmax.evaluate(index, queries, FOLDER, methods=METHODS, k=k, passes=1, progress=False)
         _print(console, relevance_columns(found))
-        console.print(Text(f"of exact: the share of exhaustive search's {k} results that came back", style="dim"))
+        console.print(Text(f"of exact: the share of exhaustive search's {k} results that a method finds", style="dim"))
         console.print(Text(f"\nquery: {QUERY}", style="bold"))
         show(answer(index, QUERY, {"k": 3}))
         next_one = index.search(QUERY, k=4).ids[-1]
-        told = index.explain(QUERY, next_one, k=3)
-        console.print(Text(printable(f"why not {next_one}? {told.reason}")))
+        explanation = index.explain(QUERY, next_one, k=3)
+        console.print(Text(printable(f"why not {next_one}? {explanation.reason}")))
 
 
 def race(console: Console, k: int, picture: Path) -> None:
-    """Generate a large collection, compare the speed of the methods on it, and draw that."""
+    """Generate a large collection, and compare and draw the speed of the methods on it."""
     generator = Generator()
     start = time.perf_counter()
     docs, queries = generator.vectors(LARGE_DOCS, DOC_TERMS), generator.vectors(LARGE_QUERIES, QUERY_TERMS)
@@ -138,7 +138,7 @@ def race(console: Console, k: int, picture: Path) -> None:
     console.print(
         Text(
             f"{counted(found.num_queries, 'query', 'queries')}, one thread, k = {k}. Generated collections flatter "
-            "pruning: their topics are tidier than those of texts. docs/benchmarks.md has real ones.",
+            "pruning, because their topics are tidier than real ones; docs/benchmarks.md measures real collections.",
             style="dim",
         )
     )
@@ -157,7 +157,7 @@ def _print(console: Console, columns: list[Column]) -> None:
 
 
 def _command(*arguments: str) -> str:
-    """Return a command of segmax as it can be typed in this shell."""
+    """Return a segmax command that works in this shell."""
     script = Path(sys.executable).with_name("segmax")
     known = shutil.which("segmax")
     if not script.is_file():

@@ -1,9 +1,9 @@
-"""A large collection, generated: sparse vectors with topics and with words as frequent as in texts.
+"""A large generated collection: sparse vectors that have topics, and words as frequent as in texts.
 
-Documents are about one of a thousand topics, and touch a related one. Most of their terms belong to these topics, the
-others are drawn from the whole vocabulary, frequent terms more often (Zipf's law). Rare terms weigh more, as in BM25
-and SPLADE, and so do the terms at the heart of a topic; each weight varies. Queries are about topics, as documents are,
-and shorter. Real texts are less tidy than that: their topics overlap in more ways, so pruning helps them less.
+Each document is about one of a thousand topics and touches a related one. Most of its terms belong to these topics; the
+others come from the whole vocabulary, frequent terms more often (Zipf's law). Rare terms weigh more, as in BM25 and
+SPLADE, and so do the central terms of a topic; each weight varies. Queries are about topics, too, but shorter. Topics
+of real texts overlap in more ways, so pruning helps there less.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SPREAD = 0.35  # standard deviation of the logarithm of a weight
 
 
 class Generator:
-    """Draws documents and queries; the same seed gives the same ones.
+    """Draws documents and queries; the same seed draws the same ones.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Generator:
         self._rarity = np.log1p(np.arange(1, NUM_TERMS + 1)) / np.log1p(NUM_TERMS)
 
     def vectors(self, count: int, mean_terms: float) -> sp.csr_matrix:
-        """Return so many vectors of about so many terms, a row each.
+        """Return a matrix of `count` vectors with about `mean_terms` terms each.
 
         Examples
         --------
@@ -65,7 +65,7 @@ class Generator:
     def _terms(
         self, topics: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Draw a term and its weight for every place in a document; `topics` are those of the documents."""
+        """Draw a term and its weight for every place in the documents, whose topics are `topics`."""
         rng, count = self._rng, len(rows)
         chosen = rng.integers(0, _NUM_RELATED, int(rows[-1]) + 1)[rows]  # one related topic per document
         kind = rng.random(count)
@@ -78,7 +78,7 @@ class Generator:
 
 
 def _cumulated(count: int, exponent: float) -> NDArray[np.float64]:
-    """Return cumulated probabilities that fall with the rank, by a power of it."""
+    """Return the cumulated probabilities of a power law."""
     shares = np.arange(1, count + 1) ** -exponent
     return np.asarray(np.cumsum(shares) / shares.sum())
 

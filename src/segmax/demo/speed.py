@@ -1,4 +1,4 @@
-"""What the demo shows of an evaluation: tables of relevance and of speed, and a picture of the latter."""
+"""What the demo shows of an evaluation: tables of relevance and of speed, and a plot of speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segmax.evaluation import Evaluation
 
 
 def relevance_columns(found: Evaluation) -> list[Column]:
-    """Return a table of what methods find."""
+    """Return the columns of a table of relevance."""
     measures = [
         Column(heading=name, cells=[f"{method.relevance[name]:.4f}" for method in found]) for name in found.measures
     ]
@@ -21,7 +21,7 @@ def relevance_columns(found: Evaluation) -> list[Column]:
 
 
 def speed_columns(found: Evaluation) -> list[Column]:
-    """Return a table of how long methods take, and how much faster than the first they are."""
+    """Return the columns of a table of times, relative to the first method."""
     slowest = found.methods[0].mean_ms
     return [
         _names(found),

@@ -8,14 +8,14 @@ from segmax.evaluation.measures import relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.evaluation.run import DEFAULT_METHODS, evaluate
 from segmax.evaluation.significance import TTest, corrected, paired_t_test
-from segmax.text.questions import Questions
+from segmax.text.queries import EncodedQueries
 
 __all__ = [
     "DEFAULT_METHODS",
+    "EncodedQueries",
     "Evaluation",
     "Judged",
     "MethodResult",
-    "Questions",
     "TTest",
     "corrected",
     "evaluate",

@@ -12,8 +12,8 @@ from segmax.io import read_qrels
 from segmax.io.frames import is_frame
 from segmax.io.records import checked_id
 from segmax.io.trec import by_document, by_query, checked_grade
-from segmax.search.index import Index
-from segmax.text.questions import Questions, questions_of, read_questions
+from segmax.search.protocol import Searchable
+from segmax.text.queries import EncodedQueries, encode_queries_for, read_encoded_queries
 
 Qrels = Mapping[str, Mapping[str, int]]
 PathLike = str | os.PathLike[str]
@@ -30,13 +30,13 @@ class Judged:
     `num_unasked` counts the judged queries that are not among the queries.
     """
 
-    questions: Questions
+    queries: EncodedQueries
     qrels: Qrels | None
     num_unasked: int = 0
 
 
 def read_judged(
-    index: Index,
+    index: Searchable,
     queries: object = None,
     qrels: PathLike | Qrels | None = None,
     *,
@@ -50,8 +50,8 @@ def read_judged(
     index
         What the queries are for: it encodes texts.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
-        columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
+        A path, `segmax.io.Queries`, `EncodedQueries`, a mapping of id to text or vector, a DataFrame with columns "qid"
+        and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         A path, or the grade by query and document; None: nothing is judged.
     data
@@ -65,12 +65,12 @@ def read_judged(
     grades = _grades(data if qrels is None else qrels, split)
     source = data if queries is None else queries
     if isinstance(source, (str, os.PathLike)):
-        questions = read_questions(source, index, only=grades)
+        encoded = read_encoded_queries(source, index, only=grades)
     else:
-        questions = questions_of(source, index)
+        encoded = encode_queries_for(source, index)
     if grades is None:
-        return Judged(questions, None)
-    asked = _judged_only(questions, grades)
+        return Judged(encoded, None)
+    asked = _judged_only(encoded, grades)
     return Judged(asked, grades, len(grades) - len(asked))
 
 
@@ -103,14 +103,14 @@ def _of_frame(qrels: Any) -> Qrels:
     return found
 
 
-def _judged_only(questions: Questions, qrels: Qrels) -> Questions:
-    rows = [row for row, name in enumerate(questions.ids) if name in qrels]
+def _judged_only(encoded: EncodedQueries, qrels: Qrels) -> EncodedQueries:
+    rows = [row for row, name in enumerate(encoded.ids) if name in qrels]
     if not rows:
         raise InputError(
             expected="queries that are judged",
-            got=(f"none: ids of queries are like {_some(questions.ids)}, those of judgments like {_some(list(qrels))}"),
+            got=(f"none: ids of queries are like {_some(encoded.ids)}, those of judgments like {_some(list(qrels))}"),
         )
-    return questions if len(rows) == len(questions) else questions.only(rows)
+    return encoded if len(rows) == len(encoded) else encoded.only(rows)
 
 
 def _some(names: Sequence[str]) -> str:

@@ -21,8 +21,9 @@ from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.io.trec import run_lines, untied
 from segmax.io.writing import write_whole
 from segmax.paper import Anytime, MaxScore, method_name, parse_method
-from segmax.search.index import Index, open_index
 from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
+from segmax.search.opening import open_index
+from segmax.search.protocol import Searchable, is_searchable
 from segmax.search.results import BatchHits
 
 DEFAULT_METHODS: tuple[SearchParams, ...] = (
@@ -40,7 +41,7 @@ _EXACT = Exhaustive()
 
 
 def evaluate(
-    index: Index | PathLike,
+    index: Searchable | PathLike,
     queries: object = None,
     qrels: PathLike | Qrels | None = None,
     *,
@@ -66,8 +67,8 @@ def evaluate(
     index
         An open index, or the path of one, which is then read into memory first.
     queries
-        A path, read queries (`segmax.io.Queries`, `Questions`), a mapping of id to text or vector, a DataFrame with
-        columns "qid" and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
+        A path, `segmax.io.Queries`, `EncodedQueries`, a mapping of id to text or vector, a DataFrame with columns "qid"
+        and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         The path of judgments, or the grade by query and document; None: no measures of relevance. Queries without a
         judgment are not asked.
@@ -113,9 +114,9 @@ def evaluate(
     with contextlib.ExitStack() as stack:
         opened = _opened(index, encoder, stack)
         judged = read_judged(opened, queries, qrels, data=data, split=split)
-        if not len(judged.questions):
+        if not len(judged.queries):
             raise InputError(expected="queries", got="none")
-        own = _own_rows(opened, judged.questions.ids, drop_self)
+        own = _own_rows(opened, judged.queries.ids, drop_self)
         files = stack.enter_context(_run_files(runs, named))
         asked = _Asked(opened, judged, own, k, min_rel)
         tallies = {name: _Tally() for name in named}
@@ -123,8 +124,7 @@ def evaluate(
             _ask_all(asked, named, passes, tallies, files, told)
         return Evaluation(
             methods=tuple(
-                tally.result(name, named[name], opened, len(own), judged.qrels is not None)
-                for name, tally in tallies.items()
+                tally.result(name, named[name], opened, judged.qrels is not None) for name, tally in tallies.items()
             ),
             k=k,
             min_rel=min_rel,
@@ -139,9 +139,11 @@ def evaluate(
         )
 
 
-def _opened(index: Index | PathLike, encoder: object, stack: contextlib.ExitStack) -> Index:
-    if not isinstance(index, Index):
+def _opened(index: Searchable | PathLike, encoder: object, stack: contextlib.ExitStack) -> Searchable:
+    if isinstance(index, (str, os.PathLike)):
         return stack.enter_context(open_index(index, preload=True, encoder=encoder))
+    if not is_searchable(index):
+        raise ConfigError(option="index", expected="an index or the path of one", got=type(index).__name__)
     if encoder is not None:
         msg = "expected encoder only where the index is given by path; of an open one, assign index.encoder"
         raise ConfigError(msg)
@@ -169,7 +171,7 @@ def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -
     return named
 
 
-def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDArray[np.int64]:
+def _own_rows(index: Searchable, query_ids: list[str], drop_self: bool | None) -> NDArray[np.int64]:
     """Return the row of every query's own document, -1 where it has none or where it is to stay."""
     rows = np.full(len(query_ids), -1, dtype=np.int64)
     if drop_self is False:
@@ -194,16 +196,16 @@ def _own_rows(index: Index, query_ids: list[str], drop_self: bool | None) -> NDA
 
 @dataclasses.dataclass(frozen=True)
 class _Asked:
-    index: Index
+    index: Searchable
     judged: Judged
     own: NDArray[np.int64]
     k: int
     min_rel: int
 
     def search(self, rows: range, params: SearchParams) -> BatchHits:
-        questions = self.judged.questions.only(list(rows))
+        encoded = self.judged.queries.only(list(rows))
         depth = self.k + int((self.own >= 0).any())  # one more, for the document that is dropped
-        return self.index.search_batch(questions.vectors, depth, params, threads=1)
+        return self.index.search_batch(encoded.vectors, depth, params, threads=1)
 
 
 def _ask_all(
@@ -248,7 +250,7 @@ class _Answers:
 
     def __init__(self, asked: _Asked, rows: range, hits: BatchHits) -> None:
         self._asked = asked
-        self._query_ids = [asked.judged.questions.ids[row] for row in rows]
+        self._query_ids = [asked.judged.queries.ids[row] for row in rows]
         self.stats = hits.stats
         own = asked.own[rows.start : rows.stop]
         self.rows: list[NDArray[np.int64]] = []
@@ -301,7 +303,7 @@ class _Tally:
         ):
             self._columns.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
 
-    def result(self, name: str, params: SearchParams, index: Index, num_queries: int, judged: bool) -> MethodResult:
+    def result(self, name: str, params: SearchParams, index: Searchable, judged: bool) -> MethodResult:
         """Return all of it."""
         milliseconds = np.concatenate(self.milliseconds)
         columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}

@@ -1,4 +1,4 @@
-"""Where figures come from: machine, versions, commit, command."""
+"""Where figures come from: the machine, versions, the commit and the command."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ _LIBRARIES = ("numpy", "scipy", "faiss-cpu", "ir-measures")
 
 
 def about(experiment: Experiment, task: Task, command: str, seconds: float) -> dict[str, Any]:
-    """Return what a reader of the figures wants to know about them, as plain values.
+    """Return where the figures of a run come from, as plain values.
 
     Parameters
     ----------
     experiment
-        What was run.
+        The experiment.
     task
-        What it was run on.
+        What it ran on.
     command
         The command that runs it again.
     seconds
-        How long it took, without what earlier runs had computed.
+        How long this run took; steps that it resumed took longer.
     """
     return {
         "name": experiment.name,
@@ -53,7 +53,7 @@ def about(experiment: Experiment, task: Task, command: str, seconds: float) -> d
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return the machine that this process runs on."""
     return {
         "cpu": cpu_name(),
         "cores": os.cpu_count() or 1,
@@ -64,7 +64,7 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what computes."""
+    """Return the versions of segmax, Python and the libraries that compute."""
     found = {"segmax": segmax.__version__, "python": platform.python_version()}
     for name in _LIBRARIES:
         try:
@@ -75,9 +75,9 @@ def versions() -> dict[str, str]:
 
 
 def commit() -> str | None:
-    """Return the commit that segmax is run from, with "+" where files differ from it; None where it is installed."""
+    """Return the commit of this checkout, with "+" if files differ from it; None for an installed package."""
     folder = Path(segmax.__file__).parent
-    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # a folder inside somebody else's work
+    if _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:  # another repository's folder
         return None
     found = _git(folder, "rev-parse", "HEAD")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")

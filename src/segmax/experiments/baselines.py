@@ -48,7 +48,7 @@ from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
 from segmax.experiments.verdicts import counted, every, finding, is_as_good, is_more
 
-#: What tells the TREC deep learning tracks, whose columns Table 4 has beside those of MS MARCO Dev: "trec-dl-2019".
+#: Names of the TREC deep learning tracks, such as "trec-dl-2019": Table 4 has columns for them beside MS MARCO Dev.
 _TRACK = re.compile(r"(?:^|[^a-z]|trec)dl[-_ ']*(?:20)?(19|20)(?!\d)")
 _SKIPPED = 0.1  # the paper's ASC visits a smaller share of its 4096 clusters
 
@@ -98,12 +98,12 @@ def run(task: Task) -> Outcome:
 
 
 def _measures(collection: Collection, k: int) -> list[str]:
-    """Return what tells how good results are, as the paper has it: MRR@10 and recall, or what stands for them."""
+    """Return the figures that measure quality: MRR@10 and recall, or what replaces them without judgments."""
     return [key for key in quality_keys(collection, k) if collection.qrels is None or key != RECALL_OF_EXACT]
 
 
 def _tests(rows: Sequence[MethodRow], found: Mapping[str, Row]) -> list[TTest]:
-    """Test approximate ASC against MaxScore, and against Anytime* of the same table."""
+    """Test approximate ASC against MaxScore and against Anytime* of the same table."""
     approximate = [row.key for row in rows if row.kind == APPROXIMATE]
     ours = [key for key in approximate if key.startswith("asc")]
     baselines = ["maxscore", *(key for key in approximate if key not in ours)]
@@ -145,9 +145,9 @@ def _values(row: printed.Baseline, track: str) -> tuple[Cell, ...]:
 
 
 class _Pair(NamedTuple):
-    """Approximate methods that the paper compares: keys of rows, how much faster ASC is, and what it says of relevance.
+    """Two approximate methods that the paper compares: keys of rows, how much faster ASC is, and its gain of relevance.
 
-    `gains` has what the paper says that ASC gains, by the place of the measure; without them ASC is "about as good".
+    `gains` has what ASC gains according to the paper, a value per measure; without gains ASC is "about as good".
     """
 
     anytime: str
@@ -163,7 +163,7 @@ _PAIRS: Mapping[int, tuple[_Pair, ...]] = {
 
 
 def findings(k: int, found: Mapping[str, Row], measures: Sequence[str]) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings on Table 4 holds.
+    """Return which of the paper's findings on Table 4 hold.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def findings(k: int, found: Mapping[str, Row], measures: Sequence[str]) -> tuple
     found
         Figures by key of the row.
     measures
-        The figures that tell how good results are: MRR@10 and recall, or what stands for them.
+        The figures that measure quality: MRR@10 and recall, or what replaces them without judgments.
     """
     pairs = _PAIRS[paper_depth(k)]
     compared_pairs = (one for pair in pairs for one in _pair(k, pair, found, measures))
@@ -215,10 +215,10 @@ def _safe_times(k: int, where: str, anytime: Row, asc: Row) -> Finding:
 
 
 def _pair(k: int, pair: _Pair, found: Mapping[str, Row], measures: Sequence[str]) -> tuple[Finding, ...]:
-    """Tell whether ASC is faster than Anytime*, and whether it finds more or, by each measure, about as much."""
+    """Return whether ASC is faster than Anytime*, and whether each measure is higher, or about as high."""
     anytime, asc = found[f"anytime {pair.anytime}"], found[f"asc {pair.asc}"]
     methods = f"ASC with μ = {pair.asc}", f"Anytime* with μ = {pair.anytime}"
-    told = [
+    conclusions = [
         finding(
             f"{methods[0]} is faster than {methods[1]} ({pair.faster}).",
             is_faster(anytime, asc),
@@ -232,23 +232,23 @@ def _pair(k: int, pair: _Pair, found: Mapping[str, Row], measures: Sequence[str]
         evidence = f"k = {k}: {both.first:.4f} and {both.second:.4f}."
         if gain:
             claim = f"{methods[0]} has a higher {heading(measure)} than {methods[1]} (by {gain})."
-            told.append(finding(claim, is_more(both), evidence))
+            conclusions.append(finding(claim, is_more(both), evidence))
         else:
             claim = f"{methods[0]} has about as much {heading(measure)} as {methods[1]}."
-            told.append(finding(claim, is_as_good(both, measure), evidence))
-    return tuple(told)
+            conclusions.append(finding(claim, is_as_good(both, measure), evidence))
+    return tuple(conclusions)
 
 
 def _against_maxscore(k: int, found: Mapping[str, Row], ours: str, measures: Sequence[str]) -> tuple[Finding, ...]:
     exact, plain, asc = found["maxscore"], found["maxscore input order"], found[ours]
     losses = {measure: compared(asc, exact, measure) for measure in measures}
-    told = ", ".join(f"{heading(m)} {both.first:.4f} after {both.second:.4f}" for m, both in losses.items())
+    listed = ", ".join(f"{heading(m)} {both.first:.4f} after {both.second:.4f}" for m, both in losses.items())
     skipped = verdicts.compared(_SKIPPED, asc[PER_QUERY][CLUSTERS_VISITED])
     return (
         finding(
             "ASC is faster than MaxScore, up to 3.0 times, for a small loss of relevance.",
             every(is_faster(exact, asc), *(is_as_good(both, measure) for measure, both in losses.items())),
-            f"k = {k}: {faster(exact, asc):.2f} times as fast, with {told}.",
+            f"k = {k}: {faster(exact, asc):.2f} times as fast, with {listed}.",
         ),
         finding(
             "On many small clusters ASC skips more than 90 % of them.",
@@ -270,10 +270,10 @@ Measures every row of Table 4 at each depth k: the rank-safe methods (MaxScore
 on documents in input order and in similarity order, Anytime Ranking, ASC with
 μ = η = 1), then Anytime* and ASC with μ < 1 and η = 1. Anytime Ranking has
 few large clusters, as in the paper, and approximate ASC eight times as many;
-both exact methods are measured on these as well. The last rows are what segmax
-does by itself, past the paper.
+both exact methods are measured on these as well. The last rows are segmax's
+own methods, which the paper does not have.
 
-Needs a collection; with judgments it tells MRR@10 and Recall@k, without them
+Needs a collection. With judgments it reports MRR@10 and Recall@k, without them
 the share of the results of exhaustive search that each method finds.""",
     run=run,
 )

@@ -1,4 +1,4 @@
-"""How close bounds of clusters come to the best score that is really there."""
+"""Figures 2 and 5: how close the bounds of clusters are to the best scores in them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ _FIGURE_2 = (
 )
 
 _DESCRIPTION = """\
-Measures how tight the bounds of clusters are: the best score that a cluster
-really has for a query (Actual) over BoundSum, which Anytime Ranking uses, and
-over MaxSBound, which ASC uses, for several numbers of clusters (Figure 2); and
-for the largest number, cluster by cluster, whether AvgSBound/MaxSBound tells
-how tight MaxSBound is (Figure 5). Needs queries, but no judgments; uses up to
-500 of them. --num-clusters chooses the largest number, --seeds repeats it all.
+Measures how tight the bounds of clusters are: the best score of a query in a
+cluster (Actual) over BoundSum, which Anytime Ranking uses, and over MaxSBound,
+which ASC uses, for several numbers of clusters (Figure 2). For the largest
+number it also measures, cluster by cluster, whether AvgSBound/MaxSBound
+predicts how tight MaxSBound is (Figure 5). Needs queries but no judgments; uses
+up to 500 queries. --num-clusters sets the largest number of clusters.
 """
 
 
@@ -76,7 +76,7 @@ def run(task: Task) -> Outcome:
 def tightness(index: Index, queries: list[Any]) -> dict[str, Any]:
     """Return the mean ratios of an index, and those of every cluster that some query reaches.
 
-    A mean is over queries of the mean over the clusters that have a score for the query, as in the paper.
+    As in the paper, a mean is the mean over queries of each query's mean over the clusters where it has a score.
     """
     per_query: list[tuple[float, float, float]] = []
     sums = np.zeros((3, index.num_clusters))
@@ -114,7 +114,7 @@ _Ratios = tuple[float | None, float | None]
 
 
 def _mean_ratios(records: list[dict[str, Any]]) -> _Ratios:
-    """Return the means over seeds; None where no query reaches a document."""
+    """Return the means over seeds; None if no query reaches a document."""
     pairs = [(r["actual_over_bound_sum"], r["actual_over_max_bound"]) for r in records if r["num_queries"]]
     if not pairs:
         return None, None
@@ -150,7 +150,7 @@ _Values = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 
 def _per_query(records: list[dict[str, Any]]) -> _Values:
-    """Return the ratios of every query, means over seeds; the queries are the same, because terms do not change."""
+    """Return the ratios of every query, as means over seeds; all seeds have the same queries."""
     by_sum, by_max = np.mean([record[PER_QUERY] for record in records], axis=0).reshape(2, -1)
     return by_sum, by_max
 
@@ -163,7 +163,7 @@ def _ratio_findings(values: Mapping[int, _Values]) -> tuple[Finding, ...]:
         why = unknown("no query shares a term with a document")
         return tuple(finding(claim, why, "There is nothing to compare.") for claim in (grows, tighter))
     means = {count: tuple(float(each.mean()) for each in both) for count, both in values.items()}
-    told = ", ".join(f"{by_sum:.3f} and {by_max:.3f} with {count:,}" for count, (by_sum, by_max) in means.items())
+    listed = ", ".join(f"{by_sum:.3f} and {by_max:.3f} with {count:,}" for count, (by_sum, by_max) in means.items())
     steps = [verdicts.compared(values[b][0], values[a][0]) for a, b in itertools.pairwise(counts)]
     return (
         finding(
@@ -175,7 +175,7 @@ def _ratio_findings(values: Mapping[int, _Values]) -> tuple[Finding, ...]:
         finding(
             tighter,
             is_more(*(verdicts.compared(by_max, by_sum) for by_sum, by_max in values.values())),
-            f"Actual/BoundSum and Actual/MaxSBound are {told} clusters.",
+            f"Actual/BoundSum and Actual/MaxSBound are {listed} clusters.",
         ),
     )
 
@@ -184,7 +184,7 @@ def _ratio_findings(values: Mapping[int, _Values]) -> tuple[Finding, ...]:
 
 
 class _Points:
-    """A point per cluster: AvgSBound/MaxSBound and Actual/MaxSBound, means over queries."""
+    """A point per cluster: AvgSBound/MaxSBound and Actual/MaxSBound, each a mean over queries."""
 
     def __init__(self, records: list[dict[str, Any]]) -> None:
         self._num_clusters = records[0]["num_clusters"]
@@ -192,12 +192,12 @@ class _Points:
         self._y = np.concatenate([np.asarray(r["cluster_actual_over_max"], dtype=np.float64) for r in records])
         self._correlation, self._p_value = _correlation(self._x, self._y)
         self._others = (
-            f"{_told(_mean(records, 'query_correlation'))} over queries, each with its means over clusters, and "
-            f"{_told(_mean(records, 'pair_correlation'))} over single pairs of query and cluster"
+            f"{_rounded(_mean(records, 'query_correlation'))} over queries, each with its means over clusters, and "
+            f"{_rounded(_mean(records, 'pair_correlation'))} over single pairs of query and cluster"
         )
 
     def _binned(self) -> list[tuple[float, float, float, int, float]]:
-        """Return lower and upper end, mean x, number of clusters and mean y of bins of one width that have clusters."""
+        """Return both ends, mean x, number of clusters and mean y of every bin with clusters; bins are equally wide."""
         if not len(self._x):
             return []
         edges = np.linspace(self._x.min(), self._x.max(), _BINS + 1)
@@ -215,7 +215,7 @@ class _Points:
             title=f"Tightness by AvgSBound/MaxSBound, {self._num_clusters:,} clusters (Figure 5)",
             columns=("AvgSBound/MaxSBound", "clusters", "mean Actual/MaxSBound"),
             rows=rows,
-            note=f"The correlation is {_told(self._correlation)} over clusters, each with its means over queries, "
+            note=f"The correlation is {_rounded(self._correlation)} over clusters, each with its means over queries, "
             f"{self._others}. Figure 5 of the paper prints no values, nor what its points are; its text says that the "
             "bound is tighter where AvgSBound is closer to MaxSBound.",
         )
@@ -224,7 +224,7 @@ class _Points:
         step = max(1, -(-len(self._x) // _MOST_POINTS))
         binned = self._binned()
         return Plot(
-            title="Does AvgSBound/MaxSBound tell how tight MaxSBound is?",
+            title="Does AvgSBound/MaxSBound predict how tight MaxSBound is?",
             x_label="AvgSBound / MaxSBound",
             y_label="Actual / MaxSBound",
             kind="scatter",
@@ -249,12 +249,12 @@ def _mean(records: list[dict[str, Any]], name: str) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _told(correlation: float | None) -> str:
+def _rounded(correlation: float | None) -> str:
     return "unknown" if correlation is None else f"{correlation:.3f}"
 
 
 def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float | None, float]:
-    """Return Pearson's r and its p-value; None where it is not defined."""
+    """Return Pearson's r and its p-value; None where r is not defined."""
     if len(x) < _LEAST_POINTS or np.ptp(x) < 1e-9 or np.ptp(y) < 1e-9:
         return None, 1.0
     from scipy.stats import pearsonr

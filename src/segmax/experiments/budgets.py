@@ -28,15 +28,15 @@ from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
 from segmax.experiments.verdicts import every, finding, is_faster, is_larger, is_more, unknown
 
-#: Shares of Anytime Ranking's mean time without a budget, since the paper's budgets may bind nobody here.
+#: Budgets as shares of Anytime Ranking's mean time without one, because the paper's budgets may never bind here.
 _SHARES = (0.25, 0.5)
 _PAPERS = "the paper's"
-#: A search may pass its budget by this share: the clock is looked at between clusters.
+#: A search may exceed its budget by this share, because it checks the clock between clusters.
 _SLACK = 0.1
 
 
 class Budget(NamedTuple):
-    """A budget, what it is, and what was measured under it, by key of the row."""
+    """A budget, its name, and what was measured under it, by key of the row."""
 
     ms: float
     name: str
@@ -44,24 +44,24 @@ class Budget(NamedTuple):
     found: Mapping[str, Row]
 
     def pairs(self) -> list[tuple[MethodRow, MethodRow]]:
-        """Return Anytime and the ASC that the paper puts beside it, twice."""
+        """Return the two pairs that the paper compares: Anytime with ASC, and Anytime* with ASC."""
         return list(zip(self.rows[::2], self.rows[1::2], strict=True))
 
 
 def run(task: Task) -> Outcome:
-    """Measure Table 7 with the paper's budgets and with shares of what Anytime takes here."""
+    """Measure Table 7 with the paper's budgets and with shares of Anytime's time here."""
     collection = task.collection
     free = {k: budget_rows(task, collection, k, None) for k in task.ks}
     unbounded = measure_rows(task, collection, free)
     limits = {k: _budgets(k, unbounded.rows[k]["anytime"]["mean_ms"]) for k in task.ks}
-    # All budgets at once, so that every index is built once for them.
+    # All budgets at once, so that every index is built only once.
     rows = {
         k: [_named(row, ms) for ms, _ in limits[k] for row in budget_rows(task, collection, k, ms)] for k in task.ks
     }
     measured = measure_rows(task, collection, rows)
     sheets: list[Sheet] = []
     plots: list[Plot] = []
-    told: list[Finding] = []
+    conclusions: list[Finding] = []
     for k in task.ks:
         budgets = [
             Budget(ms, name, free[k], {row.key: measured.rows[k][_named(row, ms).key] for row in free[k]})
@@ -73,9 +73,12 @@ def run(task: Task) -> Outcome:
         sheets += tested_sheets(f"t-tests, k = {k}", tests, {})
         plots.append(_plot(collection, k, budgets))
         measures = [key for key in quality_keys(collection, k) if collection.qrels is None or key != RECALL_OF_EXACT]
-        told += [*findings(k, budgets, unbounded.rows[k], measures), no_degradation(f"k = {k}, all budgets", tests)]
+        conclusions += [
+            *findings(k, budgets, unbounded.rows[k], measures),
+            no_degradation(f"k = {k}, all budgets", tests),
+        ]
     records = [*unbounded.records, *measured.records]
-    return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(told), records=records)
+    return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(conclusions), records=records)
 
 
 def _named(row: MethodRow, budget_ms: float) -> MethodRow:
@@ -89,7 +92,7 @@ def _budgets(k: int, mean_ms: float) -> list[tuple[float, str]]:
 
 
 def _tests(budget: Budget) -> list[TTest]:
-    """Test ASC against the Anytime that the paper puts beside it, under one budget."""
+    """Test ASC against the Anytime that the paper compares it with, under one budget."""
     named = {row.key: f"{row.label}, {budget.ms:g} ms" for row in budget.rows}
     found = {named[key]: row for key, row in budget.found.items()}
     return t_tests(found, [(named[asc.key], named[anytime.key]) for anytime, asc in budget.pairs()])
@@ -132,7 +135,7 @@ def _plot(collection: Collection, k: int, budgets: Sequence[Budget]) -> Plot:
 
 
 def findings(k: int, budgets: Sequence[Budget], unbounded: Mapping[str, Row], measures: Sequence[str]) -> list[Finding]:
-    """Tell what of the paper's findings on Table 7 holds, budget by budget.
+    """Return which of the paper's findings on Table 7 hold under each budget.
 
     Parameters
     ----------
@@ -143,18 +146,18 @@ def findings(k: int, budgets: Sequence[Budget], unbounded: Mapping[str, Row], me
     unbounded
         Figures of the same rows without a budget.
     measures
-        The figures that tell how good results are: MRR@10 and recall, or what stands for them.
+        The figures that measure quality: MRR@10 and recall, or what replaces them without judgments.
     """
-    told = []
+    conclusions = []
     for budget in budgets:
         where = f"k = {k}, budget {budget.ms:g} ms ({budget.name})"
-        told += [_compared(where, budget, pair, unbounded, key) for pair in budget.pairs() for key in measures]
-        told.append(_in_time(where, budget, unbounded))
-    return told
+        conclusions += [_compared(where, budget, pair, unbounded, key) for pair in budget.pairs() for key in measures]
+        conclusions.append(_in_time(where, budget, unbounded))
+    return conclusions
 
 
 def _binds(budget: Budget, unbounded: Row) -> bool:
-    """Whether more than one search in a hundred takes longer than the budget without it."""
+    """Whether, without a budget, more than one search in a hundred takes longer than it."""
     return bool(unbounded["p99_ms"] > budget.ms)
 
 
@@ -181,24 +184,24 @@ def _in_time(where: str, budget: Budget, unbounded: Mapping[str, Row]) -> Findin
         evidence = f"{where}: without a budget the largest 99th percentile is {longest:.3g} ms."
         return finding(claim, unknown("the budget does not bind"), evidence)
     times = [(unbounded[row.key]["p99_ms"], budget.found[row.key]["p99_ms"]) for row in bound]
-    told = ", ".join(
+    listed = ", ".join(
         f"{row.label} {after:.3g} ms after {before:.3g}" for row, (before, after) in zip(bound, times, strict=True)
     )
     latest = max(after for _, after in times)
     in_time = is_larger(budget.ms * (1 + _SLACK), latest, f"limit (the budget + {_SLACK:.0%}) and longest percentile")
-    return finding(claim, every(in_time, *(is_faster(*both) for both in times)), f"{where}: {told}.")
+    return finding(claim, every(in_time, *(is_faster(*both) for both in times)), f"{where}: {listed}.")
 
 
 EXPERIMENT = Experiment(
     **LISTED["budgets"]._asdict(),
     description="""\
-Stops searches when a time budget is spent, and tells what relevance is left:
-Anytime Ranking and Anytime* on few clusters beside ASC on eight times as many.
-The budgets are the paper's, 10 ms at k = 10 and 20 ms at k = 1000, and besides
-25 and 50 % of Anytime Ranking's mean time here without a budget, because this
-engine is faster than the paper's and small collections take less.
+Stops searches when their time budget is spent, and reports what relevance is
+left: Anytime Ranking and Anytime* on few clusters beside ASC on eight times as
+many. The budgets are the paper's (10 ms at k = 10, 20 ms at k = 1000) and,
+because segmax is faster and collections may be smaller, 25 and 50 % of Anytime
+Ranking's mean time here without a budget.
 
-Needs a collection; without judgments recall is that of exact results. What a
-budget leaves depends on the machine and on what else it does.""",
+Needs a collection; without judgments, recall is the recall of exact results.
+The outcome depends on the machine, and on what else it is doing.""",
     run=run,
 )

@@ -29,7 +29,7 @@ from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 
 _SPARSE = "sparse"
-#: The paper's names of representations by ours; a collection may have others besides.
+#: The paper's names of representations, by ours; a collection may have others, too.
 _PAPER_NAMES = {
     _SPARSE: "Sparse-SPLADE",
     "cls": "Dense-SPLADE-CLS",
@@ -38,7 +38,7 @@ _PAPER_NAMES = {
     "simlm": "Dense-SimLM-CLS",
 }
 _ALIASES = {"avg": "mean", "mx": "max"}
-#: Times that differ by less count as the same.
+#: Times that differ by a smaller share count as the same.
 _CLOSE = 0.1
 
 
@@ -50,14 +50,14 @@ class Pair(NamedTuple):
 
 
 class Source(NamedTuple):
-    """A representation: by our name, and what a collection calls it."""
+    """A representation: our name of it, and the collection's."""
 
     name: str
     given: str
 
 
 def run(task: Task) -> Outcome:
-    """Measure every representation that there is, with 1 and with 8 segments."""
+    """Measure every representation that the collection has, with 1 and with 8 segments."""
     collection, k = task.collection, max(task.ks)
     sources = _sources(collection)
     number = _num_clusters(task, collection, sources)
@@ -81,7 +81,7 @@ def run(task: Task) -> Outcome:
 
 
 def _sources(collection: Collection) -> list[Source]:
-    """Return the representations of a collection, those of the paper first and in its order."""
+    """Return the representations of a collection: the paper's first, in its order."""
     given = dict.fromkeys((*collection.dense, *collection.labels))
     named = {_ALIASES.get(name.lower(), name.lower()): name for name in given}
     names = [_SPARSE, *(name for name in _PAPER_NAMES if name in named and name != _SPARSE)]
@@ -90,7 +90,7 @@ def _sources(collection: Collection) -> list[Source]:
 
 
 def _num_clusters(task: Task, collection: Collection, sources: list[Source]) -> int:
-    """Return the number of clusters for all: that of given labels which is nearest to the fine one, if there are."""
+    """Return the number of clusters for all: the fine number, or the number of given labels nearest to it."""
     _, fine = task.clusters(collection)
     known = {
         number
@@ -102,19 +102,19 @@ def _num_clusters(task: Task, collection: Collection, sources: list[Source]) -> 
 
 
 def _has(collection: Collection, source: Source, number: int) -> bool:
-    """Whether there are clusters of this number by a representation, or can be made."""
+    """Whether a representation has this number of clusters, or can be clustered."""
     known = source.given == _SPARSE or source.given in collection.dense
     return known or number in collection.labels[source.given]
 
 
 def _plan(collection: Collection, source: Source, number: int, segments: int) -> Plan:
     if source.given in collection.dense:
-        clusters: Dense | Labels | None = Dense(collection.dense[source.given])
+        clustering: Dense | Labels | None = Dense(collection.dense[source.given])
     elif source.given in collection.labels:
-        clusters = Labels(collection.labels[source.given][number])
+        clustering = Labels(collection.labels[source.given][number])
     else:
-        clusters = None
-    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clusters)
+        clustering = None
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clustering)
 
 
 def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:
@@ -146,7 +146,7 @@ def _printed(row: printed.Clustering) -> tuple[Cell, ...]:
 
 
 def missing_note(found: Mapping[str, Pair]) -> str:
-    """Say which of the paper's representations are left out, and how to get them."""
+    """Return a note on which of the paper's representations are missing, and how to get them."""
     missing = [name for name in _PAPER_NAMES if name not in found]
     if not missing:
         return ""
@@ -178,7 +178,7 @@ def _plot(found: Mapping[str, Pair]) -> Plot:
 
 
 def findings(found: Mapping[str, Pair]) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings on Table 2 holds, by our names of representations."""
+    """Return which of the paper's findings on Table 2 hold; `found` is by our names of representations."""
     shares = ", ".join(
         f"{name} {visited(pair.flat):.1f} → {visited(pair.segmented):.1f} %" for name, pair in found.items()
     )
@@ -202,7 +202,7 @@ def findings(found: Mapping[str, Pair]) -> tuple[Finding, ...]:
 
 
 def _saved(name: str) -> str:
-    """Return what the paper's segments save on clusters by a representation; nothing where it has no such."""
+    """Return the time that segments save in the paper; nothing for a representation that it does not have."""
     values = printed.TABLE_2.get(_PAPER_NAMES.get(name, ""))
     return "" if values is None else f", {values.ms:g} ms after {values.flat_ms:g}"
 
@@ -236,13 +236,13 @@ EXPERIMENT = Experiment(
     **LISTED["clustering"]._asdict(),
     description="""\
 Clusters the same documents by their sparse vectors and by dense ones (CLS,
-mean-pooled, max-pooled, and any other that the collection brings), each with
+mean-pooled, max-pooled, and any other that the collection has), each with
 one segment per cluster and with eight, and searches with safe ASC, μ = η = 1:
 mean time and share of clusters visited. The depth is the largest k.
 
-Dense vectors come with texts that a model encodes, or from the description of
-a collection under "dense" (an .npy file each) or "labels" (clusters that are
-known; then all are compared at their number of clusters). What is missing is
-left out.""",
+If a model encodes the texts, the dense vectors come with them. Otherwise the
+description of the collection names them: an .npy file each under "dense", or
+known clusters under "labels" (then all are compared at their number of
+clusters). Missing representations are left out.""",
     run=run,
 )

@@ -1,4 +1,4 @@
-"""Collections to experiment on: a BEIR folder or ir_datasets id whose texts are encoded, or vectors that are there."""
+"""Collections to experiment on: texts of a BEIR folder or an ir_datasets id, or vectors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels,
 from segmax.io.irds import load_ir_dataset
 from segmax.io.read_errors import no_file
 from segmax.text import encode_texts
-from segmax.text.questions import Questions, read_question_vectors
+from segmax.text.queries import EncodedQueries, read_query_vectors
 from segmax.vectors.documents import POOLINGS
 
 #: Parts of ir_datasets ids that name queries rather than documents.
@@ -31,35 +31,35 @@ _SPLITS = ("test", "dev", "train", "eval", "judged")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Collection:
-    """Documents, queries, and judgments if there are some.
+    """Documents, queries and, if there are any, judgments.
 
     Parameters
     ----------
     name
-        What tables call it.
+        Its name in tables.
     documents
         What `segmax.build` takes: the path of a file of vectors, or a CSR matrix.
-    questions
-        The queries to ask; where there are judgments, only judged ones.
+    queries
+        The queries; if there are judgments, only the judged ones.
     num_docs
         How many documents there are.
     qrels
-        The grade by query and document; None where nothing is judged.
+        Grades by query and document; None without judgments.
     drop_self
-        Whether a document with the id of the query is no result; None: where most queries are documents.
+        Whether to drop a result with the id of its query; None: if most queries are documents.
     dense
         Files of dense vectors by representation: "max", "mean", "cls" or others.
     labels
-        Known clusters: by representation and number of clusters a label per document.
+        Known clusters: a label per document, by representation and number of clusters.
     ids, terms
-        Of documents that are a matrix; a file has its own.
+        Ids of documents and vocabulary, if `documents` is a matrix; a file has its own.
     fingerprint
-        What tells this collection from others, and from itself after a change: steps are kept by it.
+        Identifies the collection and its contents; measured steps are stored under it.
     """
 
     name: str
     documents: Any
-    questions: Questions
+    queries: EncodedQueries
     num_docs: int
     qrels: Qrels | None = None
     drop_self: bool | None = None
@@ -70,17 +70,17 @@ class Collection:
     fingerprint: str = ""
 
     def single_queries(self, most: int | None = None) -> list[Any]:
-        """Return the queries one by one, as `Index.search` takes them; the first ones if there are more than wanted."""
-        vectors = self.questions.vectors
-        count = len(self.questions) if most is None else min(most, len(self.questions))
+        """Return single queries, as `Index.search` takes them: all, or the first `most`."""
+        vectors = self.queries.vectors
+        count = len(self.queries) if most is None else min(most, len(self.queries))
         return [vectors[row] for row in range(count)]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what a report says about it."""
+        """Return what a report shows of it."""
         return {
             "name": self.name,
             "num_docs": self.num_docs,
-            "num_queries": len(self.questions),
+            "num_queries": len(self.queries),
             "judged": self.qrels is not None,
             "fingerprint": self.fingerprint,
         }
@@ -99,21 +99,21 @@ def open_collection(
     Parameters
     ----------
     source
-        A BEIR folder or an ir_datasets id, whose texts are encoded; or a JSON file that describes vectors, of which
-        `segmax experiment bounds --help` shows one.
+        A BEIR folder or an ir_datasets id, whose texts are encoded; or a JSON file that describes vectors
+        (`segmax experiment bounds --help` shows one).
     encoder
-        What encodes texts; see `segmax.encoders.load_encoder`.
+        The encoder of texts; see `segmax.encoders.load_encoder`.
     cache
-        A folder for what is encoded or converted; it is made if need be, and what is in it is used again.
+        A folder for encoded or converted vectors; it is created if necessary, and its contents are reused.
     max_queries
-        Keep so many queries, the first ones; None: all.
+        Use only the first queries, at most this many; None: all.
     split
-        Which judgments of a BEIR folder.
+        Which judgments of a BEIR folder to use.
 
     Raises
     ------
     InputError
-        If something is missing or cannot be read; it tells what.
+        If something is missing or cannot be read.
     """
     path = Path(source)
     if path.is_file():
@@ -135,7 +135,7 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
             where=f"'{source}'",
             expected="queries with texts",
             got="vectors only",
-            hint="describe the collection by a JSON file",
+            hint="describe the collection in a JSON file",
         )
     rows = _chosen(asked.ids, qrels, max_queries, source)
     wanted = [Document(asked.ids[row], "", asked.texts[row]) for row in rows]
@@ -143,35 +143,35 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
     folder.mkdir(parents=True, exist_ok=True)
     documents = folder / "documents.npz"
     dense = _encode_documents(encoder, texts, documents)
-    questions = _encode_queries(encoder, wanted, folder)
+    queries = _encode_queries(encoder, wanted, folder)
     return Collection(
         name=_name(source),
         documents=documents,
-        questions=questions,
+        queries=queries,
         num_docs=_num_docs(documents),
         qrels=qrels,
         dense=dense,
-        fingerprint=_fingerprint([_source_stamp(source), encoder], questions, qrels),
+        fingerprint=_fingerprint([_source_stamp(source), encoder], queries, qrels),
     )
 
 
 def _encode_documents(encoder: str, texts: Any, path: Path) -> dict[str, Path]:
-    """Encode texts once; return the files of dense vectors that came along."""
+    """Encode texts unless that is done; return the files of dense vectors that come with them."""
     under_way = path.with_name(f"{path.name}.encoding")
     if not path.exists() or under_way.exists():
-        # Pooled vectors cost next to nothing while a model runs, and clusters are made of them.
+        # While a model runs, pooled vectors cost next to nothing, and the experiment on clustering needs them.
         made = load_encoder(encoder) if _is_bm25(encoder) else load_encoder(encoder, pooling=POOLINGS)
         encode_texts(made, texts, path, overwrite=True)
     found = {name: path.with_name(f"{path.stem}.{name}.npy") for name in POOLINGS}
     return {name: file for name, file in found.items() if file.exists()}
 
 
-def _encode_queries(encoder: str, queries: list[Document], folder: Path) -> Questions:
+def _encode_queries(encoder: str, queries: list[Document], folder: Path) -> EncodedQueries:
     path = folder / f"queries-{_digest([list(query) for query in queries])[:12]}.npz"
     if not path.exists():
         made = BM25.load(folder / "documents.bm25") if _is_bm25(encoder) else load_encoder(encoder)
         encode_texts(made, queries, path, queries=True, overwrite=True)
-    return read_question_vectors(path, by_word=False)
+    return read_query_vectors(path)
 
 
 def _is_bm25(encoder: str) -> bool:
@@ -188,7 +188,7 @@ def _qrels(source: str, split: str) -> Qrels | None:
 
 
 def _source_stamp(source: str) -> Any:
-    """Return what changes when the texts of a source do: name, size and time of its files, or an ir_datasets id."""
+    """Return what identifies the texts of a source: name, size and time of its files, or an ir_datasets id."""
     folder = Path(source)
     files = sorted(folder.glob("corpus.jsonl*")) if folder.is_dir() else []
     return [_stamp(file) for file in files] or source
@@ -198,45 +198,46 @@ def _source_stamp(source: str) -> Any:
 
 
 def _of_description(path: Path, cache: Path, max_queries: int | None) -> Collection:
-    told = read_description(path)
-    stamps = [_stamp(file) for file in told.documents]
-    documents = told.documents[0]
-    if len(told.documents) > 1 or documents.suffix != ".npz":
-        documents = _converted(told.documents, cache / f"{told.name}-{_digest(stamps)[:12]}")
+    described = read_description(path)
+    stamps = [_stamp(file) for file in described.documents]
+    documents = described.documents[0]
+    if len(described.documents) > 1 or documents.suffix != ".npz":
+        documents = _converted(described.documents, cache / f"{described.name}-{_digest(stamps)[:12]}")
     reader = open_vectors(documents)
     num_docs = _num_docs(documents)
-    qrels = None if told.qrels is None else read_qrels(told.qrels)
-    questions = _vector_queries(told.queries, by_word=reader.terms is not None)
-    questions = questions.only(_chosen(questions.ids, qrels, max_queries, str(told.queries)))
+    qrels = None if described.qrels is None else read_qrels(described.qrels)
+    queries = _vector_queries(described.queries, reader.terms)
+    queries = queries.only(_chosen(queries.ids, qrels, max_queries, str(described.queries)))
     return Collection(
-        name=told.name,
+        name=described.name,
         documents=documents,
-        questions=questions,
+        queries=queries,
         num_docs=num_docs,
         qrels=qrels,
-        drop_self=told.drop_self,
-        dense=told.checked_dense(num_docs),
-        labels=told.read_labels(num_docs),
-        fingerprint=_fingerprint([stamps, told.stamps()], questions, qrels),
+        drop_self=described.drop_self,
+        dense=described.checked_dense(num_docs),
+        labels=described.read_labels(num_docs),
+        fingerprint=_fingerprint([stamps, described.stamps()], queries, qrels),
     )
 
 
-def _vector_queries(path: Path, *, by_word: bool) -> Questions:
+def _vector_queries(path: Path, terms: Sequence[str] | None) -> EncodedQueries:
     if format_of(path) == "npz":
-        return read_question_vectors(path, by_word=by_word)
+        columns = None if terms is None else {word: column for column, word in enumerate(terms)}
+        return read_query_vectors(path, None if columns is None else columns.get, len(columns or ()))
     asked = read_queries(path)
     if asked.vectors is None:
         raise InputError(
             where=f"'{path}'",
             expected="queries as vectors",
             got="texts",
-            hint="make vectors of them: segmax encode --queries",
+            hint="encode them first: segmax encode --queries",
         )
-    return Questions(asked.ids, asked.vectors)
+    return EncodedQueries(asked.ids, asked.vectors)
 
 
 def _converted(files: Sequence[Path], folder: Path) -> Path:
-    """Write vectors as one .npz file, which is read in slices and knows its length."""
+    """Write vectors as one .npz file, which can be read in slices and has a known length."""
     path = folder / "documents.npz"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -248,13 +249,13 @@ def _converted(files: Sequence[Path], folder: Path) -> Path:
 
 
 def _chosen(ids: Sequence[str], qrels: Qrels | None, max_queries: int | None, source: str) -> list[int]:
-    """Return the rows of the queries to ask: judged ones, and no more than wanted."""
+    """Return the rows of the queries to use: judged ones, at most `max_queries`."""
     rows = [row for row, name in enumerate(ids) if qrels is None or name in qrels]
     if not rows:
         some = ", ".join(repr(name) for name in list(qrels or ())[:3])
         raise InputError(
             where=f"'{source}'",
-            expected="queries that are judged",
+            expected="judged queries",
             got=f"none; ids of judgments are like {some or 'nothing'}",
         )
     return rows[:max_queries]
@@ -268,7 +269,7 @@ def _num_docs(path: Path) -> int:
 
 
 def _name(source: str) -> str:
-    """Return what to call a source: the name of a folder, or of a set of ir_datasets without its split.
+    """Return the name of a folder, or of an ir_datasets id without its split.
 
     Examples
     --------
@@ -282,20 +283,20 @@ def _name(source: str) -> str:
 
 
 def _stamp(file: Path) -> list[Any]:
-    told = file.stat()
-    return [file.name, told.st_size, told.st_mtime_ns]
+    status = file.stat()
+    return [file.name, status.st_size, status.st_mtime_ns]
 
 
 def _digest(values: Any) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
-def _fingerprint(documents: Any, questions: Questions, qrels: Qrels | None) -> str:
-    vectors = questions.vectors
+def _fingerprint(documents: Any, queries: EncodedQueries, qrels: Qrels | None) -> str:
+    vectors = queries.vectors
     if isinstance(vectors, list):
         asked: Any = vectors
     else:
         arrays = (vectors.indptr, vectors.indices, vectors.data)
         asked = [hashlib.sha256(np.ascontiguousarray(array).tobytes()).hexdigest() for array in arrays]
     judged = None if qrels is None else _digest({query: dict(grades) for query, grades in qrels.items()})
-    return _digest([documents, questions.ids, asked, judged])[:16]
+    return _digest([documents, queries.ids, asked, judged])[:16]

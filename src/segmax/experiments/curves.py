@@ -22,16 +22,16 @@ from segmax.experiments.outcome import Sheet
 from segmax.experiments.task import Task
 from segmax.search.methods import SearchParams
 
-#: A cluster has to hold so many documents to be one.
+#: The least number of documents per cluster.
 _LEAST_DOCS = 16
 
 
-#: What an axis says where points are marked by μ.
+#: The label of an axis whose points are marked by μ.
 MARKED_BY_MU = "numbers at points are μ"
 
 
 class Curve(NamedTuple):
-    """Figures by μ of one way to search one index."""
+    """One method on one index: figures by μ."""
 
     label: str
     plan: Plan
@@ -48,10 +48,10 @@ class Curve(NamedTuple):
 
 
 def scaled_clusters(task: Task, collection: Collection, wanted: Sequence[int]) -> dict[int, int]:
-    """Return our number of clusters for each of the paper's, all scaled alike.
+    """Return our number of clusters for each of the paper's, all scaled by the same factor.
 
-    The largest is what the user chose, but at most one per document; or else the paper's, scaled down where that leaves
-    fewer than 16 documents per cluster. Numbers that become the same are kept once, as the largest of the paper's.
+    The largest is the user's choice, at most one per document; by default the paper's, scaled down if that leaves fewer
+    than 16 documents per cluster. Of numbers that become equal, the largest of the paper's is kept.
     """
     paper_most = max(wanted)
     chosen = task.num_clusters or min(paper_most, collection.num_docs // _LEAST_DOCS)
@@ -61,17 +61,17 @@ def scaled_clusters(task: Task, collection: Collection, wanted: Sequence[int]) -
 
 
 def scaling_note(clusters: Mapping[int, int]) -> str:
-    """Say how numbers of clusters were scaled; nothing where they were not."""
+    """Return a note on how numbers of clusters were scaled; an empty one if they were not."""
     if all(number == scaled for number, scaled in clusters.items()):
         return ""
     pairs = ", ".join(f"{scaled} for {number}" for number, scaled in clusters.items())
-    return f"The paper's numbers of clusters are scaled to this collection, or to what --num-clusters says: {pairs}."
+    return f"The paper's numbers of clusters are scaled to this collection, or by --num-clusters: {pairs}."
 
 
 def measure_curves(
     task: Task, collection: Collection, plan: Plan, k: int, wanted: Mapping[str, Mapping[float, SearchParams]]
 ) -> tuple[list[Curve], list[Row]]:
-    """Measure curves on one index, given by label and μ; return them, and their records."""
+    """Measure curves on one index, given by label and μ; return them with their records."""
     named = {f"{label}, μ={mu:g}": params for label, methods in wanted.items() for mu, params in methods.items()}
     found = measure(task, collection, plan, {k: named})
     curves = [
@@ -93,7 +93,7 @@ def curves_sheet(curves: Iterable[Curve], collection: Collection, k: int, title:
 
 
 def curves_plots(curves: Sequence[Curve], collection: Collection, k: int, title: str) -> tuple[Plot, ...]:
-    """Return the curves: by recall where there are judgments, and by recall of exact."""
+    """Return plots of the curves: by recall, if there are judgments, and by recall of exact."""
     return tuple(
         Plot(
             title=f"{title}: {heading(key)}",

@@ -1,4 +1,4 @@
-"""The worked example of the paper, as a real index that is really searched."""
+"""Figure 4: the worked example of the paper, built as an index and searched."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _QUERY = {0: 1, 1: 1, 2: 1}
 _THETA = 90
 _TENTHS = 10
 _MU = 0.9  # of Anytime* and ASC
-#: A cluster that the figure does not have: it is visited first and sets θ to 9.
+#: A cluster that is not in the figure: it is visited first and sets θ to 9.
 _FIRST = 5
 _FIRST_DOCS = ([90, 0, 0], [0, 85, 0])
 
@@ -51,14 +51,14 @@ _DECISIONS = {
 }
 
 _DESCRIPTION = """\
-Builds an index that has the four clusters, the segments and the weights of the
-paper's Figure 4, lets Anytime Ranking, Anytime* and ASC search it, and sets
-bounds and decisions beside the printed ones. Needs no collection.
+Builds an index with the four clusters, the segments and the weights of the
+paper's Figure 4, searches it with Anytime Ranking, Anytime* and ASC, and prints
+its bounds and decisions beside the paper's. Needs no collection.
 """
 
 
 def run(task: Task) -> Outcome:
-    """Search the example and compare it with what is printed."""
+    """Search the example and compare the outcome with the paper's."""
     index = example_index()
     methods: dict[str, SearchParams] = dict(
         zip(_DECISIONS, (task.anytime(), task.anytime(_MU), task.asc(_MU)), strict=True)
@@ -95,7 +95,7 @@ def example_index() -> Index:
 
 
 def decided(index: Index, params: SearchParams) -> tuple[str, ...]:
-    """Return what a search did with clusters 1 to 4; θ is 9 when it comes to them."""
+    """Return what a search did with clusters 1 to 4, which it meets with θ = 9."""
     hits = index.search(_QUERY, k=1, params=params, trace=True)
     assert hits.trace is not None
     assert all(entry.threshold == _THETA for entry in hits.trace if entry.cluster != _FIRST)

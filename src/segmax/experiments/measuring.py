@@ -1,4 +1,4 @@
-"""What experiments share: indexes by plan, methods measured on them at several depths, and means over seeds."""
+"""What experiments share: plans of indexes, methods measured on them at several depths, and means over seeds."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from segmax.vectors.pruning import Step
 #: The figures of one method, as `MethodResult.to_dict` names them.
 Row = dict[str, Any]
 
-#: Where a row keeps the values of every query, by measure.
+#: The key of the values of every query, by measure.
 PER_QUERY = "per_query"
-#: What is told of every method besides measures of relevance.
+#: The figures of every method besides measures of relevance.
 RECALL_OF_EXACT = "recall_of_exact"
 CLUSTERS_VISITED = "clusters_visited"
 
 _NO_QRELS = (
-    "This collection has no judgments: in the place of MRR and recall stands recall of exact, the share of exhaustive "
-    "search's results that a method finds."
+    "This collection has no judgments: recall of exact, the share of exhaustive search's results that a method finds, "
+    "replaces MRR and recall."
 )
 
 
@@ -61,7 +61,7 @@ class Plan:
         return f"{self.num_clusters}*{self.num_segments}"
 
     def to_dict(self) -> dict[str, Json]:
-        """Return what the index depends on besides collection and seed, as plain values."""
+        """Return what the index depends on, besides collection and seed, as plain values."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del values["clustering"]
         return {**values, "pruning": [step.to_dict() for step in self.pruning]}
@@ -81,7 +81,7 @@ class Plan:
 
 
 class Measured(NamedTuple):
-    """Means over seeds: figures by depth and name of the method, and those of the index; as records every seed's."""
+    """Figures by depth and method, and of the index, as means over seeds; `records` has every seed's."""
 
     rows: dict[int, dict[str, Row]]
     records: list[Row]
@@ -95,7 +95,7 @@ def measure(
     methods: Mapping[int, Mapping[str, SearchParams]],
     look: Callable[[Index], Row] | None = None,
 ) -> Measured:
-    """Measure methods on an index of every seed; it is only built where a step is not known yet.
+    """Measure methods on an index of every seed, which is built only if a step is not known yet.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ def measure(
     methods
         Parameters by depth and name.
     look
-        Takes figures from the index itself; for one plan always the same function.
+        Returns figures of the index itself; always the same function for the same plan.
     """
     records: list[Row] = []
     found: dict[int, list[list[Row]]] = {k: [] for k in methods}
@@ -150,7 +150,7 @@ def _key(collection: Collection, plan: Plan, seed: int, more: Mapping[str, Json]
 
 
 def _mean(rows: Sequence[Row]) -> Row:
-    """Return the mean of every number, query by query too; what is no number is that of the first row."""
+    """Return the mean of every number, also query by query; other values are those of the first row."""
     means = {
         name: sum(row[name] for row in rows) / len(rows) if isinstance(value, int | float) else value
         for name, value in rows[0].items()
@@ -162,42 +162,42 @@ def _mean(rows: Sequence[Row]) -> Row:
     return means
 
 
-# --- what tells how good results are ----------------------------------------------------------------------------------
+# --- measures of quality ----------------------------------------------------------------------------------------------
 
 
 def quality_keys(collection: Collection, k: int) -> tuple[str, ...]:
-    """Return the figures that tell how good results are: measures where there are judgments, and recall of exact."""
+    """Return the figures that measure quality: measures of relevance, if there are judgments, and recall of exact."""
     mrr, _, recall = measure_names(k)
     measures = () if collection.qrels is None else (mrr, recall)
     return (*measures, RECALL_OF_EXACT)
 
 
 def mrr_key(k: int) -> str:
-    """Return the name of MRR at a depth: MRR@10, or of fewer results MRR@k."""
+    """Return the name of MRR at a depth: MRR@10, or MRR@k if k is smaller."""
     return measure_names(k)[0]
 
 
 def ndcg_key(k: int) -> str:
-    """Return the name of nDCG at a depth: nDCG@10, or of fewer results nDCG@k."""
+    """Return the name of nDCG at a depth: nDCG@10, or nDCG@k if k is smaller."""
     return measure_names(k)[1]
 
 
 def recall_key(collection: Collection, k: int) -> str:
-    """Return the figure that stands for the paper's recall."""
+    """Return the figure that corresponds to the paper's recall."""
     return RECALL_OF_EXACT if collection.qrels is None else f"Recall@{k}"
 
 
 def quality_note(collection: Collection) -> str:
-    """Return what a reader has to know about the figures of a collection; nothing where it is judged."""
+    """Return a note on the figures of a collection without judgments; an empty one for others."""
     return _NO_QRELS if collection.qrels is None else ""
 
 
-#: Figures that are worked out of others: the share of clusters that were visited, in percent.
+#: A figure computed from others: the share of clusters visited, in percent.
 VISITED = "C%"
 
 
 def figure(row: Row, key: str) -> Cell:
-    """Return a figure of a row; None where it lacks it.
+    """Return a figure of a row, or None if it has none.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def visited(row: Row) -> float:
 
 
 def cells(row: Row, keys: Iterable[str]) -> tuple[Cell, ...]:
-    """Return figures of a row; None where it lacks one."""
+    """Return figures of a row, None for each that it lacks."""
     return tuple(figure(row, key) for key in keys)
 
 
@@ -258,13 +258,13 @@ def compared(first: Row, second: Row, key: str) -> Compared:
 
 
 def relevance_keys(row: Row) -> list[str]:
-    """Return the measures of relevance that a row has query by query; recall of exact where nothing is judged."""
+    """Return the measures of relevance that a row has for every query; recall of exact without judgments."""
     found = [key for key in row[PER_QUERY] if key not in (RECALL_OF_EXACT, CLUSTERS_VISITED)]
     return found or [RECALL_OF_EXACT]
 
 
 def kept(value: float, reference: float) -> float:
-    """Return a value as a share of another; of nothing all is kept.
+    """Return a value as a share of another; 1 if both are 0.
 
     Examples
     --------
@@ -275,7 +275,7 @@ def kept(value: float, reference: float) -> float:
 
 
 def unique_names(collections: Iterable[Collection]) -> list[str]:
-    """Return the names of collections, numbered where one comes again: with another model's vectors, for instance."""
+    """Return the names of collections, numbered where one repeats, for example with another model's vectors."""
     names: list[str] = []
     for collection in collections:
         again = sum(name.partition(" #")[0] == collection.name for name in names)
@@ -284,5 +284,5 @@ def unique_names(collections: Iterable[Collection]) -> list[str]:
 
 
 def sentences(*parts: str) -> str:
-    """Join the parts of a note that there are."""
+    """Join the parts of a note that are not empty."""
     return " ".join(part for part in parts if part)

@@ -36,7 +36,7 @@ def run(task: Task) -> Outcome:
     first = rows[next(iter(rows))]
     sheets: list[Sheet] = []
     plots: list[Plot] = []
-    told: list[Finding] = []
+    conclusions: list[Finding] = []
     for k in task.ks:
         found = {name: one.rows[k] for name, one in measured.items()}
         sheets.append(_sheet(task, collections, k, first[k], found))
@@ -44,10 +44,10 @@ def run(task: Task) -> Outcome:
         for name, collection in collections.items():
             tests = t_tests(found[name], _tested(k))
             sheets += tested_sheets(f"t-tests, {name}, k = {k}", tests, {row.key: _label(row) for row in first[k]})
-            told += findings(name, k, found[name], recall_key(collection, k))
-            told.append(no_degradation(f"{name}, k = {k}", tests))
+            conclusions += findings(name, k, found[name], recall_key(collection, k))
+            conclusions.append(no_degradation(f"{name}, k = {k}", tests))
     records = [record for one in measured.values() for record in one.records]
-    return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(told), records=records)
+    return Outcome(sheets=tuple(sheets), plots=tuple(plots), findings=tuple(conclusions), records=records)
 
 
 def _sheet(
@@ -85,7 +85,7 @@ def _sheet(
 
 
 def _label(row: MethodRow) -> str:
-    """Name a row without numbers of clusters, which collections do not share."""
+    """Return the label of a row without its number of clusters, in which collections differ."""
     name, _, options = row.label.partition(", ")
     return f"{name.partition('-')[0]}{', ' if options else ''}{options}"
 
@@ -119,18 +119,18 @@ def _plot(k: int, rows: Sequence[MethodRow], found: Mapping[str, Mapping[str, Ro
 
 
 def findings(name: str, k: int, found: Mapping[str, Row], recall: str) -> tuple[Finding, ...]:
-    """Tell whether the findings of Table 4 hold on the vectors of another model.
+    """Return whether the findings of Table 4 hold on the vectors of another model.
 
     Parameters
     ----------
     name
-        What was measured on.
+        The collection.
     k
         The depth.
     found
         Figures by key of the row.
     recall
-        The figure that stands for recall.
+        The figure that measures recall.
     """
     (asc_key, exact_key), (_, anytime_key) = _tested(k)
     anytime, asc, exact = found[anytime_key], found[asc_key], found[exact_key]
@@ -169,12 +169,12 @@ def _tested(k: int) -> list[tuple[str, str]]:
 EXPERIMENT = Experiment(
     **LISTED["models"]._asdict(),
     description="""\
-Measures the rows of Table 5 on several collections side by side: the same
-texts encoded by different models, for instance, given as several --data (a
-folder with another --encoder, or descriptions of vectors). The paper has
-uniCOIL and LexMAE with and without titles, and finds what it finds for SPLADE.
+Measures the rows of Table 5 on several collections side by side, for example
+the same texts encoded by different models: give --data or --encoder several
+times. The paper has uniCOIL and LexMAE, with and without titles, and its
+findings are those for SPLADE.
 
-Without judgments recall is that of exact results.""",
+Without judgments, recall is the recall of exact results.""",
     run=run,
     many=True,
 )

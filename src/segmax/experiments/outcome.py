@@ -1,4 +1,4 @@
-"""What an experiment is and what comes out of one: tables, plots, and what they say about the paper's findings."""
+"""What an experiment returns: tables, plots, and which of the paper's findings hold."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Literal
 
 from segmax.drawing.plot import Plot
 
-#: What stands in a field of a table; None is an empty field.
+#: A field of a table; None is an empty one.
 Cell = str | int | float | None
-#: What a step of an experiment returns, and what identifies it: whatever JSON can hold.
+#: What a step of an experiment returns, and what identifies it: anything that JSON can hold.
 Json = Any
-#: "tie": too close to call; "unknown": these data cannot tell.
+#: "tie": too close to call; "unknown": the data do not decide.
 Verdict = Literal["holds", "fails", "tie", "unknown"]
 
 
@@ -23,13 +23,13 @@ class Sheet:
     Parameters
     ----------
     title
-        A line above it.
+        The line above it.
     columns
         The headings.
     rows
-        A field per column each.
+        One field per column.
     note
-        What a reader has to know to read it, below it.
+        An explanation below it.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Sheet:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Sheet:
-        """Make a table of what `to_dict` returned."""
+        """Make a table from what `to_dict` returned."""
         return cls(
             title=values["title"],
             columns=tuple(values["columns"]),
@@ -65,12 +65,12 @@ class Sheet:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What the paper finds, and what is found here.
+    """A finding of the paper, and whether it holds here.
 
     Parameters
     ----------
     claim
-        The paper's, in a sentence.
+        The paper's finding, in a sentence.
     verdict
         Whether it holds here.
     evidence
@@ -93,7 +93,7 @@ class Finding:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Finding:
-        """Make a finding of what `to_dict` returned."""
+        """Make a finding from what `to_dict` returned."""
         return cls(**{field.name: values[field.name] for field in dataclasses.fields(cls)})
 
 
@@ -117,7 +117,7 @@ class Outcome:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Outcome:
-        """Make an outcome of what `to_dict` returned."""
+        """Make an outcome from what `to_dict` returned."""
         return cls(
             sheets=tuple(Sheet.from_dict(sheet) for sheet in values["sheets"]),
             plots=tuple(Plot.from_dict(plot) for plot in values["plots"]),

@@ -39,7 +39,7 @@ def write_outcome(path: Path, about: dict[str, Any], outcome: Outcome, indent: i
 
 
 def read_outcome(path: Path) -> tuple[dict[str, Any], Outcome] | None:
-    """Return what NAME.json tells about a run, and its outcome; None where the file is something else.
+    """Return what is known about a run, and its outcome; None if the file is something else.
 
     Raises
     ------
@@ -55,19 +55,19 @@ def read_outcome(path: Path) -> tuple[dict[str, Any], Outcome] | None:
         raise InputError(
             where=f"'{path}'",
             expected="the outcome of an experiment",
-            got=f"what cannot be read ({error})",
+            got=f"an unreadable file ({error})",
             hint="run it again",
         ) from error
 
 
-def _checked_about(told: dict[str, Any]) -> dict[str, Any]:
-    """Return what is told about a run; ValueError where something is missing that a report shows."""
-    found = {**told, **{f"machine.{key}": value for key, value in dict(told.get("machine", {})).items()}}
+def _checked_about(about: dict[str, Any]) -> dict[str, Any]:
+    """Return what is known about a run; ValueError if something is missing that a report shows."""
+    found = {**about, **{f"machine.{key}": value for key, value in dict(about.get("machine", {})).items()}}
     missing = [key for key in _ABOUT if key not in found]
     if missing:
         msg = f"it lacks about.{missing[0]}"
         raise ValueError(msg)
-    return dict(told)
+    return dict(about)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -77,7 +77,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """Return plain values that every reader of JSON takes: what is no finite number is null."""
+    """Return plain values for JSON, with null for nan and infinity."""
     if isinstance(value, dict):
         return {str(key): _finite(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

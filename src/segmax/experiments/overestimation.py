@@ -1,4 +1,4 @@
-"""Figure 3: what over-estimating the threshold costs and saves Anytime*, by number of clusters."""
+"""Figure 3: what over-estimating the threshold costs and saves in Anytime*, by number of clusters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(task: Task) -> Outcome:
     curves: list[Curve] = []
     records: list[Row] = []
     for number in numbers:
-        plan = Plan(num_clusters=number, num_segments=1)  # Anytime* looks at cluster maxima only
+        plan = Plan(num_clusters=number, num_segments=1)  # Anytime* uses cluster maxima only
         found, rows = measure_curves(task, collection, plan, k, {f"Anytime*-{number}": methods})
         curves += found
         records += rows
@@ -41,7 +41,7 @@ def run(task: Task) -> Outcome:
 
 
 def findings(curves: Sequence[Curve], recall: str) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings on Figure 3 holds; `recall` is the figure that stands for it."""
+    """Return which of the paper's findings on Figure 3 hold; `recall` is the figure that measures it."""
     much, little = (_against_safe(curves, mu, recall) for mu in (0.9, 0.3))
     safe = {one.plan.num_clusters: one.rows[1.0]["mean_ms"] for one in curves}
     most = max(safe)
@@ -79,10 +79,10 @@ EXPERIMENT = Experiment(
 Draws a curve of recall against mean time for each number of clusters, 256 to
 4096, with a point for each μ = 0.3, 0.5, 0.7, 0.9 and 1. Where 4096 clusters
 would leave fewer than 16 documents in each, all numbers are scaled down alike;
---num-clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest (at most one per document), the others follow.
 The depth is the largest k, in the paper 1000.
 
-Needs a collection; without judgments recall is that of exact results. Builds
-an index per number of clusters, with --quick the two smallest only.""",
+Needs a collection; without judgments, recall is the recall of exact results.
+Builds an index per number of clusters; with --quick only the two smallest.""",
     run=run,
 )

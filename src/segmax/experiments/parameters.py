@@ -14,20 +14,20 @@ from segmax.experiments.task import Task
 from segmax.experiments.verdicts import finding, is_larger, is_more, unknown
 from segmax.search.methods import SearchParams
 
-#: Clusters and segments of the curves, from the paper's 512*16 to its 4096*8; those between are ours.
+#: Clusters and segments of the curves: the paper's 512*16 and 4096*8, and ours in between.
 _SHAPES = ((512, 16), (512, 8), (1024, 8), (2048, 8), (4096, 16), (4096, 8))
 _QUICK_SHAPES = ((512, 16), (4096, 8))
 
 
 def run(task: Task) -> Outcome:
-    """Measure a curve per shape, and one of Anytime* to compare with."""
+    """Measure a curve per shape, and one of Anytime* for comparison."""
     collection, k = task.collection, max(task.ks)
     shapes = _QUICK_SHAPES if task.quick else _SHAPES
     clusters = scaled_clusters(task, collection, [number for number, _ in shapes])
     curves: list[Curve] = []
     records: list[Row] = []
     for number, segments in shapes:
-        if number not in clusters:  # so small a collection has these clusters already
+        if number not in clusters:  # in a small collection, other shapes have as many clusters
             continue
         plan = Plan(num_clusters=clusters[number], num_segments=segments)
         wanted: dict[str, dict[float, SearchParams]] = {
@@ -41,7 +41,7 @@ def run(task: Task) -> Outcome:
     beside = curves.pop(1)
     note = sentences(
         scaling_note(clusters),
-        "Anytime* is there to compare with; the paper draws it in Figure 3.",
+        "Anytime* is shown for comparison; the paper draws it in Figure 3.",
         quality_note(collection),
         printed.FIGURE_6,
     )
@@ -54,16 +54,16 @@ def run(task: Task) -> Outcome:
 
 
 def findings(curves: Sequence[Curve], anytime: Curve, recall: str) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings on Figure 6 holds.
+    """Return which of the paper's findings on Figure 6 hold.
 
     Parameters
     ----------
     curves
-        Of ASC, by ascending number of clusters.
+        The curves of ASC, by ascending number of clusters.
     anytime
         The curve of Anytime* on as many clusters as the first has.
     recall
-        The figure that stands for recall.
+        The figure that measures recall.
     """
     few, many = curves[0], curves[-1]
     alike = unknown("there is one number of clusters only")
@@ -106,10 +106,10 @@ segments, "512*16" being 512 clusters of 16 segments, with a point for each
 μ = 0.4, 0.5, 0.6, 0.7 and 1; η is 1. A curve of Anytime* on the fewest clusters
 shows what the same μ does without the average bound. Where 4096 clusters would
 leave fewer than 16 documents in each, all numbers are scaled down alike;
---num-clusters sets the largest, at most one per document, and the others follow.
+--num-clusters sets the largest (at most one per document), the others follow.
 The depth is the largest k, in the paper 1000.
 
-Needs a collection; without judgments recall is that of exact results. Builds
-six indexes, with --quick two.""",
+Needs a collection; without judgments, recall is the recall of exact results.
+Builds six indexes, with --quick two.""",
     run=run,
 )

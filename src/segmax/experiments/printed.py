@@ -1,7 +1,7 @@
-"""The paper's values as it prints them: what experiments put beside ours.
+"""The values that the paper prints, which experiments show beside ours.
 
 Tables 2 to 7, sections 3.2 and 4.4. Times are in milliseconds on an Intel i7-1260P, one thread; shares of clusters are
-in percent. Of Figures 3 and 6 the paper gives no values, so there are only sentences. Tables follow the order of the
+in percent. The paper gives no values for Figures 3 and 6, so there are only sentences. Tables follow the order of the
 paper's rows.
 """
 
@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 TITLE = "Approximate Cluster-Based Sparse Document Retrieval with Segmented Maximum Term Weights"
 
-#: MS MARCO passages, the clusters that ASC and that Anytime Ranking use, and the segments of a cluster.
+#: MS MARCO passages, the clusters of ASC and of Anytime Ranking, and the segments of a cluster.
 NUM_DOCS = 8_841_823
 FINE_CLUSTERS = 4096
 DOCS_PER_CLUSTER = NUM_DOCS // FINE_CLUSTERS
@@ -22,7 +22,7 @@ COARSE_SEGMENTS = 16
 
 
 def three_digits(value: float | None) -> str | None:
-    """Return a time or a share with the digits that the paper prints, three or so; see `two_digits` for Table 5.
+    """Return a time or a share with the three digits that the paper prints; see `two_digits` for Table 5.
 
     Examples
     --------
@@ -33,7 +33,7 @@ def three_digits(value: float | None) -> str | None:
 
 
 def two_digits(value: float) -> str:
-    """Return a time of Table 5 with its two digits.
+    """Return a time with the two digits that Table 5 prints.
 
     Examples
     --------
@@ -63,7 +63,7 @@ TABLE_2: Mapping[str, Clustering] = {
 
 
 class Relevance(NamedTuple):
-    """MRR@10 (or nDCG@10 where said), Recall@k and mean time."""
+    """MRR@10 (nDCG@10 for the TREC tracks), Recall@k and mean time."""
 
     quality: float
     recall: float
@@ -95,7 +95,7 @@ class Ratios(NamedTuple):
     gap: float
 
 
-#: A note in the source works the gaps out from means of ratios: 1/0.5496 − 1/0.7535 and 1/0.5305 − 1/0.8378.
+#: A note in the source computes the gaps from means of ratios: 1/0.5496 − 1/0.7535 and 1/0.5305 − 1/0.8378.
 TABLE_3_RATIOS: Mapping[str, Ratios] = {"random": Ratios(0.55, 0.49), "kmeans": Ratios(0.53, 0.69)}
 
 
@@ -270,14 +270,12 @@ TABLE_7: Mapping[int, Mapping[str, Budgeted]] = {
 class Space(NamedTuple):
     """Section 3.2: what segment maxima add to the SPLADE index of MS MARCO, 4096 clusters of 8 segments."""
 
-    extra_mb: float
     maxscore_gb: float
     asc_gb: float
     overhead_percent: float
-    weight_bytes: int
 
 
-SECTION_3_2 = Space(extra_mb=550, maxscore_gb=5.6, asc_gb=6.2, overhead_percent=9, weight_bytes=1)
+SECTION_3_2 = Space(maxscore_gb=5.6, asc_gb=6.2, overhead_percent=9)
 
 
 class StaticPruning(NamedTuple):

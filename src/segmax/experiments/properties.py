@@ -1,4 +1,4 @@
-"""The paper's four propositions, checked on an index of the user's collection."""
+"""Table 1: the paper's four propositions, checked on an index of the user's collection."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ and cluster by cluster:
 3  the mean of the best k' scores is at least μ times that of exact search
 4  every pruned cluster had AvgSBound <= θ/η; and what share of the exact scores
    is kept with η = 1, on average over several random segmentations
-Propositions 2 and 4 as printed claim more than holds; how much more is counted
-too. Needs queries, but no judgments. -k sets the number of results (the first
-counts), --seeds the number of segmentations (default: 5).
+Propositions 2 and 4, as printed, claim more than is true; the exceptions are
+counted, too. Needs queries but no judgments. -k sets the number of results
+(only the first value counts), --seeds that of segmentations (default: 5).
 """
 
 
@@ -71,7 +71,7 @@ def run(task: Task) -> Outcome:
 
 
 class _Job:
-    """What is checked: indexes that differ in their segments alone, and queries."""
+    """What is checked: queries, and indexes that differ only in their segments."""
 
     def __init__(self, task: Task, collection: Collection, num_clusters: int) -> None:
         self._task = task
@@ -102,14 +102,14 @@ class _Job:
         return self._step({"step": "bounds"}, lambda: check_bounds(self._first(), self._queries))
 
     def decisions(self) -> list[dict[str, Any]]:
-        """Check Proposition 2, and what holds of Proposition 4, by every decision about a cluster."""
+        """Check Proposition 2, and the true part of Proposition 4, for every decision about a cluster."""
         methods = [self._task.asc(mu, eta) for mu in self.traced_mus for eta in _ETAS]
         key = {"step": "decisions", "methods": [[params.mu, params.eta] for params in methods]}
         found = self._step(key, lambda: {"each": check_decisions(self._first(), self._traced, methods, self._k)})
         return [{**self._shape, **each} for each in found["each"]]
 
     def ratios(self, seed: int) -> dict[str, Any]:
-        """Return what Proposition 3 is about, and what is kept with η = 1."""
+        """Return the ratios of scores that Proposition 3 bounds, and what ASC keeps with η = 1."""
         methods = {mu: (self._task.anytime(mu), self._task.asc(mu), self._task.asc(mu, mu)) for mu in self.mus}
         key = {"step": "ratios", "seed": seed, "mus": list(self.mus)}
         return self._step(key, lambda: score_ratios(self._index(seed), self._queries, methods, self._k))
@@ -119,7 +119,7 @@ class _Job:
 
 
 def check_bounds(index: Index, queries: list[Any]) -> dict[str, Any]:
-    """Count where BoundSum >= MaxSBound >= best score and MaxSBound >= AvgSBound, and where not."""
+    """Count where BoundSum >= MaxSBound >= best score and MaxSBound >= AvgSBound hold, and where they do not."""
     reader = BoundReader(index)
     checks = violations = 0
     worst = np.zeros(3)
@@ -147,11 +147,11 @@ def check_bounds(index: Index, queries: list[Any]) -> dict[str, Any]:
 
 
 def check_decisions(index: Index, queries: list[Any], methods: Sequence[ASC], k: int) -> list[dict[str, Any]]:
-    """Hold every decision of every method about a cluster against Propositions 2 and 4.
+    """Check every decision of every method about a cluster against Propositions 2 and 4.
 
-    `kept` are clusters visited although MaxSBound <= θ/μ, `kept_wrong` those of them with a gap that is too large;
-    `pruned` those not visited, `pruned_wrong` those of them whose bounds did not allow it, and `pruned_small_gap` those
-    that Proposition 2 as printed would have kept.
+    `kept` counts clusters visited although MaxSBound <= θ/μ, `kept_wrong` those of them whose gap is too large.
+    `pruned` counts clusters not visited, `pruned_wrong` those of them whose bounds did not allow that, and
+    `pruned_small_gap` those that Proposition 2 as printed would have kept.
     """
     reader = BoundReader(index)
     found = [_Decisions(params) for params in methods]
@@ -159,7 +159,7 @@ def check_decisions(index: Index, queries: list[Any], methods: Sequence[ASC], k:
         bounds = reader.read(query)
         for decisions in found:
             hits = index.search(query, k=k, params=decisions.params, trace=True)
-            # What the trace does not name fell to the stop rule: its threshold is that of the end.
+            # Clusters that are not in the trace fell to the stop rule, at the final threshold.
             end = float(hits.scores[-1]) if len(hits) == min(k, index.num_docs) else 0.0
             threshold = np.full(index.num_clusters, end)
             visited = np.zeros(index.num_clusters, dtype=bool)
@@ -201,8 +201,8 @@ class _Decisions:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the counts as plain values."""
-        told = {"mu": self.params.mu, "eta": self.params.eta, **self._counts}
-        return {**told, "worst_avg_over_threshold": self._worst_average}
+        counts = {"mu": self.params.mu, "eta": self.params.eta, **self._counts}
+        return {**counts, "worst_avg_over_threshold": self._worst_average}
 
 
 def score_ratios(
@@ -238,7 +238,7 @@ def score_ratios(
 
 
 class _Kept:
-    """What searches keep of the exact scores, over all seeds."""
+    """The share of the exact scores that searches keep, over all seeds."""
 
     def __init__(self, ratios: list[dict[str, Any]], mus: tuple[float, ...]) -> None:
         self._ratios = ratios
@@ -248,7 +248,7 @@ class _Kept:
         self.violations = sum(r["violations"] for r in ratios)
 
     def worst(self, mu: float) -> float | None:
-        """Return the worst ratio of any method, query, k' and seed."""
+        """Return the worst ratio over all methods, queries, k' and seeds."""
         values = [r["worst"][f"{mu:g}"] for r in self._ratios if r["worst"][f"{mu:g}"] is not None]
         return min(values) if values else None
 
@@ -257,7 +257,7 @@ class _Kept:
         per_seed = [r["asc"].get(f"{mu:g}", []) for r in self._ratios]
         if not per_seed[0]:
             return None
-        per_query = np.mean(per_seed, axis=0)  # seeds of one query are not independent, queries are
+        per_query = np.mean(per_seed, axis=0)  # queries are independent, seeds of one query are not
         mean = float(per_query.mean())
         half = _NORMAL_95 * float(per_query.std(ddof=1)) / len(per_query) ** 0.5 if len(per_query) > 1 else 0.0
         return mean, mean - half, min(1.0, mean + half)
@@ -303,11 +303,11 @@ class _Kept:
         claim = "Proposition 3: the mean score of the best k' results is at least μ times that of exact search."
         if not self.checks:
             return finding(claim, _never(0, 0), "No query finds a document.")
-        told = ", ".join(f"{self.worst(mu):.3f} for μ = {mu:g}" for mu in self._mus)
+        listed = ", ".join(f"{self.worst(mu):.3f} for μ = {mu:g}" for mu in self._mus)
         return finding(
             claim,
             _never(self.checks, self.violations),
-            f"{self.violations:,} of {self.checks:,} checks fail; the worst ratios are {told}.",
+            f"{self.violations:,} of {self.checks:,} checks fail; the worst ratios are {listed}.",
         )
 
 
@@ -375,12 +375,12 @@ def _checks(first: dict[str, Any], decisions: list[dict[str, Any]], kept: _Kept)
         columns=("what", "checks", "violations", "largest ratios"),
         rows=rows,
         note="Proposition 2 holds for clusters that are kept; its converse, as printed, fails on the paper's own "
-        "example (Figure 4, cluster 1). docs/guarantees.md tells what holds and why.",
+        "example (Figure 4, cluster 1). docs/guarantees.md explains what holds and why.",
     )
 
 
 def _never(checks: int, violations: int) -> Ruling:
-    """Return the ruling on something that must never happen."""
+    """Return the ruling on what must never happen."""
     rule = f"a single exception refutes it, beyond rounding ({_ROUNDING:g})"
     return counted(violations == 0, rule) if checks else unknown("there is nothing to check")
 
@@ -415,7 +415,7 @@ def _fourth(decisions: list[dict[str, Any]], kept: _Kept) -> tuple[Finding, ...]
     pruned, wrong = _total(decisions, "pruned"), _total(decisions, "pruned_wrong")
     means = [record for record in kept.records() if record["mean"] is not None]
     below = [record for record in means if record["mean"] < 1.0 - _ROUNDING]
-    told = ", ".join(f"{r['mean']:.5f} ({r['low']:.5f} to {r['high']:.5f}) at μ = {r['mu']:g}" for r in means)
+    listed = ", ".join(f"{r['mean']:.5f} ({r['low']:.5f} to {r['high']:.5f}) at μ = {r['mu']:g}" for r in means)
     return (
         finding(
             "Proposition 4, what holds of it: every pruned cluster had AvgSBound <= θ/η.",
@@ -426,7 +426,7 @@ def _fourth(decisions: list[dict[str, Any]], kept: _Kept) -> tuple[Finding, ...]
             "Proposition 4 as printed: with η = 1 the expected mean score is that of exact search.",
             # No search finds more than the exact one, so the mean is below 1 as soon as one query loses something.
             _never(len(means), len(below)),
-            f"The mean ratio over {kept.num_seeds} segmentations (and its 95 % interval over queries) is {told}; no "
+            f"The mean ratio over {kept.num_seeds} segmentations (and its 95 % interval over queries) is {listed}; no "
             "ratio can exceed 1, so a mean below 1 is a loss."
             if means
             else "No query counts.",

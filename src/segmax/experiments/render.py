@@ -20,15 +20,15 @@ _STYLES: Mapping[Verdict, str] = {"holds": "green", "fails": "red", "tie": "yell
 
 
 def mark(finding: Finding) -> str:
-    """Return a sign for whether a finding holds: ✓, ✗, ≈ for a tie or, where the data cannot tell, ?."""
+    """Return the sign of a verdict: ✓, ✗, ≈ for a tie, or ? where the data do not decide."""
     return MARKS[finding.verdict]
 
 
 def column_texts(sheet: Sheet, column: int) -> list[str]:
-    """Return the fields of a column as tables show them: all numbers of one column with as many decimals.
+    """Return the fields of a column as tables show them: all numbers with as many decimals.
 
-    There are four decimals where no value passes 1, as in measures of relevance; otherwise as many as show three digits
-    of the smallest value, at most three. What is a text already, such as what the paper prints, stays as it is.
+    There are four decimals if no value is above 1, as for measures of relevance; otherwise as many as show three digits
+    of the smallest value, at most three. Texts, such as values that the paper prints, stay unchanged.
 
     Examples
     --------
@@ -65,7 +65,7 @@ def _text(value: Cell, decimals: int) -> str:
 
 
 def is_numeric(sheet: Sheet, column: int) -> bool:
-    """Whether a column holds numbers, and is to be set right."""
+    """Whether a column holds numbers, which are aligned to the right."""
     values = [value for row in sheet.rows if (value := row[column]) is not None and value != ""]
     return bool(values) and all(not isinstance(value, str) or _starts_as_number(value) for value in values)
 
@@ -78,7 +78,7 @@ def _starts_as_number(text: str) -> bool:
 
 
 def show(outcome: Outcome, console: Console) -> None:
-    """Print tables and findings; a table that is wider than the console is wrapped or stacked."""
+    """Print tables and findings; a table wider than the console is wrapped or stacked."""
     from rich.text import Text
 
     for sheet in outcome.sheets:
@@ -88,10 +88,10 @@ def show(outcome: Outcome, console: Console) -> None:
         if sheet.note:
             console.print(Text(printable(sheet.note), style="dim"))
     if outcome.findings:
-        console.print(Text("\nWhat the paper finds, and what is found here", style="bold"))
+        console.print(Text("\nThe paper's findings, and whether they hold here", style="bold"))
     for finding in outcome.findings:
-        claim, told = printable(finding.claim), printable(f"{finding.evidence} [{finding.rule}]")
-        console.print(Text.assemble((mark(finding), _STYLES[finding.verdict]), f" {claim} ", (told, "dim")))
+        claim, evidence = printable(finding.claim), printable(f"{finding.evidence} [{finding.rule}]")
+        console.print(Text.assemble((mark(finding), _STYLES[finding.verdict]), f" {claim} ", (evidence, "dim")))
 
 
 def _columns(sheet: Sheet) -> list[Column]:
@@ -102,16 +102,16 @@ def _columns(sheet: Sheet) -> list[Column]:
 
 
 def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> str:
-    """Return an outcome as a page of Markdown.
+    """Return an outcome as a Markdown page.
 
     Parameters
     ----------
     outcome
-        What was found.
+        What the experiment found.
     about
-        What `about` told about the run.
+        What `segmax.experiments.about.about` returned.
     pictures
-        The file names of the plots, in their order; fewer where they could not be drawn.
+        The file names of the plots, in their order; none if they could not be drawn.
     """
     title = escaped(f"{about['place']}: {about['title']}")
     lines = [f"# {title}", "", f"`{about['command']}`", "", escaped(about_line(about)), ""]
@@ -122,7 +122,7 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
     for plot, picture in zip(outcome.plots, pictures, strict=False):
         lines += [f"![{escaped(plot.title)}]({picture})", ""]
     if outcome.findings:
-        lines += ["## What the paper finds, and what is found here", ""]
+        lines += ["## The paper's findings, and whether they hold here", ""]
         lines += [
             f"- {mark(finding)} {escaped(finding.claim)} *{escaped(f'{finding.evidence} [{finding.rule}]')}*"
             for finding in outcome.findings
@@ -131,7 +131,7 @@ def markdown(outcome: Outcome, about: dict[str, Any], pictures: list[str]) -> st
 
 
 def about_line(about: dict[str, Any]) -> str:
-    """Return a sentence on what was measured, with what, on what and when."""
+    """Return a sentence on what was measured, where and when."""
     parts = [
         f"{c['name']}: {counted(c['num_docs'], 'document')}, {counted(c['num_queries'], 'query', 'queries')}"
         f"{'' if c['judged'] else ', not judged'}"
@@ -142,11 +142,11 @@ def about_line(about: dict[str, Any]) -> str:
     commit = f" at {about['commit'][:10]}{'+' if about['commit'].endswith('+') else ''}" if about["commit"] else ""
     parts.append(f"segmax {about['versions']['segmax']}{commit}")
     parts.append(f"{about['date'][:10]}, {spent(about)}")
-    return "; ".join(parts) + ("; quick: not a result, but a look at one." if about["quick"] else ".")
+    return "; ".join(parts) + ("; quick: a preview, not a result." if about["quick"] else ".")
 
 
 def spent(about: dict[str, Any]) -> str:
-    """Return how long a run took, and whether it went on from an earlier one."""
+    """Return how long a run took, and whether it resumed an earlier one."""
     resumed = f" after {counted(about['resumed_steps'], 'step')} of an earlier run" if about["resumed_steps"] else ""
     return f"{about['seconds']:,.1f} s{resumed}"
 
@@ -163,7 +163,7 @@ def _line(fields: list[str]) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return a text on one line in which nothing is a sign of Markdown.
+    r"""Return a text on one line with all signs of Markdown escaped.
 
     Examples
     --------

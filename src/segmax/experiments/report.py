@@ -1,4 +1,4 @@
-"""All experiments of a folder on one page of HTML that needs nothing else: styles and pictures are in it."""
+"""All experiments of a folder on one page of HTML, with styles and pictures inside."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS: Mapping[Verdict, str] = {
     "holds": "holds here",
     "fails": "does not hold here",
     "tie": "a tie: too close to call",
-    "unknown": "these data cannot tell",
+    "unknown": "the data do not decide",
 }
 
 _STYLE = """
@@ -45,7 +45,7 @@ p, .note, .dim { max-width: 50rem; }
 .dim, .note { color: var(--dim); font-size: .875rem; }
 code { background: var(--box); padding: .1rem .35rem; border-radius: 4px; font-size: .875rem; overflow-wrap: anywhere; }
 .wide { overflow-x: auto; }
-/* Tables of many columns leave the column of text, and take what they need of the page. */
+/* Wide tables leave the column of text and use the width of the page. */
 .wide.page { margin: 0 calc(50% - 50vw + 1.25rem); }
 .wide.page table { margin: 0 auto; min-width: min(63.5rem, 100%); }
 nav table { min-width: 52rem; }
@@ -66,7 +66,7 @@ figure svg { display: block; width: 100%; height: auto; }
 
 
 class Entry(NamedTuple):
-    """An experiment that was run: what is known about the run, and what it found."""
+    """What is known about the run of an experiment, and what it found."""
 
     about: dict[str, Any]
     outcome: Outcome
@@ -80,7 +80,7 @@ def read_entries(folder: Path, order: Sequence[str]) -> list[Entry]:
     folder
         Where `segmax experiment` wrote.
     order
-        Names in the order in which they are wanted; others follow.
+        Names in the order of the page; others follow.
 
     Raises
     ------
@@ -88,13 +88,13 @@ def read_entries(folder: Path, order: Sequence[str]) -> list[Entry]:
         If there is no such folder, or no outcome in it, or a damaged one.
     """
     if not folder.is_dir():
-        msg = f"there is no folder '{folder}'; give the one that segmax experiment wrote to (--out)"
-        raise InputError(msg)
+        msg = f"there is no folder '{folder}'"
+        raise InputError(msg, hint="give the folder that segmax experiment wrote to ({out})")
     read = (read_outcome(path) for path in sorted(folder.glob("*.json")))
     entries = [Entry(*found) for found in read if found is not None]
     if not entries:
-        msg = f"'{folder}' holds no outcome of an experiment; run some first: segmax experiment NAME --out {folder}"
-        raise InputError(msg)
+        msg = f"'{folder}' holds no outcome of an experiment"
+        raise InputError(msg, hint="run some first: segmax experiment NAME, with this folder as {out}")
     place = {name: number for number, name in enumerate(order)}
     return sorted(entries, key=lambda entry: place.get(entry.about["name"], len(place)))
 
@@ -125,7 +125,7 @@ _INTRODUCTION = f"""\
 <h1>The paper's results, measured here</h1>
 <p>Tables and figures of “{TITLE}”, recomputed by segmax. <span class="yes">✓</span> is a finding of the paper that
 holds here, <span class="no">✗</span> one that does not, <span class="tie">≈</span> one that is too close to call, and
-<span class="open">?</span> one that these data cannot tell.</p>
+<span class="open">?</span> one that these data do not decide.</p>
 <p class="dim">Every finding ends with the rule that decides. Values that every query has are compared by two-sided
 paired t-tests: a difference counts from {SIMILAR:.0%} on and with p &lt; {LEVEL:g}, by Holm's correction where a
 finding has several. Times within {TIE:.0%} of each other are a tie. What must never happen is refuted by one
@@ -144,7 +144,7 @@ def _contents(entries: Sequence[Entry]) -> str:
 def _contents_row(entry: Entry) -> str:
     about = entry.about
     counts = {verdict: sum(f.verdict == verdict for f in entry.outcome.findings) for verdict in MARKS}
-    told = " ".join(
+    marks = " ".join(
         f'<span class="{_CLASSES[verdict]}">{count}&nbsp;{MARKS[verdict]}</span>'
         for verdict, count in counts.items()
         if count
@@ -156,13 +156,13 @@ def _contents_row(entry: Entry) -> str:
         escape(about["title"]),
         escape(on),
         "quick" if about["quick"] else "full",
-        told,
+        marks,
     )
     return f"<tr>{''.join(f'<td>{field}</td>' for field in fields)}</tr>"
 
 
 def _machines(entries: Sequence[Entry]) -> str:
-    """Say what all of it ran on, once for every machine and version."""
+    """Return what the experiments ran on, once for every machine and version."""
     lines = []
     for entry in entries:
         machine, versions = entry.about["machine"], entry.about["versions"]
@@ -205,13 +205,13 @@ def _findings(outcome: Outcome) -> str:
     return f'<ul class="findings">\n{chr(10).join(items)}\n</ul>' if items else ""
 
 
-_LETTERS = 110  # that fit into the column of text; a table that needs more of them leaves it
+_LETTERS = 110  # that fit into the column of text; a wider table leaves it
 _FIELD_LETTERS = 30  # longer texts in a field are wrapped
 _GAP_LETTERS = 2
 
 
 def _is_wide(headings: Sequence[str], columns: Sequence[Sequence[str]]) -> bool:
-    """Whether a table is wider than the column of text, though its headings are wrapped at words."""
+    """Whether a table is wider than the column of text even with its headings wrapped."""
     words = [max(map(len, heading.split()), default=0) for heading in headings]
     fields = [max((min(len(text), _FIELD_LETTERS) for text in texts), default=0) for texts in columns]
     return sum(max(pair) + _GAP_LETTERS for pair in zip(words, fields, strict=True)) > _LETTERS
@@ -242,7 +242,7 @@ _DIGIT, _POINT = "\N{FIGURE SPACE}", "\N{PUNCTUATION SPACE}"
 
 
 def _aligned(texts: Sequence[str]) -> list[str]:
-    """Return numbers with spaces behind them, so that points stand below one another though the paper's digits vary.
+    """Return numbers padded with spaces, so that decimal points line up although the paper's digits vary.
 
     Examples
     --------
@@ -261,7 +261,7 @@ _NUMBER = re.compile(r"[-+]?[\d,]+(\.\d+)?")
 
 
 def _figure(plot: Plot, name: str) -> str:
-    """Return a picture without what only a file of its own needs, and with ids that no other picture has."""
+    """Return a picture without what only a separate file needs, and with ids that no other picture has."""
     drawn = svg(plot, name)
     text = re.sub(r"<metadata>.*?</metadata>", "", drawn[drawn.index("<svg") :], flags=re.DOTALL).strip()
     text = re.sub(r'\bid="', f'id="{escape(name)}-', text)

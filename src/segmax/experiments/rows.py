@@ -1,4 +1,4 @@
-"""The methods that Tables 4 to 7 compare: which index each is measured on, how it searches, and how it is called."""
+"""The methods that Tables 4 to 7 compare: the index of each, its parameters and its label."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from segmax.experiments.outcome import Cell
 from segmax.experiments.task import Task
 from segmax.search.methods import ASC, BestFirst, SearchParams
 
-#: Up to this depth settings are those of the paper's k = 10, above it those of k = 1000.
+#: Up to this depth the paper's settings for k = 10 apply, above it those for k = 1000.
 _SHALLOW = 100
-#: The approximate methods by the paper's depth: μ of Anytime* and of ASC (η = 1) in turn.
+#: The approximate methods by the paper's depth: μ of Anytime*, and μ of ASC (η = 1).
 _ANYTIME_MU: Mapping[int, tuple[float, ...]] = {10: (0.9,), 1000: (0.9, 0.7)}
 _ASC_MU: Mapping[int, tuple[float, ...]] = {10: (0.9,), 1000: (0.7, 0.5)}
 
@@ -25,7 +25,7 @@ OURS = "past the paper"
 
 
 class MethodRow(NamedTuple):
-    """A row of a table: `key` is that of the paper's row, where it has one."""
+    """A row of a table; `key` is that of the paper's row, if there is one."""
 
     key: str
     label: str
@@ -35,7 +35,7 @@ class MethodRow(NamedTuple):
 
 
 class Plans(NamedTuple):
-    """The indexes of Table 4: documents as they come, the paper's 512*16 and its 4096*8, scaled to a collection."""
+    """The indexes of Table 4: documents in input order, and the paper's 512*16 and 4096*8, scaled to a collection."""
 
     input_order: Plan
     coarse: Plan
@@ -64,7 +64,7 @@ def plans(task: Task, collection: Collection) -> Plans:
 
 
 def clusters_note(made: Plans) -> str:
-    """Say how the paper's numbers of clusters are scaled."""
+    """Return a note on how the paper's numbers of clusters are scaled."""
     if made.fine.num_clusters == printed.FINE_CLUSTERS:
         return ""
     return (
@@ -107,7 +107,7 @@ _SAFE_ROWS = {"anytime": anytime_row, "asc": asc_row}
 
 
 def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
-    """Return the rows of Table 4, and what segmax does by itself below them."""
+    """Return the rows of Table 4, and segmax's own methods below them."""
     made = plans(task, collection)
     depth = paper_depth(k)
     rows = [
@@ -118,14 +118,14 @@ def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]
     ]
     for anytime_mu, asc_mu in zip(_ANYTIME_MU[depth], _ASC_MU[depth], strict=True):
         rows += [anytime_row(task, made.coarse, anytime_mu), asc_row(task, made.fine, asc_mu)]
-    # Past the paper, which has the safe methods on few clusters only.
+    # Beyond the paper, which has the safe methods on few clusters only.
     rows += [row(task, made.fine)._replace(key=f"{name} fine") for name, row in _SAFE_ROWS.items()]
     best_first = MethodRow("best first 0.9", "segmax.BestFirst(eta=0.9)", OURS, made.fine, BestFirst(eta=0.9))
     return [*rows, MethodRow("segmax", "segmax.ASC(), the default", OURS, made.fine, ASC()), best_first]
 
 
 def model_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
-    """Return the rows of Table 5, some of those of Table 4."""
+    """Return the rows of Table 5, which are some of those of Table 4."""
     known = printed.TABLE_5[paper_depth(k)]
     return [row for row in baseline_rows(task, collection, k) if row.key in known]
 
@@ -148,7 +148,7 @@ def zero_shot_rows(task: Task, plan: Plan, k: int) -> list[MethodRow]:
 
 
 def measure_rows(task: Task, collection: Collection, rows: Mapping[int, Sequence[MethodRow]]) -> Measured:
-    """Measure rows, given by depth; every index is built once per seed for all rows on it."""
+    """Measure rows, given by depth; every index is built only once per seed, for all of its rows."""
     by_plan: dict[Plan, dict[int, dict[str, SearchParams]]] = {}
     for k, several in rows.items():
         for row in several:
@@ -169,13 +169,13 @@ def measure_rows(task: Task, collection: Collection, rows: Mapping[int, Sequence
 def table(
     rows: Iterable[MethodRow], found: Mapping[str, Row], keys: Sequence[str], values: Mapping[str, tuple[Cell, ...]]
 ) -> tuple[tuple[Cell, ...], ...]:
-    """Return a line per row: its label, its figures, and the paper's values, as many as the first of them has."""
+    """Return a line per row: its label, its figures, and the paper's values."""
     width = len(next(iter(values.values()), ()))
     return tuple((row.label, *_cells(row, found[row.key], keys), *values.get(row.key, (None,) * width)) for row in rows)
 
 
 def _cells(row: MethodRow, figures: Row, keys: Sequence[str]) -> Iterable[Cell]:
-    """Return figures; what segmax does by itself may leave clusters aside, so their share would tell nothing."""
+    """Return figures; segmax's own methods may not visit clusters one by one, so that share is left out for them."""
     return (None if row.kind == OURS and key == VISITED else figure(figures, key) for key in keys)
 
 

@@ -1,4 +1,4 @@
-"""Running an experiment and writing what came out: NAME.json, NAME.md and NAME.svg, each whole or not at all."""
+"""Running an experiment and writing NAME.json, NAME.md and NAME.svg, each whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from segmax.experiments.task import Task
 
 
 class Ran(NamedTuple):
-    """What an experiment found, what is known about the run, and the files that were written."""
+    """What an experiment found, where its figures come from, and the files that were written."""
 
     outcome: Outcome
     about: dict[str, Any]
     files: list[Path]
-    missing: str  #: why there are no plots; empty where there are
+    missing: str  #: why there are no pictures; empty if there are some
 
 
 def run_experiment(experiment: Experiment, task: Task, folder: Path, command: str) -> Ran:
@@ -31,47 +31,47 @@ def run_experiment(experiment: Experiment, task: Task, folder: Path, command: st
     Parameters
     ----------
     experiment
-        What to run.
+        The experiment to run.
     task
-        What to run it on; its steps are to be open.
+        What to run it on, with its steps opened.
     folder
-        Where to write; it exists.
+        An existing folder to write to.
     command
-        The command that runs it again, to be told in the files.
+        The command that runs it again, for the files.
 
     Raises
     ------
     ConfigError
-        If the experiment cannot be run on so many collections.
+        If the experiment does not take this number of collections.
     """
     check_number(experiment, len(task.collections))
     start = time.perf_counter()
     outcome = experiment.run(task)
-    told = about(experiment, task, command, time.perf_counter() - start)
+    facts = about(experiment, task, command, time.perf_counter() - start)
     pictures, missing = _draw(experiment.name, outcome, folder)
-    page = markdown(outcome, told, [picture.name for picture in pictures])
+    page = markdown(outcome, facts, [picture.name for picture in pictures])
     files = [folder / f"{experiment.name}.json", folder / f"{experiment.name}.md"]
-    write_outcome(files[0], told, outcome)
+    write_outcome(files[0], facts, outcome)
     write_text(files[1], page)
-    return Ran(outcome, told, [*files, *pictures], missing)
+    return Ran(outcome, facts, [*files, *pictures], missing)
 
 
 def check_number(experiment: Experiment, count: int) -> None:
-    """Raise ConfigError where an experiment does not take so many collections, and tell what it takes."""
+    """Raise ConfigError if an experiment does not take this number of collections."""
     if count and not experiment.needs_data:
-        msg = f"{experiment.name} needs no collection: leave --data out"
-        raise ConfigError(msg)
+        msg = f"{experiment.name} needs no collection"
+        raise ConfigError(msg, hint="leave {data} out")
     if experiment.needs_data and not count:
         what = "one or more collections" if experiment.many else "a collection"
-        msg = f"{experiment.name} needs {what}: give a BEIR folder, an ir_datasets id or a JSON file with --data"
-        raise ConfigError(msg)
+        msg = f"{experiment.name} needs {what}"
+        raise ConfigError(msg, hint="give a BEIR folder, an ir_datasets id or a JSON file with {data}")
     if count > 1 and not experiment.many:
-        msg = f"{experiment.name} takes one collection, got {count}; run it once for each, with an --out of its own"
-        raise ConfigError(msg)
+        msg = f"{experiment.name} takes one collection, got {count}"
+        raise ConfigError(msg, hint="run it once for each, with another {out}")
 
 
 def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:
-    """Write the plots; without matplotlib none, and why."""
+    """Write the plots; return their files, or the reason why there are none."""
     wanted = [folder / f"{name}.svg", *(folder / f"{name}-{number}.svg" for number in range(2, len(outcome.plots) + 1))]
     pictures = wanted[: len(outcome.plots)]
     try:
@@ -82,7 +82,7 @@ def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:
         missing = ""
     for picture, text in zip(pictures, drawn, strict=True):
         write_text(picture, text)
-    for stale in (folder / f"{name}.svg", *folder.glob(f"{name}-[0-9]*.svg")):  # of a run that had more plots
+    for stale in (folder / f"{name}.svg", *folder.glob(f"{name}-[0-9]*.svg")):  # from a run with more plots
         if stale not in pictures:
             stale.unlink(missing_ok=True)
     return pictures, missing

@@ -42,9 +42,9 @@ from segmax.search.index import Index
 from segmax.storage.config import Segmentation
 
 _KINDS = {"kmeans": "k-means", "random": "random"}
-#: Below this μ the paper sees segments differ.
+#: Below this μ the kinds of segments differ in the paper.
 _SMALL_MU = 0.5
-#: Queries whose bounds are looked at.
+#: The most queries whose bounds are measured.
 _MOST_QUERIES = 500
 
 
@@ -88,14 +88,14 @@ def _tests(found: Mapping[str, Mapping[float, Row]]) -> list[TTest]:
 
 
 def bound_ratios(index: Index, queries: Iterable[Any]) -> Row:
-    """Return how tight segment bounds are, and how far the largest of a cluster lies from their mean.
+    """Return how tight segment bounds are, and how far the largest bound of a cluster is from the mean bound.
 
     Returns
     -------
     dict
         "tightness" is the mean of Actual/MaxSBound, "gap" that of (MaxSBound − AvgSBound)/Actual, "gap of means"
-        1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound). All means are over queries of the means over the clusters
-        that have a score for the query; "per_query" has the first two of every query.
+        1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound). All means are over queries of each query's mean over the
+        clusters where it has a score; "per_query" has the first two of every query.
     """
     reader = BoundReader(index)
     per_query = []
@@ -106,7 +106,7 @@ def bound_ratios(index: Index, queries: Iterable[Any]) -> Row:
             actual, largest, average = bounds.best_score[scored], bounds.max_bound[scored], bounds.avg_bound[scored]
             ratios = actual / largest, actual / average, (largest - average) / actual
             per_query.append([float(ratio.mean()) for ratio in ratios])
-    if not per_query:  # no query reaches a document: all bounds are met
+    if not per_query:  # no query reaches a document, so no bound is too high
         return {"tightness": 1.0, "gap": 0.0, "gap of means": 0.0, PER_QUERY: {"tightness": [], "gap": []}}
     by_max, by_average, gap = np.mean(per_query, axis=0).tolist()
     values = {"tightness": [each[0] for each in per_query], "gap": [each[2] for each in per_query]}
@@ -180,7 +180,7 @@ def _plot(found: Mapping[str, Mapping[float, Row]], recall: str) -> Plot:
 
 
 def findings(found: Mapping[str, Mapping[float, Row]], ratios: Mapping[str, Row], recall: str) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings on Table 3 holds.
+    """Return which of the paper's findings on Table 3 hold.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def findings(found: Mapping[str, Mapping[float, Row]], ratios: Mapping[str, Row]
     ratios
         What `bound_ratios` returned, by kind.
     recall
-        The figure that stands for recall.
+        The figure that measures recall.
     """
     random, kmeans = found["random"], found["kmeans"]
     least = min(random)
@@ -232,7 +232,7 @@ def _keeps_more(mu: float, random: Row, kmeans: Row, recall: str) -> Finding:
 
 
 def _by_ratio(claim: str, key: str, name: str, bounds: tuple[Row, Row], *, smaller: bool = False) -> Finding:
-    """Tell whether random segments have the larger mean ratio, or the smaller one."""
+    """Return whether random segments have the larger mean ratio, or the smaller one."""
     if not bounds[0][PER_QUERY][key]:
         return finding(claim, unknown("no query reaches a document"), "There is nothing to compare.")
     larger, other = reversed(bounds) if smaller else bounds
@@ -247,12 +247,12 @@ EXPERIMENT = Experiment(
     **LISTED["segmentation"]._asdict(),
     description="""\
 Builds the same clusters with two kinds of segments, at random and by k-means,
-and searches both with ASC, η = 1 and μ = 0.3 to 1. Below that it compares how
-tight segment bounds are (Actual/MaxSBound, Actual being the best score that a
-cluster really has) and how far the largest bound of a cluster lies from their
-mean: that gap decides what small μ may prune. The depth is the largest k, in
-the paper 1000; --num-clusters chooses the clusters.
+and searches both with ASC, η = 1 and μ = 0.3 to 1. A second table compares how
+tight segment bounds are (Actual/MaxSBound; Actual is the best score in the
+cluster) and how far the largest bound of a cluster is from the mean bound: that
+gap decides what a small μ may prune. The depth is the largest k, in the paper
+1000; --num-clusters sets the number of clusters.
 
-Needs a collection; without judgments recall is that of exact results.""",
+Needs a collection; without judgments, recall is the recall of exact results.""",
     run=run,
 )

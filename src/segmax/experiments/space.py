@@ -1,4 +1,4 @@
-"""What cluster and segment maxima cost in bytes."""
+"""Section 3.2: what cluster and segment maxima cost in bytes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _CLUSTER_PARTS = ("cluster bounds",)
 _SEGMENT_PARTS = ("segment bounds",)
 _BLOCK_PARTS = ("block bounds",)
 
-#: Up to so many times the paper's share of extra bytes is "about" the same.
+#: Up to this many times the paper's share of extra bytes counts as "about" the same.
 _ACCEPTABLE = 2
 
 _DESCRIPTION = """\
 Builds an index with the paper's kind of clusters and 8 segments each, and
 counts bytes: without any maxima of clusters (what MaxScore needs), with cluster
 maxima (Anytime Ranking), with segment maxima (ASC), and with the block maxima
-that segmax adds. Needs documents only; --num-clusters chooses the clusters.
+that segmax adds. Needs documents only; --num-clusters sets their clusters.
 """
 
 
@@ -112,7 +112,7 @@ def _sizes(counts: dict[str, Any]) -> Sheet:
         "kept by blocks of eight documents, which is what a search without block maxima would need as well. Every pair "
         f"of a term and a cluster has a byte for each of the {counts['num_segments']} segments, also where the term "
         f"does not occur: {counts['zero_maxima']:.0%} of these bytes are 0. The paper stores only what is not 0; that "
-        f"would be +{100 * sparse:.1f} % here, without what a sparse format needs to say where.",
+        f"would be +{100 * sparse:.1f} % here, without the positions that a sparse format needs.",
     )
 
 

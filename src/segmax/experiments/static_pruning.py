@@ -59,7 +59,7 @@ def run(task: Task) -> Outcome:
     """Measure MaxScore and ASC on the whole and on the pruned index."""
     collection, k = task.collection, max(task.ks)
     made = plans(task, collection)
-    # Documents as they come: quick to build, and enough to know weights and exact results.
+    # In input order: quick to build, and enough for weights and exact results.
     plain = cache(partial(made.input_order.build, task, collection, 0))
     weights = task.step({"step": "thresholds"}, lambda: thresholds(plain(), collection))
     steps = (DocThreshold(threshold=weights["document"]), QueryThreshold(threshold=weights["query"]))
@@ -96,10 +96,10 @@ def run(task: Task) -> Outcome:
 
 
 def thresholds(index: Index, collection: Collection) -> dict[str, float]:
-    """Return the weights to prune documents and queries by, from a sample of theirs."""
+    """Return the thresholds of documents and queries, from samples of their weights."""
     rows = sample_rows(index.num_docs, _SAMPLE, 0)
     documents = index.vectors(index._ids.id_of(int(row)) for row in rows).data
-    queries = index._batch(collection.questions.vectors).values
+    queries = index._batch(collection.queries.vectors).values
     return {
         "document": float(np.quantile(documents, _DOCUMENT_QUANTILE)) if len(documents) else 0.0,
         "query": query_threshold(queries),
@@ -107,9 +107,9 @@ def thresholds(index: Index, collection: Collection) -> dict[str, float]:
 
 
 def query_threshold(weights: NDArray[Any]) -> float:
-    """Return the largest weight that at most a quarter of all do not exceed; 0 where there is none, as in BM25 queries.
+    """Return the largest weight such that at most a quarter of all are not above it; 0 if there is none, as for BM25.
 
-    All weights up to it are lost, so among many equal weights a plain quantile would empty queries.
+    All weights up to the threshold vanish, so a plain quantile of many equal weights would empty queries.
 
     Examples
     --------
@@ -122,14 +122,14 @@ def query_threshold(weights: NDArray[Any]) -> float:
 
 
 def query_note(threshold: float) -> str:
-    """Say what is done to queries."""
+    """Return a note on what happens to queries."""
     if threshold:
         return f"queries have {threshold:.4g} taken from every weight, so that at most a quarter of their weights go"
     return "queries stay as they are, because more than a quarter of their weights are equal to the smallest"
 
 
 def _with_kept(row: Row, figures: Row, method: str) -> Row:
-    """Return a row that also has what the method finds of the exact results of the whole index."""
+    """Return a row with the share of the exact results of the whole index that the method finds."""
     per_query = {**row[PER_QUERY], _KEPT: figures[PER_QUERY][method]}
     return {**row, _KEPT: figures[method], PER_QUERY: per_query}
 
@@ -141,9 +141,9 @@ def _looked(
     methods: Mapping[str, SearchParams],
     k: int,
 ) -> Row:
-    """Return the number of postings, and what every method finds of the exact results of the whole index."""
-    questions = collection.questions
-    asked = questions.only(list(range(min(len(questions), _MOST_QUERIES)))).vectors
+    """Return the number of postings, and the share of the exact results of the whole index that every method finds."""
+    queries = collection.queries
+    asked = queries.only(list(range(min(len(queries), _MOST_QUERIES)))).vectors
     exact = plain().search_batch(asked, k, Exhaustive())
     shares = {}
     for name, params in methods.items():
@@ -189,14 +189,14 @@ def _plot(found: Mapping[str, Row], labels: Mapping[str, str]) -> Plot:
 
 
 def findings(found: Mapping[str, Row], key: str) -> tuple[Finding, ...]:
-    """Tell what of the paper's findings in section 4.4 holds.
+    """Return which of the paper's findings in section 4.4 hold.
 
     Parameters
     ----------
     found
         Figures of "whole maxscore", "whole asc", "pruned maxscore" and "pruned asc".
     key
-        The figure that tells how good results are.
+        The figure that measures quality.
     """
     exact, asc, whole = found["pruned maxscore"], found["pruned asc"], found["whole maxscore"]
     share = kept(exact[key], whole[key])
@@ -231,13 +231,13 @@ EXPERIMENT = Experiment(
     **LISTED["static-pruning"]._asdict(),
     description="""\
 Prunes documents and queries by thresholds, in the way of hybrid thresholding
-(HT3 in the paper): documents lose their smaller half of weights, and queries
-have a weight taken from every one of theirs, so that at most a quarter goes;
-queries of equal weights, such as those of BM25, stay. On the whole and on the
-pruned index it then compares MaxScore with ASC, μ = 0.5 and η = 1, at the
-largest k, in the paper 1000.
+(HT3 in the paper): documents lose the smaller half of their weights. A
+threshold is subtracted from all query weights, so that at most a quarter of
+them vanish; queries of equal weights, such as those of BM25, stay as they are.
+On the whole and on the pruned index it then compares MaxScore with ASC, μ = 0.5
+and η = 1, at the largest k, in the paper 1000.
 
-Needs a collection; without judgments it tells the share of the exact results
-of the whole index that is found.""",
+Needs a collection; without judgments it reports the share of the exact
+results of the whole index that each method finds.""",
     run=run,
 )

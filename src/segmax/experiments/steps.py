@@ -1,4 +1,4 @@
-"""A store of finished steps: what an interrupted experiment has computed is not computed again."""
+"""A store of finished steps: an interrupted experiment resumes with what it has computed."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from segmax.experiments.outcome import Json
 
 
 class Steps:
-    """Results of steps by what they depend on, in memory and, once opened, in a file of a line of JSON each.
+    """Results of steps by what they depend on: in memory and, once opened, in a file with a line of JSON each.
 
-    A line is written and synced after every step, so that an interruption costs the step under way. A last line that a
-    crash cut short is dropped.
+    A line is written and synced after every step, so that an interruption costs only the step in progress. A last line
+    that a crash cut short is dropped.
 
     Parameters
     ----------
     path
         The file; None keeps steps in memory only.
     fresh
-        Forget what the file holds.
+        Empty the file first.
 
     Examples
     --------
@@ -51,12 +51,11 @@ class Steps:
         self._earlier: set[str] = set()
         self._file: BinaryIO | None = None
         self._stage: Stage | None = None
-        self.num_computed = 0  #: steps that this run has computed
-        self.num_resumed = 0  #: steps that an earlier run had computed
+        self.num_resumed = 0  #: steps that an earlier run computed
 
     @contextlib.contextmanager
     def opened(self, progress: ProgressOption = None) -> Iterator[Steps]:
-        """Hold the file open, for nobody else to write, and show how many steps are done; see `segmax.build`."""
+        """Open and lock the file, and show progress; see `segmax.build` for `progress`."""
         with contextlib.ExitStack() as stack:
             if self.path is not None:
                 self._file = stack.enter_context(_locked(self.path))
@@ -64,12 +63,12 @@ class Steps:
                 if self._fresh:
                     self._file.truncate(0)
                 self._read(self._file)
-            told = stack.enter_context(progress_of(progress))
-            self._stage = stack.enter_context(told.stage("measure", None, "steps"))
+            shown = stack.enter_context(progress_of(progress))
+            self._stage = stack.enter_context(shown.stage("measure", None, "steps"))
             yield self
 
     def get(self, key: Mapping[str, Json], compute: Callable[[], Json]) -> Json:
-        """Return what is kept for the key, or compute and keep it; always as JSON gives it back."""
+        """Return the stored result for the key, or compute and store it; always as JSON returns it."""
         name = json.dumps(key, sort_keys=True, default=_plain)
         if name in self._earlier:
             self._earlier.remove(name)
@@ -77,7 +76,6 @@ class Steps:
         elif name not in self._done:
             self._done[name] = json.loads(json.dumps(compute(), default=_plain))
             self._write(name)
-            self.num_computed += 1
         if self._stage is not None:
             self._stage.advance(1)
         return self._done[name]
@@ -92,7 +90,7 @@ class Steps:
             if not line.endswith(b"\n"):
                 break
             end += len(line)
-            with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged line is computed again
+            with contextlib.suppress(ValueError, KeyError, TypeError):  # a damaged step is computed again
                 entry = json.loads(line)
                 name = json.dumps(entry["key"], sort_keys=True)
                 if entry["value"] is not None:  # no step returns nothing
@@ -110,15 +108,15 @@ class Steps:
             self._file.flush()
             os.fsync(self._file.fileno())
         except OSError as error:
-            msg = f"could not write '{self.path}' ({error.strerror or error}); what it holds can be resumed"
-            raise WriteError(msg) from error
+            msg = f"could not write '{self.path}' ({error.strerror or error})"
+            raise WriteError(msg, hint="the steps in it can be resumed") from error
 
 
 @cache
 def code_digest() -> str:
-    """Return what tells this code from other code of the same version: steps that other code has measured are not its.
+    """Return a digest of this code, so that steps that other code measured are not resumed.
 
-    It is made of the Python files of segmax and of the size of its extension, which has no text to compare.
+    It covers the Python files of segmax and the size of its extension.
     """
     return digest_of(Path(segmax.__file__).parent, Path(_core.__file__))
 
@@ -134,7 +132,7 @@ def digest_of(folder: Path, extension: Path) -> str:
 
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[BinaryIO]:
-    """Open a file to be read and written, for this process alone."""
+    """Open a file to read and write, locked for this process."""
     try:
         file = open_for_update(path)
     except OSError as error:
@@ -144,14 +142,14 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
         try:
             stack.enter_context(locked(file, wait=False))
         except OSError as error:
-            msg = f"'{path}' is in use: the same experiment runs already; wait for it, or choose another --out"
-            raise ConfigError(msg) from error
+            msg = f"'{path}' is in use: the same experiment is running already"
+            raise ConfigError(msg, hint="wait for it, or choose another {out}") from error
         yield file
 
 
 def _plain(value: object) -> Json:
-    """Return what numpy computed as JSON has it."""
+    """Return values of numpy as plain ones."""
     if isinstance(value, (np.generic, np.ndarray)):
         return value.tolist()
-    msg = f"expected what JSON can hold, got {type(value).__name__}"
+    msg = f"expected a JSON value, got {type(value).__name__}"
     raise TypeError(msg)

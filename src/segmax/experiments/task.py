@@ -1,4 +1,4 @@
-"""What an experiment gets: collections, options, a store of steps, and ways to build, search and measure."""
+"""What an experiment receives: collections, options, a store of steps, and methods to build, search and measure."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from segmax.search.methods import SearchParams
 from segmax.storage.config import BuildConfig, DocumentOrder, Segmentation
 from segmax.vectors.pruning import Step
 
-#: Fine clusters are as many, or as dense, as the paper's; coarse ones are fewer.
+#: Fine clusters are as many as the paper's, or hold as many documents each; there are fewer coarse ones.
 _DOCS_PER_CLUSTER = printed.DOCS_PER_CLUSTER
 _MOST_CLUSTERS = printed.FINE_CLUSTERS
 _FINE_PER_COARSE = 8
-#: Small collections still get clusters to prune: this many, if that leaves so many documents in each.
+#: Small collections have this many clusters, if each then holds so many documents.
 _SMALL_CLUSTERS = 512
 _SMALL_CLUSTER_DOCS = 32
 _NO_LIMIT = 2**31
@@ -34,26 +34,26 @@ _NO_LIMIT = 2**31
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Task:
-    """What an experiment gets.
+    """What an experiment receives.
 
     Parameters
     ----------
     collections
-        What to measure on; one, unless the experiment takes several.
+        The collections to measure: one, unless the experiment takes several.
     steps
-        Where results of steps are kept; by default in memory only.
+        The store of measured steps; by default in memory only.
     quick
-        Measure less, in seconds: a look at what comes out rather than a result.
+        Measure less, within seconds: a preview rather than a result.
     seeds
-        Of clusters and segments, where an experiment repeats itself.
+        Random seeds of clusters and segments; every measurement is repeated for each.
     documents
-        How documents inside a visited cluster are found: "maxscore" is the paper's way, "blocks" ours.
+        How to find documents inside a visited cluster: "maxscore" as in the paper, "blocks" as segmax does.
     ks
         Retrieval depths.
     passes
-        How often every query is timed; the fastest pass counts.
+        How often to time every query; the fastest pass counts.
     num_clusters
-        What the user chose; None: see `clusters`.
+        The number of fine clusters; None: see `clusters`.
     min_rel
         The lowest grade that counts as relevant for MRR and Recall.
     """
@@ -72,14 +72,14 @@ class Task:
     def collection(self) -> Collection:
         """The only collection, or the first."""
         if not self.collections:
-            raise ConfigError(expected="a collection", got="none", hint="give one with --data")
+            raise ConfigError(expected="a collection", got="none", hint="give one with {data}")
         return self.collections[0]
 
     def clusters(self, collection: Collection) -> tuple[int, int]:
-        """Return how many coarse and how many fine clusters to make: the paper's 512 and 4,096, scaled down.
+        """Return the numbers of coarse and of fine clusters: the paper's 512 and 4,096, scaled down.
 
-        Fine ones hold 2,158 documents, as the paper's do, unless that makes few clusters: then 512 or, in collections
-        too small for these, one per 32 documents.
+        Fine clusters hold 2,158 documents, as in the paper. If that makes fewer than 512 clusters, there are 512 or, in
+        smaller collections, one per 32 documents.
         """
         num_docs = collection.num_docs
         dense = round(num_docs / _DOCS_PER_CLUSTER)
@@ -89,15 +89,15 @@ class Task:
         return max(1, fine // _FINE_PER_COARSE), fine
 
     def step(self, key: Mapping[str, Json], compute: Callable[[], Json]) -> Json:
-        """Return what was computed before for the same key and options, or compute and keep it.
+        """Return the stored result for this key and these options, or compute and store it.
 
         Parameters
         ----------
         key
-            What the step depends on besides options of the task and its first collection; JSON values. A step on
-            another collection has the fingerprint of that as "collection".
+            What the step depends on besides the options of the task and its first collection, as JSON values. A step
+            on another collection has its fingerprint as "collection".
         compute
-            Returns JSON values: what comes back later is what JSON makes of them, so no tuples or numbers as keys.
+            Returns JSON values. What is returned later has gone through JSON: no tuples, and no numbers as keys.
         """
         return self.steps.get({**self._options, **key}, compute)
 
@@ -125,7 +125,7 @@ class Task:
         pruning: tuple[Step, ...] = (),
         document_order: DocumentOrder = "similarity",
     ) -> Index:
-        """Build an index of a collection in memory, not calibrated; see `BuildConfig` for the options."""
+        """Build an index of a collection in memory, without calibration; see `BuildConfig` for the options."""
         config = BuildConfig(
             num_clusters=min(num_clusters, collection.num_docs),
             num_segments=num_segments,
@@ -147,14 +147,14 @@ class Task:
     def measured(
         self, index: Index, collection: Collection, methods: Mapping[str, SearchParams], k: int
     ) -> list[dict[str, Any]]:
-        """Evaluate methods by name on a collection's queries; one `MethodResult.to_dict()` each, in that order.
+        """Evaluate named methods on a collection's queries; return one `MethodResult.to_dict()` each, in that order.
 
-        "per_query" has the values of every query that t-tests need: measures of relevance, recall of exact and, for
+        "per_query" has the values of every query, which t-tests need: measures of relevance, recall of exact and, for
         methods with clusters, the share of clusters visited.
         """
         evaluation = evaluate(
             index,
-            collection.questions,
+            collection.queries,
             collection.qrels,
             methods=methods,
             k=k,
@@ -176,20 +176,20 @@ class Task:
     # --- the paper's methods ------------------------------------------------------------------------------------------
 
     def anytime(self, mu: float = 1.0, **more: Any) -> Anytime:
-        """Return Anytime Ranking as the paper has it; with mu < 1 Anytime*."""
+        """Return Anytime Ranking as in the paper; Anytime* if mu < 1."""
         return Anytime(mu=mu, **{**self._plain, **more})
 
     def asc(self, mu: float = 1.0, eta: float = 1.0, **more: Any) -> ASC:
-        """Return ASC as the paper has it."""
+        """Return ASC as in the paper."""
         return ASC(mu=mu, eta=eta, **{**self._plain, **more})
 
     def maxscore(self) -> MaxScore:
-        """Return MaxScore as the paper has it, without a threshold known beforehand."""
+        """Return MaxScore as in the paper, without a threshold estimate."""
         return MaxScore(estimate_threshold=False)
 
     @property
     def _plain(self) -> dict[str, Any]:
         plain: dict[str, Any] = {"documents": self.documents, "estimate_threshold": False, "sweep": False}
         if self.documents == "blocks":
-            plain["max_clusters"] = _NO_LIMIT  # exact search would leave the order of clusters for that of blocks
+            plain["max_clusters"] = _NO_LIMIT  # or exact search would go block by block
         return plain

@@ -1,4 +1,4 @@
-"""Paired t-tests between the rows of a table, as the paper has made them about all its relevance figures."""
+"""Paired t-tests between the rows of a table, as the paper made them for all of its relevance figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def t_tests(found: Mapping[str, Row], pairs: Sequence[tuple[str, str]]) -> list[
     found
         Figures by name.
     pairs
-        Names of a method and its baseline each. There are no tests where one of them has fewer than 2 queries.
+        Names of a method and its baseline. A pair with fewer than 2 queries is not tested.
     """
     tests: list[TTest] = []
     for measure in relevance_keys(found[pairs[0][0]]) if pairs else ():
@@ -35,9 +35,9 @@ def t_tests(found: Mapping[str, Row], pairs: Sequence[tuple[str, str]]) -> list[
 
 
 def tested_sheets(title: str, tests: Sequence[TTest], labels: Mapping[str, str]) -> tuple[Sheet, ...]:
-    """Return tests as a table, none where there are none; names without a label are shown as they are.
+    """Return tests as a table, or no table without tests; names without a label are shown unchanged.
 
-    Methods that give the same value for every query are counted below it only.
+    Pairs of methods with the same value for every query are only counted, in the note.
     """
     differing = [test for test in tests if test.t]
     rows = tuple(
@@ -61,11 +61,11 @@ def tested_sheets(title: str, tests: Sequence[TTest], labels: Mapping[str, str])
 
 
 def no_degradation(where: str, tests: Sequence[TTest]) -> Finding:
-    """Tell whether no method is significantly worse than a baseline in relevance."""
+    """Return whether no method is significantly worse than a baseline in relevance."""
     worse = [test for test in tests if test.difference < 0 and test.is_significant()]
-    told = ", ".join(f"{test.method} against {test.baseline} in {heading(test.measure)}" for test in worse[:_NAMED])
+    names = ", ".join(f"{test.method} against {test.baseline} in {heading(test.measure)}" for test in worse[:_NAMED])
     more = f" and {len(worse) - _NAMED} more" if len(worse) > _NAMED else ""
-    named = f" ({told}{more})" if worse else ""
+    named = f" ({names}{more})" if worse else ""
     evidence = f"{where}: of {len(tests)} tests {len(worse)} show a significant loss{named}."
     return finding(_NO_LOSS, _ruling(tests, worse), evidence)
 

@@ -1,8 +1,8 @@
-"""Whether a finding of the paper holds here, does not, or is too close to call, and the rule that decides.
+"""Rules that decide whether a finding of the paper holds here, does not, or is too close to call.
 
-Everything that is compared has one of three rules. Values of queries (relevance, recall, clusters visited, ratios of
-bounds) are compared by paired t-tests, and a difference has to be at least 1 % besides. Times have a tolerance of 4 %.
-What is counted, and must never happen, has none. Every rule is printed with its p-value or tolerance.
+There are three kinds. Values that every query has (relevance, recall, clusters visited, ratios of bounds) are compared
+by paired t-tests, and a difference must be at least 1 %. Times have a tolerance of 4 %. What must never happen is
+refuted by one exception. Every rule is printed with its p-value or tolerance.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from segmax.experiments.outcome import Finding, Verdict
 SIMILAR = 0.01
 #: Times that differ by no more than this share are a tie; the least that the paper calls faster is 4.7 % (Table 5).
 TIE = 0.04
-#: What is found of the exact results of an index, and of those of the index before static pruning.
+#: The shares found of the exact results of an index, and of those of the index before static pruning.
 _OF_EXACT = ("recall_of_exact", "recall_of_whole")
 _ORDER: tuple[Verdict, ...] = ("fails", "unknown", "tie", "holds")
 
@@ -44,12 +44,12 @@ def finding(claim: str, ruling: Ruling, evidence: str) -> Finding:
 
 
 def unknown(why: str) -> Ruling:
-    """Return that these data cannot tell, and why."""
+    """Return the ruling that the data do not decide, and why."""
     return Ruling("unknown", why)
 
 
 def counted(holds: bool, rule: str) -> Ruling:
-    """Return a verdict on something counted, for which a single exception is one too many."""
+    """Return the ruling on a count that a single exception refutes."""
     return Ruling("holds" if holds else "fails", rule)
 
 
@@ -165,8 +165,8 @@ def _more(found: Compared) -> Ruling:
 def is_as_good(found: Compared, key: str) -> Ruling:
     """Return whether the first values are no worse than the second ones: a loss of up to 1 % counts as none.
 
-    A larger loss that chance explains is a tie. A larger loss of exact results cannot tell anything: they are far more
-    than the relevant ones, and those that a search misses are seldom relevant.
+    A larger loss that may be chance is a tie. A larger loss of exact results decides nothing: there are far more of
+    them than relevant ones, and those that a search misses are seldom relevant.
 
     Examples
     --------

@@ -17,11 +17,11 @@ from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
 from segmax.experiments.verdicts import Compared, compared_groups, finding, is_as_good, is_larger, is_more
 
 _DOCS_PER_CLUSTER = 2000
-#: What tells how good results are where nothing is judged.
+#: The measure of quality without judgments.
 _UNJUDGED = RECALL_OF_EXACT
 _METHODS = {"maxscore": "MaxScore", "anytime": "Anytime*", "asc": "ASC"}
 _TESTED = (("asc", "maxscore"), ("asc", "anytime"))
-#: What collections are called elsewhere, by letters and digits only, and the paper's names of them.
+#: The paper's names of collections, by what others call them (letters and digits only).
 _OTHER_NAMES = {
     "dbpediaentity": "DBPedia",
     "treccovid": "T-COVID",
@@ -77,7 +77,7 @@ def _plan(task: Task, collection: Collection) -> Plan:
 
 
 def paper_name(name: str) -> str | None:
-    """Return what the paper calls a collection; None where it has no such. A comma parts the name from the model's.
+    """Return the paper's name of a collection, or None if it has none; what follows a comma is the model.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def paper_name(name: str) -> str | None:
 
 
 def average(found: Found, quality: Mapping[str, str], method: str) -> tuple[float, float]:
-    """Return mean quality over the judged collections, or over all if none is, and the mean speed-up over all.
+    """Return mean quality over the judged collections (over all if none is judged), and the mean speed-up over all.
 
     A speed-up is MaxScore's mean time over the method's.
     """
@@ -100,7 +100,7 @@ def average(found: Found, quality: Mapping[str, str], method: str) -> tuple[floa
 
 
 def _averaged(quality: Mapping[str, str]) -> list[str]:
-    """Return the collections that an average is over: the judged ones, or all if none is."""
+    """Return the collections to average over: the judged ones, or all if none is judged."""
     return [name for name, key in quality.items() if key != _UNJUDGED] or list(quality)
 
 
@@ -183,7 +183,7 @@ def _plot(k: int, found: Found) -> Plot:
 
 
 def findings(k: int, found: Found, quality: Mapping[str, str]) -> Sequence[Finding]:
-    """Tell what of the paper's findings on Table 6 holds.
+    """Return which of the paper's findings on Table 6 hold.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def findings(k: int, found: Found, quality: Mapping[str, str]) -> Sequence[Findi
     found
         Figures by collection and method.
     quality
-        The figure that tells how good results are, by collection.
+        The figure that measures quality, by collection.
     """
     speedup = {method: average(found, quality, method)[1] for method in ("anytime", "asc")}
     key = quality[_averaged(quality)[0]]
@@ -227,13 +227,13 @@ def findings(k: int, found: Found, quality: Mapping[str, str]) -> Sequence[Findi
 EXPERIMENT = Experiment(
     **LISTED["zero-shot"]._asdict(),
     description="""\
-Searches many collections, BEIR folders for instance, given as several --data,
+Searches many collections, for example BEIR folders (give --data several times),
 with MaxScore, with Anytime* (μ = 0.9) and with ASC (η = 1; μ = 0.9 up to
 k = 100, 0.5 above). Clusters hold about 2,000 documents each, in 8 segments,
-unless --num-clusters says how many there are. The last line has the mean nDCG@10
-and, over collections, the mean of MaxScore's time over the method's.
+unless --num-clusters sets their number. The last line has the mean nDCG@10 and,
+over collections, the mean of MaxScore's time over the method's.
 
-Collections without judgments have recall of exact results in its place.""",
+For collections without judgments, recall of exact results replaces nDCG@10.""",
     run=run,
     many=True,
 )

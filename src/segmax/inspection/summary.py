@@ -34,7 +34,7 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = {
         "term_first_byte",
         "term_first_entry",
         "term_scale",
-        "term_seed_code",
+        "term_top_code",
     ),
     "ids and vocabulary": ("id_number", "id_offset", "id_text", "term_offset", "term_text"),
     "texts": ("text_data", "text_offset", "text_first_row"),

@@ -12,8 +12,9 @@ from segmax.base.errors import ConfigError, InputError
 from segmax.base.optional import needing
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.paper import method_name, parse_method
-from segmax.search.index import Index, open_index
 from segmax.search.methods import SearchParams
+from segmax.search.opening import open_index
+from segmax.search.protocol import Searchable
 
 with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
     from haystack import Document, component, default_from_dict, default_to_dict
@@ -57,7 +58,7 @@ class SegmaxRetriever:
 
     def __init__(
         self,
-        index: Index | str | os.PathLike[str],
+        index: Searchable | str | os.PathLike[str],
         encoder: Any = None,
         texts: Any = None,
         top_k: int = 10,
@@ -79,7 +80,7 @@ class SegmaxRetriever:
     def warm_up(self) -> None:
         """Open the index and make the encoder, where they were given by path, name or function."""
         if self._search is None:
-            index = self.index if isinstance(self.index, Index) else open_index(self.index)
+            index = open_index(self.index) if isinstance(self.index, (str, os.PathLike)) else self.index
             self._search = TextSearch(index, _made(self.encoder), self.texts, self.params, self.target_recall)
 
     @component.output_types(documents=list[Document])
@@ -169,7 +170,7 @@ class SegmaxRetriever:
         raise InputError(expected="query or query_sparse_embedding", got=given)
 
     def _written_index(self) -> str:
-        path = self.index.path if isinstance(self.index, Index) else self.index
+        path = self.index if isinstance(self.index, (str, os.PathLike)) else self.index.path
         if path is None:
             msg = "an index in memory cannot be written down: save it, and give the component its path"
             raise SerializationError(msg)

@@ -14,7 +14,7 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.search.index import Index
+from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document as SegmaxDocument
 
 with needing("langchain-core", "segmax.integrations.langchain", "langchain"):
@@ -22,7 +22,7 @@ with needing("langchain-core", "segmax.integrations.langchain", "langchain"):
     from langchain_core.documents import Document
     from langchain_core.retrievers import BaseRetriever
     from langchain_core.runnables.config import run_in_executor
-    from pydantic import PrivateAttr
+    from pydantic import PrivateAttr, SkipValidation
 
 
 class SegmaxRetriever(BaseRetriever):
@@ -47,7 +47,7 @@ class SegmaxRetriever(BaseRetriever):
         As for `segmax.Index.search`; without them the search is exact.
     """
 
-    index: Index
+    index: SkipValidation[Searchable]
     encoder: Any = None
     texts: Any = None
     k: int = 4
@@ -79,7 +79,7 @@ class SegmaxRetriever(BaseRetriever):
         encoder
             Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
-            Options of `segmax.build`, such as `path`.
+            Options of `segmax.from_texts`, such as `path`.
         **kwargs
             Options of the retriever.
         """

@@ -14,8 +14,8 @@ from segmax.integrations.text_search import (
     index_documents,
     text_and_metadata,
 )
-from segmax.search.index import Index
 from segmax.search.methods import SearchParams
+from segmax.search.protocol import Searchable
 from segmax.vectors.documents import Document
 
 with needing("llama-index-core", "segmax.integrations.llama_index", "llama-index"):
@@ -56,7 +56,7 @@ class SegmaxRetriever(BaseRetriever):
 
     def __init__(
         self,
-        index: Index,
+        index: Searchable,
         encoder: object = None,
         texts: Any = None,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
@@ -89,7 +89,7 @@ class SegmaxRetriever(BaseRetriever):
         encoder
             Makes vectors of texts: an encoder, a name or folder, or a `SparseEncoder` of sentence-transformers.
         index_kwargs
-            Options of `segmax.build`, such as `path`.
+            Options of `segmax.from_texts`, such as `path`.
         **kwargs
             Options of the retriever.
         """

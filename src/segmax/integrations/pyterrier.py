@@ -16,8 +16,10 @@ from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
 from segmax.integrations.toks import TokVectors
-from segmax.search.index import Index, open_index
+from segmax.search.index import Index
 from segmax.search.methods import SearchParams
+from segmax.search.opening import open_index
+from segmax.search.protocol import Searchable
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME, read_meta
 
@@ -202,14 +204,14 @@ class SegmaxRetriever(pt.Transformer):
 
     def __init__(
         self,
-        index: SegmaxIndex | Index | str | os.PathLike[str],
+        index: SegmaxIndex | Searchable | str | os.PathLike[str],
         *,
         num_results: int = 1000,
         params: SearchParams | None = None,
         target_recall: float | None = None,
         threads: int | None = None,
     ) -> None:
-        self.index = index if isinstance(index, (SegmaxIndex, Index)) else SegmaxIndex(index)
+        self.index = SegmaxIndex(index) if isinstance(index, (str, os.PathLike)) else index
         self.num_results = checked_int("num_results", num_results, 1)
         self.params = params
         self.target_recall = target_recall

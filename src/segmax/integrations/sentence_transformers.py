@@ -17,7 +17,9 @@ import scipy.sparse as sp
 from segmax.base.errors import InputError
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.builder import build
-from segmax.search.index import Index, open_index
+from segmax.search.index import Index
+from segmax.search.opening import open_index
+from segmax.search.protocol import Searchable
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
 from segmax.vectors.rows import join_rows
 
@@ -32,7 +34,7 @@ Decoded = Sequence[tuple[str, float]]
 def semantic_search_segmax(
     query_embeddings: object = ...,
     corpus_embeddings: object = ...,
-    corpus_index: Index | str | os.PathLike[str] | None = ...,
+    corpus_index: Searchable | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
     output_index: Literal[False] = ...,
     index_kwargs: Mapping[str, Any] | None = ...,
@@ -47,7 +49,7 @@ def semantic_search_segmax(
 def semantic_search_segmax(
     query_embeddings: object = ...,
     corpus_embeddings: object = ...,
-    corpus_index: Index | str | os.PathLike[str] | None = ...,
+    corpus_index: Searchable | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
     *,
     output_index: Literal[True],
@@ -55,14 +57,14 @@ def semantic_search_segmax(
     search_kwargs: Mapping[str, Any] | None = ...,
     query_embeddings_decoded: object = ...,
     corpus_embeddings_decoded: object = ...,
-) -> tuple[Results, float, Index]: ...
+) -> tuple[Results, float, Searchable]: ...
 
 
 @overload
 def semantic_search_segmax(
     query_embeddings: object = ...,
     corpus_embeddings: object = ...,
-    corpus_index: Index | str | os.PathLike[str] | None = ...,
+    corpus_index: Searchable | str | os.PathLike[str] | None = ...,
     top_k: int = ...,
     output_index: bool = ...,
     index_kwargs: Mapping[str, Any] | None = ...,
@@ -70,13 +72,13 @@ def semantic_search_segmax(
     *,
     query_embeddings_decoded: object = ...,
     corpus_embeddings_decoded: object = ...,
-) -> tuple[Results, float] | tuple[Results, float, Index]: ...
+) -> tuple[Results, float] | tuple[Results, float, Searchable]: ...
 
 
 def semantic_search_segmax(
     query_embeddings: object = None,
     corpus_embeddings: object = None,
-    corpus_index: Index | str | os.PathLike[str] | None = None,
+    corpus_index: Searchable | str | os.PathLike[str] | None = None,
     top_k: int = 10,
     output_index: bool = False,
     index_kwargs: Mapping[str, Any] | None = None,
@@ -84,7 +86,7 @@ def semantic_search_segmax(
     *,
     query_embeddings_decoded: object = None,
     corpus_embeddings_decoded: object = None,
-) -> tuple[Results, float] | tuple[Results, float, Index]:
+) -> tuple[Results, float] | tuple[Results, float, Searchable]:
     """Search sparse embeddings, by the contract of `semantic_search_seismic` and its like in sentence-transformers.
 
     Parameters
@@ -134,10 +136,11 @@ def semantic_search_segmax(
     corpus = _either("corpus_embeddings", corpus_embeddings, corpus_embeddings_decoded)
     if queries is None:
         raise InputError(expected="query_embeddings", got="none")
-    if isinstance(corpus_index, Index):
-        index = corpus_index
-    elif corpus_index is not None:
+    index: Searchable
+    if isinstance(corpus_index, (str, os.PathLike)):
         index = open_index(corpus_index)
+    elif corpus_index is not None:
+        index = corpus_index
     elif corpus is not None:
         index = _built(corpus, dict(index_kwargs or {}))
     else:
@@ -173,7 +176,7 @@ def _built(corpus: object, options: dict[str, Any]) -> Index:
     return build(_stacked(items, "corpus_embeddings"), **options)
 
 
-def _queries(queries: object, index: Index) -> Any:
+def _queries(queries: object, index: Searchable) -> Any:
     """Return queries as `Index.search_batch` takes them, made sure to speak of the columns of the index."""
     if not is_matrix(queries):
         items = _items(queries, "query_embeddings")

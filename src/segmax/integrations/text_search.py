@@ -9,8 +9,9 @@ import scipy.sparse as sp
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
-from segmax.search.index import Index, resolve_encoder
+from segmax.search.index import Index
 from segmax.search.methods import SearchParams
+from segmax.search.protocol import Searchable, is_searchable
 from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import DocId, Document
 
@@ -46,15 +47,15 @@ class TextSearch:
 
     def __init__(
         self,
-        index: Index,
+        index: Searchable,
         encoder: object = None,
         texts: Any = None,
         params: SearchParams | None = None,
         target_recall: float | None = None,
     ) -> None:
-        if not isinstance(index, Index):
+        if not is_searchable(index):
             raise ConfigError(
-                expected="index to be a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
+                option="index", expected="a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
             )
         if texts is None and index.texts is None:
             msg = (
@@ -67,7 +68,7 @@ class TextSearch:
                 option="texts", expected="a dictionary or a function from id to text", got=type(texts).__name__
             )
         self.index = index
-        self._encoder = None if encoder is None else resolve_encoder(index, encoder)
+        self._encoder = None if encoder is None else index.encoder_for(encoder)
         self._texts = texts
         self._params = params
         self._target_recall = target_recall
@@ -114,9 +115,9 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
 
 
 def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
-    """Encode documents, a few at a time, and build an index that keeps them and has their encoder.
+    """Encode documents and build an index that stores them and has their encoder.
 
-    `encoder` is what `segmax.from_texts` takes, `options` are those of `segmax.build`.
+    `encoder` and `options` are those of `segmax.from_texts`.
     """
     return from_texts(documents, encoder=encoder, **options)
 

@@ -67,7 +67,7 @@ def _whole(docs: Csr, first_row: int) -> Csr:
         raise InputError(
             expected="whole numbers below 2^31 as weights, which CIFF holds",
             got=f"{values[at]} in document {row}",
-            hint="choose a {scale} that rounds, 'x100' or '/5x256'",
+            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
         )
     return docs._replace(values=values.astype(np.uint32))
 

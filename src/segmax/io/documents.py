@@ -12,10 +12,9 @@ from segmax.base.memory import MemoryLimit
 from segmax.io.irds import ir_dataset_id
 from segmax.io.read_errors import check_distinct
 from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, format_of
-from segmax.io.scale import parse_scale
 from segmax.io.spooled import Spooled, SpooledVectors, is_stream, renaming
 from segmax.io.texts import FileTexts, Source, open_texts
-from segmax.io.vectors import open_files
+from segmax.io.vectors import open_vectors
 from segmax.vectors.documents import BaseVectors, TextReader
 
 
@@ -61,19 +60,24 @@ def open_documents(
     with renaming(spools.values()):
         kinds = [format or _format_of(file) for file in files]
         if not _are_vectors(files, kinds):
-            found = {os.fspath(file): kind for file, kind in zip(files, kinds, strict=True) if kind is not None}
-            if len(files) != 1 or found:
-                return FileTexts(files, folder, format, found=found, spools=spools.values())
-            return open_texts(files)
+            if kinds == [None]:
+                return open_texts(files)  # a collection of ir_datasets, or an error
+            return FileTexts(files, kinds, folder, spools.values())
         paths = [Path(file) for file in files]
         check_distinct([[path] for path in paths])
-        reader = open_files(paths, [str(kind) for kind in kinds], parse_scale(None), memory_limit, folder)
+        reader = open_vectors(paths, kinds, memory_limit=memory_limit, scratch=folder)
         return SpooledVectors(reader, list(spools.values())) if spools else reader
 
 
 def _format_of(file: Source) -> str | None:
-    """Return the format of a file or folder; None for what may be an ir_datasets id, or is not there."""
-    return None if ir_dataset_id(file) is not None or not Path(file).exists() else format_of(file)
+    """Return the format of a file or folder; None for what may be an ir_datasets id, or is not there.
+
+    Also for a folder of lines of JSON, whose files may differ.
+    """
+    if ir_dataset_id(file) is not None or not Path(file).exists():
+        return None
+    found = format_of(file)
+    return None if found == "jsonl-text" and Path(file).is_dir() else found
 
 
 def _are_vectors(files: Sequence[Source], kinds: Sequence[str | None]) -> bool:

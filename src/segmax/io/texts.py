@@ -5,10 +5,9 @@ from __future__ import annotations
 import itertools
 import os
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 
 import numpy as np
 
@@ -38,7 +37,10 @@ Source = str | os.PathLike[str]
 
 
 def open_texts(
-    source: Source | Sequence[Source], *, format: str | None = None, scratch: Source | None = None
+    source: Source | Sequence[Source],
+    *,
+    format: str | Sequence[str | None] | None = None,
+    scratch: Source | None = None,
 ) -> TextReader:
     r"""Open a collection of texts.
 
@@ -59,7 +61,8 @@ def open_texts(
 
         Files may be gzip, zstd or xz. Where no text has an id, they are numbered from 0.
     format
-        One of the keys of `TEXT_FORMATS`, for all sources; None: what the content says, or the name.
+        One of the keys of `TEXT_FORMATS`, for all sources, or a list of them, one per source. None: what the content
+        shows, or the name.
     scratch
         The folder in which standard input waits, to be read again; None: that of temporary files.
 
@@ -79,11 +82,12 @@ def open_texts(
     sources = [source] if isinstance(source, (str, os.PathLike)) else list(source)
     if not sources:
         raise InputError(expected="a file or folder of texts", got="none")
-    if format is not None:
-        checked_choice("format", format, tuple(TEXT_FORMATS))
+    formats = [format] * len(sources) if format is None or isinstance(format, str) else list(format)
+    for one in filter(None, formats):
+        checked_choice("format", one, tuple(TEXT_FORMATS))
     if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
         return IrDatasetsTexts(name)
-    return FileTexts(sources, None if scratch is None else Path(scratch), format)
+    return FileTexts(sources, formats, None if scratch is None else Path(scratch))
 
 
 def text_format(path: Path) -> str:
@@ -102,18 +106,14 @@ class FileTexts:
     def __init__(
         self,
         sources: Sequence[Source],
+        formats: Sequence[str | None],
         scratch: Path | None,
-        format: str | None = None,
-        *,
-        found: Mapping[str, str] = MappingProxyType({}),
         spools: Iterable[Spooled] = (),
     ) -> None:
         self._spools = list(spools)
         self._is_checked = False
-        self._format = format
-        self._found = found  # formats of sources that are recognized already
         with renaming(self._spools):
-            parts = [self._opened(source, scratch) for source in sources]
+            parts = [self._opened(*each, scratch) for each in zip(sources, formats, strict=True)]
             check_distinct([files_of(several) for several in parts])
             self._parts = list(itertools.chain.from_iterable(parts))
             first = next(iter(self._entries()), None)
@@ -132,7 +132,7 @@ class FileTexts:
                 self._check_unique(hashes)
                 self._is_checked = True
 
-    def _opened(self, source: Source, scratch: Path | None) -> list[partial[Entries]]:
+    def _opened(self, source: Source, format: str | None, scratch: Path | None) -> list[partial[Entries]]:
         """Return what reads the files of a source."""
         if is_stream(source):
             self._spools.append(Spooled(source, scratch))
@@ -144,23 +144,7 @@ class FileTexts:
         with reading(path):
             if not path.exists():
                 raise no_file(path)
-            return self._of_format(path, self._format or self._found.get(os.fspath(path)) or text_format(path))
-
-    def _of_format(self, path: Path, kind: str) -> list[partial[Entries]]:
-        if kind == "files":
-            return [partial(folder_entries, path)]
-        if kind == "beir":
-            corpus = min(path.glob("corpus.jsonl*"), default=None)
-            if corpus is None:
-                raise no_file(path / "corpus.jsonl")
-            return [partial(record_entries, corpus, "jsonl-text")]
-        if not path.is_dir():
-            return [partial(record_entries, path, kind)]
-        files = shards_of(path)
-        if not files:
-            raise unknown_folder(path)
-        kinds = [kind, *(self._format or text_format(file) for file in files[1:])]  # a folder is as its first file
-        return [partial(record_entries, file, kind) for file, kind in zip(files, kinds, strict=True)]
+            return _parts_of(path, format)
 
     def partly_read(self) -> tuple[list[str], list[str]]:
         """Return the columns that are read and those that are ignored, of files in which some are.
@@ -210,3 +194,21 @@ class FileTexts:
                     got=f"{document.id!r} again, first at {first[document.id]}",
                 )
             first[document.id] = place
+
+
+def _parts_of(path: Path, format: str | None) -> list[partial[Entries]]:
+    """Return what reads a file or folder; `format` is None where it is to be recognized."""
+    kind = format or text_format(path)
+    if kind == "files":
+        return [partial(folder_entries, path)]
+    if kind == "beir":
+        corpus = min(path.glob("corpus.jsonl*"), default=None)
+        if corpus is None:
+            raise no_file(path / "corpus.jsonl")
+        return [partial(record_entries, corpus, "jsonl-text")]
+    if not path.is_dir():
+        return [partial(record_entries, path, kind)]
+    files = shards_of(path)
+    if not files:
+        raise unknown_folder(path)
+    return [partial(record_entries, file, format or text_format(file)) for file in files]

@@ -56,7 +56,7 @@ class PaperParams(ClusterParams):
 
     def _new_core(self) -> _core.SearchParams:
         core = super()._new_core()
-        core.documents = getattr(_core.DocumentMethod, self.documents)
+        core.hooks.documents = getattr(_core.DocumentMethod, self.documents)
         set_hooks(core, estimate_threshold=self.estimate_threshold, sweep=self.sweep)
         return core
 
@@ -111,7 +111,7 @@ class ASC(ours.ASC, PaperParams):
 
     def _new_core(self) -> _core.SearchParams:
         core = super()._new_core()
-        core.order = getattr(_core.ClusterOrder, self.cluster_order)
+        core.hooks.cluster_order = getattr(_core.ClusterOrder, self.cluster_order)
         return core
 
 

@@ -3,49 +3,57 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.display import short_number
-from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
-from segmax.search.results import ClusterBounds, Explanation, Hits, MatchedTerm
-from segmax.storage.tables import TextTable
-from segmax.vectors.documents import DocId
+from segmax.search.arguments import core_params
+from segmax.search.engine import Engine, Fate
+from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams, TermParams
+from segmax.search.results import Explanation, Hits
+from segmax.vectors.shortening import heaviest_terms
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
 
 
-class Fate(NamedTuple):
-    """What happened to the document inside its cluster: never met, below a bound, or scored."""
-
-    kind: int
-    bound: float  # the bound that decided, or the score
-    threshold: float  # θ then
-    needed: float  # what a bound had to reach then: θ, θ/η, or the seed
-    seed: float  # a lower bound of the exact k-th score, known from the start
-
-
-def explanation(
-    *,
-    id: DocId,
-    row: int,
-    score: float,
-    matched: tuple[MatchedTerm, ...],
-    cluster: int,
-    label: int,
-    bounds: ClusterBounds,
-    hits: Hits,
-    fate: Fate,
-    k: int,
-    params: SearchParams,
+def explain(
+    engine: Engine, terms: NDArray[np.int64], weights: NDArray[np.float64], row: int, k: int, params: SearchParams
 ) -> Explanation:
-    """Combine what the trace, the watched document and the bounds tell."""
-    ranks = {int(found): rank for rank, found in enumerate(hits.rows, start=1)}
+    """Explain what a search does with one document."""
+    score = engine.score(terms, weights, np.array([row]))[0]
+    matched = engine.matched(terms, weights, row)
+    hits, fate = engine.trace(terms, weights, k, core_params(params), row)
+    if isinstance(params, TermParams) and params.drops_terms:  # the bounds have to be those of the remaining terms
+        ceilings = engine.ceilings()
+        terms, weights = heaviest_terms(terms, weights, ceilings, mass=params.query_mass, count=params.max_terms)
+        kept = set(terms.tolist())
+        matched = tuple(match._replace(searched=match.term in kept) for match in matched)
+    cluster = engine.core.cluster_of(row)
+    bounds = engine.bounds(terms, weights)
     final = float(hits.scores[-1]) if len(hits) == k else 0.0
+    label = int(engine.labels[cluster])
+    decision, threshold = _decision(label, hits, fate, final, params)
+    unexplained = Explanation(
+        id=engine.ids.id_of(row),
+        score=float(score),
+        matched=matched,
+        rank=next((rank for rank, found in enumerate(hits.rows.tolist(), start=1) if found == row), None),
+        cluster=label,
+        bound_sum=float(bounds.bound_sum[cluster]),
+        max_bound=float(bounds.max_bound[cluster]),
+        avg_bound=float(bounds.avg_bound[cluster]),
+        decision=decision,
+        threshold=threshold,
+        final_threshold=final,
+        reason="",
+    )
+    reason = _reason(unexplained, fate, params, swept=hits.stats.swept) + _shortening(hits.stats.dropped_terms, params)
+    return dataclasses.replace(unexplained, reason=reason)
+
+
+def _decision(label: int, hits: Hits, fate: Fate, final: float, params: SearchParams) -> tuple[str, float]:
+    """Return what was decided about the document's cluster, and θ at that time."""
     trace = hits.trace or []
     entry = next((e for e in trace if e.cluster == label), None)
     if isinstance(params, BestFirst) and fate.kind == _UNSEEN and not hits.stats.swept:
@@ -56,76 +64,9 @@ def explanation(
         decision = entry.decision
     else:
         decision = "limited" if trace and trace[-1].decision == "limited" else "stopped"
-    threshold = fate.threshold if fate.kind != _UNSEEN else (entry.threshold if entry is not None else final)
-    told = Explanation(
-        id=id,
-        score=score,
-        matched=matched,
-        rank=ranks.get(row),
-        cluster=label,
-        bound_sum=float(bounds.bound_sum[cluster]),
-        max_bound=float(bounds.max_bound[cluster]),
-        avg_bound=float(bounds.avg_bound[cluster]),
-        decision=decision,
-        threshold=threshold,
-        final_threshold=final,
-        reason="",
-    )
-    reason = _reason(told, fate, params, swept=hits.stats.swept) + _shortening(hits.stats.dropped_terms, params)
-    return dataclasses.replace(told, reason=reason)
-
-
-def matched_terms(
-    terms: NDArray[np.uint32],
-    units: Sequence[int],
-    scale: float,
-    query_weights: NDArray[np.float64],
-    document_weights: NDArray[np.float64],
-    vocabulary: TextTable | None,
-) -> tuple[MatchedTerm, ...]:
-    """Name the terms that make up a score, the largest contribution first.
-
-    Parameters
-    ----------
-    terms
-        Their numbers.
-    units
-        What each adds to the score, in whole numbers of `scale`, which is how searches add them up.
-    query_weights, document_weights
-        Their weights, as a search works with them.
-    vocabulary
-        The words of the terms; None where the index has none.
-    """
-    found = zip(
-        terms.tolist(), exact_parts(units, scale), query_weights.tolist(), document_weights.tolist(), strict=True
-    )
-    matched = [
-        MatchedTerm(term, None if vocabulary is None else vocabulary[term], query_weight, document_weight, part)
-        for term, part, query_weight, document_weight in found
-    ]
-    return tuple(sorted(matched, key=lambda match: (-match.contribution, match.term)))
-
-
-def exact_parts(units: Sequence[int], scale: float) -> list[float]:
-    """Return the product of each unit and the scale, rounded so that the products add up to that of the sum exactly.
-
-    All parts are multiples of the last place of their sum, so that adding them rounds nothing, whatever the order; what
-    rounding them leaves over, a few last places, goes to the largest.
-
-    Examples
-    --------
-    >>> parts = exact_parts([1, 1, 1], 0.1)
-    >>> sum(parts) == 3 * 0.1
-    True
-    """
-    score = float(sum(units)) * scale
-    if not units:
-        return []
-    last_place = math.ulp(score)  # a power of two: dividing by it and multiplying with it are exact
-    numerator, denominator = (scale / last_place).as_integer_ratio()
-    places = [(2 * unit * numerator + denominator) // (2 * denominator) for unit in units]
-    places[places.index(max(places))] += int(score / last_place) - sum(places)
-    return [count * last_place for count in places]
+    if fate.kind != _UNSEEN:
+        return decision, fate.threshold
+    return decision, final if entry is None else entry.threshold
 
 
 def _shortening(dropped_terms: int, params: SearchParams) -> str:
@@ -161,7 +102,7 @@ def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str
     if told.decision == "limited":
         return "the time budget or max_clusters ended the search before its cluster"
     name, bound = ("MaxSBound", told.max_bound) if isinstance(params, ASC) else ("BoundSum", told.bound_sum)
-    needed = max(told.final_threshold / eta, fate.seed)
+    needed = max(told.final_threshold / eta, fate.estimate)
     compared = f"{name} {short_number(bound)} <= {short_number(needed)}"
     return f"the search ended before its cluster: {compared}, what clusters had to pass then"
 

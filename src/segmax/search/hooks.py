@@ -22,13 +22,10 @@ class Hooks(TypedDict, total=False):
     lazy: bool  #: read segment maxima only of clusters that reach the top of the queue; the decisions are the same
 
 
-_NAMES = {"estimate_threshold": "seed", "sweep": "sweep", "lazy": "lazy"}
-
-
 def set_hooks(core: _core.SearchParams, **hooks: Unpack[Hooks]) -> None:
     """Set switches of parameters that are in the core's form."""
     for name, value in hooks.items():
-        setattr(core, _NAMES[name], bool(value))
+        setattr(core.hooks, name, bool(value))
 
 
 def with_hooks(params: _Params, **hooks: Unpack[Hooks]) -> _Params:

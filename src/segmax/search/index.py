@@ -1,10 +1,10 @@
-"""The index: open, search, explain, save."""
+"""The index that users see: describe, search, tune, explain, save. What it does is in the modules beside it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
-from segmax.base.checks import check_listed, checked_int, checked_path
+from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError, IndexClosedError, InputError, SegmaxError, damaged
-from segmax.search.calibration import MOST_QUERIES, Calibration, Expectation, measure
-from segmax.search.explain import Fate, explanation, matched_terms
-from segmax.search.methods import ASC, BestFirst, SearchParams, TermParams
-from segmax.search.results import BatchHits, BatchStats, ClusterBounds, Explanation, Hits, MatchedTerm, TraceEntry
-from segmax.storage.components import check_counts, index_errors, load_index, save_index, update_meta
+from segmax.base.errors import IndexClosedError, SegmaxError
+from segmax.search.arguments import EXACT, checked_k, core_params, input_error, num_threads
+from segmax.search.calibration import Calibration, Expectation
+from segmax.search.engine import Engine, check_environment
+from segmax.search.explain import explain
+from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.results import BatchHits, ClusterBounds, Explanation, Hits
+from segmax.search.tuning import Targets, measured_on
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME
-from segmax.storage.tables import DocIds, TextTable
+from segmax.storage.reading import index_errors
+from segmax.storage.tables import TextTable
 from segmax.storage.texts import StoredText, Texts
-from segmax.vectors.csr import Csr, TermLookup, is_matrix, query_arrays, query_batch, query_list
+from segmax.storage.writing import save_index, update_meta
+from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import QueryThreshold, prune_queries, prune_query
-from segmax.vectors.rows import sample_rows, selected_rows
-from segmax.vectors.shortening import heaviest_terms
+from segmax.vectors.queries import query_arrays, query_batch, query_list
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -39,78 +41,65 @@ if TYPE_CHECKING:
 else:
     from segmax.base.optional import scipy_sparse as sp
 
-_EXACT = ASC()
-_MOST_RESULTS = 2**32  # more than an index can hold
-_MOST_THREADS = 1024  # far more than help, and few enough for a system to start
-_DECISIONS = ("visited", "pruned", "tied", "stopped", "limited")
-
 
 class Index:
-    """A clustered sparse index, in memory or mapped from disk. Share it between threads freely: only `tune` changes it.
+    """A clustered sparse index, in memory or mapped from disk. Threads can share it freely: only `tune` changes it.
 
-    Made by `segmax.build` and `segmax.open`. A context manager: leaving it closes the index.
+    `segmax.build` and `segmax.open` return one. It is a context manager that closes the index on exit.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> with segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]), terms=["red", "green", "blue"]) as index:
+    ...     index.search({"red": 2, "blue": 1}, k=1).ids
+    [0]
     """
 
-    def __init__(self, meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]], path: Path | None) -> None:
-        _check_environment()
+    def __init__(
+        self, meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]], path: Path | None, *, preload: bool = False
+    ) -> None:
+        check_environment()
         self._meta = dict(meta)
-        self._arrays: dict[str, NDArray[Any]] | None = arrays
         self._path = path
-        self._preload = False
-        self._targets: dict[tuple[int, float], BestFirst] = {}
+        self._preload = preload
         self._encoder: Encoder | None = None
         self._encoder_name: str | None = None
         with index_errors(path):
-            check_counts(meta, arrays, path)
-            self._handle: _core.Index | None = _core.Index(
-                meta["num_docs"],
-                meta["num_terms"],
-                meta["num_segments"],
-                meta["code_bytes"],
-                meta["head_ratio"],
-                arrays,
-            )
+            self._opened: Engine | None = Engine.from_arrays(meta, arrays, path)
+            self._ids, self._terms, self._labels = self._opened.ids, self._opened.terms, self._opened.labels
+            self._lookup = None if self._terms is None else self._terms.find
             self._num_postings = int(meta["num_postings"])
             self._quantization_error = float(meta["quantization_error"])
-            self._labels = arrays["cluster_label"]
-            if len(self._labels) != self._handle.num_clusters:
-                raise damaged("cluster_label has the wrong length", path)
-            self._ids = DocIds.from_arrays(arrays, self._handle.num_docs, path)
-            self._terms = (
-                TextTable(arrays["term_offset"], arrays["term_text"], self._handle.num_terms, path)
-                if "term_text" in arrays
-                else None
-            )
             self.config = BuildConfig.from_dict(meta["config"])
-            self._calibration = Calibration.from_list(meta.get("calibration", ()))
+            self._targets = Targets(Calibration.from_list(meta.get("calibration", ())))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
     @property
     def path(self) -> Path | None:
-        """Where the index is on disk; None for one in memory."""
+        """Where the index is on disk; None for an index in memory."""
         return self._path
 
     @property
     def num_docs(self) -> int:
         """The number of documents."""
-        return self._engine.num_docs
+        return self._engine.core.num_docs
 
     @property
     def num_terms(self) -> int:
         """The number of columns of the vectors."""
-        return self._engine.num_terms
+        return self._engine.core.num_terms
 
     @property
     def num_clusters(self) -> int:
-        """The number of clusters; labels that no document has do not count."""
-        return self._engine.num_clusters
+        """The number of clusters that have documents."""
+        return self._engine.core.num_clusters
 
     @property
     def num_segments(self) -> int:
         """The number of segments per cluster."""
-        return self._engine.num_segments
+        return self._engine.core.num_segments
 
     @property
     def num_postings(self) -> int:
@@ -130,21 +119,21 @@ class Index:
     @property
     def num_bytes(self) -> int:
         """The size of all components."""
-        return sum(array.nbytes for array in self._open_arrays.values())
+        return sum(self.sizes().values())
 
     def sizes(self) -> dict[str, int]:
-        """Return the bytes that each component takes."""
+        """Return the size of each component in bytes."""
         return {name: array.nbytes for name, array in self._open_arrays.items()}
 
     def cluster_sizes(self) -> NDArray[np.uint32]:
         """Return the number of documents in each cluster."""
-        return self._engine.cluster_sizes()
+        return self._engine.core.cluster_sizes()
 
     def __len__(self) -> int:
         return self.num_docs
 
     def __repr__(self) -> str:
-        if self._handle is None:
+        if self._opened is None:
             return "Index(closed)"
         where = f"'{printable(self._path)}'" if self._path else "in memory"
         return (
@@ -152,36 +141,50 @@ class Index:
             f"{counted(self.num_clusters, 'cluster')} x {counted(self.num_segments, 'segment')}, {self.bits} bits)"
         )
 
-    # --- texts -------------------------------------------------------------------------------------------------------
+    # --- words and texts ---------------------------------------------------------------------------------------------
 
     @property
     def texts(self) -> Texts | None:
-        """The stored titles and texts by row; None where the index keeps none."""
+        """The stored titles and texts by row; None if the index stores none."""
         return self._ids.stored
 
     @property
     def terms(self) -> TextTable | None:
-        """The words of the columns by number; None where the index has no vocabulary."""
+        """The words of the columns by number; None if the index has no vocabulary."""
         return self._terms
 
     def text(self, id: DocId) -> StoredText:
-        """Return the title and text of a document; raise InputError if the index keeps none."""
+        """Return the title and text of a document; raise InputError if the index stores none."""
         return self._ids.text_of(self._ids.row_of(id))
 
     @property
     def encoder(self) -> Encoder:
-        """What turns text into queries: what was chosen here or by `segmax.open`, or else BM25 as the index keeps it.
+        """What turns text into queries: the encoder assigned here or passed to `segmax.open`, otherwise stored BM25.
 
-        Assign what `segmax.open` takes as `encoder`. An index never loads a model by itself: it could be anybody's.
+        Assign anything that `segmax.open` takes as `encoder`. An index never loads a model on its own, because the
+        index could come from anybody.
         """
         if self._encoder is None:
-            self._encoder = resolve_encoder(self, None)
+            self._encoder = self.encoder_for(None)
         return self._encoder
 
     @encoder.setter
     def encoder(self, encoder: object) -> None:
-        self._encoder = None if encoder is None else resolve_encoder(self, encoder)
+        self._encoder = None if encoder is None else self.encoder_for(encoder)
         self._encoder_name = _name_anywhere(encoder) if isinstance(encoder, (str, os.PathLike)) else None
+
+    def encoder_for(self, encoder: object) -> Encoder:
+        """Return the encoder that a name, a folder or an object stands for, checked against what made the vectors.
+
+        Parameters
+        ----------
+        encoder
+            As for `segmax.open`.
+        """
+        from segmax.encoders import encoder_for_index  # needs heavy or optional packages
+
+        where = "the index" if self._path is None else f"'{self._path / META_NAME}'"
+        return encoder_for_index(encoder, self._meta.get("encoder"), self._terms, where)
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
@@ -199,39 +202,45 @@ class Index:
         Parameters
         ----------
         query
-            Text, where the index has an encoder; a CSR row, a torch sparse tensor, a mapping of term (number, or word
-            where the index has a vocabulary) to weight, or (indices, values). Weights are real numbers. Repeated terms
-            are summed, and so are a word and the number of its column; unknown terms are ignored and counted.
+            Text, if the index has an encoder; a CSR row, a torch sparse tensor, a mapping of term (number, or word if
+            the index has a vocabulary) to weight, or (indices, values). Weights are real numbers. Repeated terms are
+            summed, and so are a word and the number of its column; unknown terms are ignored and counted.
         k
             How many results; documents that share no term with the query are never among them.
         params
             `ASC` (the default, exact), `BestFirst`, `Exhaustive`, or a method of `segmax.paper`.
         target_recall
-            Instead of params: the share of the exact results to find, on average over queries. `expectation` tells what
-            is chosen and why.
+            Instead of params: the share of the exact results to find, on average over queries. `expectation` returns
+            what this chooses and why.
         trace
-            Record every decision about a cluster in `hits.trace`; empty for methods that visit none.
+            Record every decision about a cluster in `hits.trace`; empty for methods that do not visit clusters.
 
         Raises
         ------
         InputError
-            If the query cannot be used.
+            If the query is invalid.
         ConfigError
-            If k, the parameters or the target cannot be.
+            If k, the parameters or the target are invalid.
+
+        Examples
+        --------
+        >>> index.search({"copper": 1.5, "waveguide": 2.0}, k=3, target_recall=0.99)  # doctest: +SKIP
+        Hits(3, best 'd17' at 9.4)
         """
         engine = self._engine
         terms, weights = self._query(query)
         if type(k) is not int or k < 1:
-            k = _checked_k(k)
+            k = checked_k(k)
         if target_recall is not None:
-            params = self._targeted(k, params, target_recall)
-        core_params = _core_params(params)
+            params = self._targets.params(k, params, target_recall)
+        in_core = core_params(params)
         if trace:
-            return self._traced(terms, weights, k, core_params, -1)[0]
+            return engine.trace(terms, weights, k, in_core, -1)[0]
+        core = engine.core
         try:
-            rows, scores, stats = engine.search_one(terms, weights, min(k, engine.num_docs), core_params)
+            rows, scores, stats = core.search_one(terms, weights, min(k, core.num_docs), in_core)
         except ValueError as error:
-            raise _input_error(error) from error
+            raise input_error(error) from error
         return Hits(rows, scores, stats, self._ids)
 
     def search_batch(
@@ -245,7 +254,7 @@ class Index:
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
-        There are never more columns than documents, however large k is.
+        The arrays never have more columns than there are documents, however large k is.
 
         Parameters
         ----------
@@ -256,142 +265,119 @@ class Index:
             As for `search`.
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
+
+        Examples
+        --------
+        >>> index.search_batch([{"copper": 1.5}, {"noise": 2.0}], k=100)  # doctest: +SKIP
+        BatchHits(2 queries, k=100)
         """
         batch = self._batch(queries)
-        k = _checked_k(k)
+        k = checked_k(k)
         if target_recall is not None:
-            params = self._targeted(k, params, target_recall)
+            params = self._targets.params(k, params, target_recall)
         return self._searched(batch, k, params, num_threads(threads))
 
-    # --- approximation ------------------------------------------------------------------------------------------------
+    # --- approximation -----------------------------------------------------------------------------------------------
 
     @property
     def calibration(self) -> Calibration:
-        """What was measured about approximate settings, when the index was built or by `tune`; `str()` sums it up."""
-        return self._calibration
+        """What `build` or `tune` measured about approximate settings; `str()` summarizes it."""
+        return self._targets.calibration
 
     def expectation(self, k: int = 10, target_recall: float = 0.99) -> Expectation:
-        """Tell what `target_recall` chooses, what it is expected to keep and to cost, and on what that rests."""
-        return self._calibration.expectation(_checked_k(k), target_recall)
+        """Return what a `target_recall` chooses, the recall and cost to expect from it, and what that is based on."""
+        return self.calibration.expectation(checked_k(k), target_recall)
 
     def params_for(self, k: int = 10, target_recall: float = 0.99) -> BestFirst:
-        """Return the parameters that `target_recall` chooses."""
+        """Return the parameters that a `target_recall` chooses."""
         return self.expectation(k, target_recall).params
 
     def tune(
         self, queries: Queries, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
     ) -> Expectation:
-        """Measure approximate settings on queries of yours, and keep what was found with the index.
+        """Measure approximate settings on your queries, and store the results with the index.
 
-        Searches with this k and any `target_recall` then rely on these queries instead of those that the build made of
-        documents. For an index on disk the result is written there at once; one in memory keeps it until it is saved.
+        Searches with this k and any `target_recall` then rely on your queries instead of the synthetic ones that were
+        used at build time. For an index on disk the results are written at once; an index in memory keeps them until
+        it is saved.
 
         Parameters
         ----------
         queries
-            As for `search_batch`: such as will be asked later, some hundred of them; of more than 1,000 a sample.
+            As for `search_batch`: a few hundred queries like those to come. Of more than 1,000, a sample is used.
         k
             The number of results to measure at.
         target_recall
-            What the returned expectation is about.
+            The target that the returned expectation is about.
         threads
             None: one per core. The result does not depend on it.
         seed
-            Of the sample.
+            The random seed of the sample.
 
         Raises
         ------
         InputError
-            If the queries cannot be used, or none of them finds anything.
+            If the queries are invalid, or none of them finds anything.
         WriteError
-            If the result could not be written; searches of this process use it all the same.
+            If the results could not be written; this process uses them all the same.
+
+        Examples
+        --------
+        >>> print(index.tune(queries, k=10, target_recall=0.99))  # doctest: +SKIP
+        recall@10 >= 0.99: BestFirst(eta=0.94); expects 0.9918, measured on 300 given queries; 61% of the work of ...
         """
-        k = _checked_k(k)
-        self._calibration.expectation(k, target_recall)  # raises where there can be no such target
-        batch = _sampled(self._batch(queries), MOST_QUERIES, checked_int("seed", seed, 0))
-        count = num_threads(threads)
-        measured = measure(
-            lambda asked, results, params: self._searched(asked, results, params, count),
-            batch,
-            k,
-            self.num_docs,
-            "given queries",
-        )
-        if measured is None:
-            raise InputError(expected="queries that find something", got=f"{batch.num_rows} without a single result")
-        self._set_calibration(self._calibration.with_measured(measured))
+        k = checked_k(k)
+        self.calibration.expectation(k, target_recall)  # raises if the target is invalid
+        search = partial(self._searched, threads=num_threads(threads))
+        measured = measured_on(search, self._batch(queries), k, self.num_docs, seed)
+        self._set_calibration(self.calibration.with_measured(measured))
         if self._path is not None:
-            changes = {"calibration": self._calibration.to_list()}
+            changes = {"calibration": self.calibration.to_list()}
             update_meta(self._path, int(self._meta["generation"]), changes, check_opens)
-        return self._calibration.expectation(k, target_recall)
+        return self.calibration.expectation(k, target_recall)
+
+    # --- single documents --------------------------------------------------------------------------------------------
 
     def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
         """Explain why a document is or is not among the k best, and what each term of the query adds to its score."""
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
-        k = _checked_k(k)
-        used = _EXACT if params is None else params
-        score = self._score(terms, weights, np.array([row]))[0]
-        matched = self._matched(terms, weights, row)
-        hits, fate = self._traced(terms, weights, k, _core_params(used), row)
-        if isinstance(used, TermParams) and used.drops_terms:  # bounds have to be those of the terms that are left
-            batch = _as_batch(terms, weights)
-            short, _ = heaviest_terms(batch, self._ceilings(), mass=used.query_mass, count=used.max_terms)
-            terms, weights = short.indices, short.values
-            kept = set(terms.tolist())
-            matched = tuple(match._replace(searched=match.term in kept) for match in matched)
-        cluster = self._engine.cluster_of(row)
-        bounds = self._bounds(terms, weights)
-        return explanation(
-            id=self._ids.id_of(row),
-            row=row,
-            score=float(score),
-            matched=matched,
-            cluster=cluster,
-            label=int(self._labels[cluster]),
-            bounds=bounds,
-            hits=hits,
-            fate=fate,
-            k=k,
-            params=used,
-        )
+        return explain(self._engine, terms, weights, row, checked_k(k), EXACT if params is None else params)
 
     def row_of(self, id: DocId) -> int:
-        """Return the input row of a document; raise UnknownIdError if there is none of this id."""
+        """Return the input row of a document; raise UnknownIdError if no document has this id."""
         return self._ids.row_of(id)
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
-        """Return the score of each given document for one query, 0 where they share no term."""
+        """Return the score of each given document for one query; 0 where they share no term."""
         terms, weights = self._query(query)
-        return self._score(terms, weights, self._rows_of(ids))
+        return self._engine.score(terms, weights, self._rows_of(ids))
 
     def cluster_bounds(self, query: Query) -> ClusterBounds:
-        """Return BoundSum, MaxSBound, AvgSBound and the best real score of every cluster for one query."""
-        return self._bounds(*self._query(query))
+        """Return BoundSum, MaxSBound, AvgSBound and the best actual score of every cluster for one query."""
+        return self._engine.bounds(*self._query(query))
 
     def vector(self, id: DocId) -> sp.csr_matrix:
-        """Return a document as the index holds it: a CSR row of weights after coding."""
+        """Return a document as the index stores it: a CSR row of weights after coding."""
         return self.vectors([id])
 
     def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
-        """Return many documents as the index holds them, a CSR row each; cheaper than one by one."""
-        indptr, terms, codes = self._engine.vectors(self._rows_of(ids))
-        weights = codes * self._open_arrays["term_scale"][terms]
-        return sp.csr_matrix((weights, terms, indptr), shape=(len(indptr) - 1, self.num_terms))
+        """Return many documents as the index stores them, a CSR row each; cheaper than one by one."""
+        rows = self._engine.vectors(self._rows_of(ids))
+        return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.num_rows, rows.num_columns))
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the index to a new directory, or replace the index there if `overwrite`.
+        """Write the index to a new directory, or with `overwrite` replace the index there.
 
         A failure or a crash leaves what was there before.
         """
         save_index(checked_path("path", path), self._open_arrays, self._meta, overwrite=overwrite, check=check_opens)
 
     def close(self) -> None:
-        """Let go of the memory; searches that are under way finish first. Closing twice is fine."""
-        self._handle = None
-        self._arrays = None
+        """Release the memory, once running searches have finished. Closing twice is fine."""
+        self._opened = None
 
     def __enter__(self) -> Self:
         return self
@@ -402,6 +388,8 @@ class Index:
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
+        from segmax.search.opening import open_index  # which imports this module
+
         if self._path is None:
             msg = "an index in memory cannot be pickled: save it, and pickle what segmax.open returns"
             raise SegmaxError(msg)
@@ -410,260 +398,48 @@ class Index:
     # --- inside ------------------------------------------------------------------------------------------------------
 
     @property
-    def _engine(self) -> _core.Index:
-        if self._handle is None:
+    def _engine(self) -> Engine:
+        if self._opened is None:
             msg = "the index is closed; open it again with segmax.open"
             raise IndexClosedError(msg)
-        return self._handle
+        return self._opened
 
     @property
     def _open_arrays(self) -> dict[str, NDArray[Any]]:
-        _ = self._engine
-        assert self._arrays is not None  # closed together with the handle
-        return self._arrays
-
-    @property
-    def _lookup(self) -> TermLookup:
-        return self._terms.find if self._terms is not None else None
+        return self._engine.arrays
 
     def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the terms and weights of a query, with what the index was built with applied to it."""
+        """Return the terms and weights of a query, pruned as the index was built to."""
         if isinstance(query, str):
             query = self.encoder.encode_queries([str(query)])
-        terms, weights = query_arrays(query, self._lookup, self._engine.num_terms)
+        terms, weights = query_arrays(query, self._lookup, self._engine.core.num_terms)
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
 
-    def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
-        check_listed("several ids", ids)
-        return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
-
-    def _score(
-        self, terms: NDArray[np.int64], weights: NDArray[np.float64], rows: NDArray[np.int64]
-    ) -> NDArray[np.float64]:
-        with _input_errors():
-            return self._engine.score(terms, weights, rows)
-
-    def _matched(self, terms: NDArray[np.int64], weights: NDArray[np.float64], row: int) -> tuple[MatchedTerm, ...]:
-        """Return what each term that a query and a document share adds to the score."""
-        found, units, codes, scale = self._engine.matched(terms, weights, row)
-        term_scale = self._open_arrays["term_scale"][found]
-        return matched_terms(
-            found,
-            [unit * code for unit, code in zip(units.tolist(), codes.tolist(), strict=True)],
-            scale,
-            units * (scale / term_scale),
-            codes * term_scale,
-            self._terms,
-        )
-
     def _batch(self, queries: object) -> Csr:
-        """Return queries with what the index was built with applied to them."""
-        if not is_matrix(queries):
+        """Return the terms and weights of many queries, pruned as the index was built to."""
+        if not isinstance(queries, Csr) and not is_matrix(queries):
             queries = query_list(queries)
             if queries and all(isinstance(query, str) for query in queries):
                 queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
-        core_params = _core_params(params)
-        with _input_errors():
-            rows, scores, counts, stats = self._engine.search_batch(
-                batch.indptr,
-                batch.indices,
-                batch.values,
-                min(k, self.num_docs),
-                core_params,
-                min(threads, max(1, batch.num_rows)),
-            )
-        return BatchHits(rows, scores, counts, BatchStats(stats), self._ids)
+        return self._engine.search_batch(batch, k, core_params(params), threads)
 
-    def _ceilings(self) -> NDArray[np.float64]:
-        """Return the largest stored weight of every term."""
-        arrays = self._open_arrays
-        num_ranks = max(1, len(arrays["term_seed_code"]) // max(1, self.num_terms))
-        return np.asarray(arrays["term_seed_code"][::num_ranks] * arrays["term_scale"], dtype=np.float64)
-
-    def _targeted(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
-        """Return the parameters for a target; they are looked up once."""
-        if params is not None:
-            raise ConfigError(expected="params or target_recall", got=f"both: {params} and {target_recall}")
-        try:
-            return self._targets[k, target_recall]
-        except (KeyError, TypeError):
-            chosen = self._calibration.expectation(k, target_recall).params
-            self._targets[k, target_recall] = chosen
-            return chosen
+    def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
+        check_listed("several ids", ids)
+        return np.array([self._ids.row_of(id) for id in ids], dtype=np.int64)
 
     def _set_calibration(self, calibration: Calibration) -> None:
-        self._calibration = calibration
+        self._targets = Targets(calibration)
         self._meta["calibration"] = calibration.to_list()
-        self._targets = {}
-
-    def _traced(
-        self,
-        terms: NDArray[np.int64],
-        weights: NDArray[np.float64],
-        k: int,
-        params: _core.SearchParams,
-        row: int,
-    ) -> tuple[Hits, Fate]:
-        """Search with a trace, watching what happens to one row."""
-        with _input_errors():
-            rows, scores, stats, columns, watched, scale, seed = self._engine.trace(
-                terms, weights, min(k, self.num_docs), params, row
-            )
-        unknown = float("nan")
-        entries = [
-            TraceEntry(
-                int(self._labels[cluster]),
-                _DECISIONS[decision],
-                bound_sum * scale,
-                max_bound * scale if max_bound else unknown,
-                segment_sum / self.num_segments * scale if segment_sum else unknown,
-                threshold * scale,
-            )
-            for cluster, decision, bound_sum, max_bound, segment_sum, threshold in zip(
-                *(columns[name].tolist() for name in _TRACE_COLUMNS), strict=True
-            )
-        ]
-        hits = Hits(rows, scores, stats.reshape(-1), self._ids, entries)
-        kind, bound, threshold, needed = watched
-        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
-
-    def _bounds(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> ClusterBounds:
-        with _input_errors():
-            bound_sum, max_bound, segment_sum, best, scale = self._engine.cluster_bounds(terms, weights)
-        return ClusterBounds(
-            bound_sum=bound_sum.astype(np.float64) * scale,
-            max_bound=max_bound.astype(np.float64) * scale,
-            avg_bound=segment_sum.astype(np.float64) / self.num_segments * scale,
-            best_score=best.astype(np.float64) * scale,
-        )
-
-
-_TRACE_COLUMNS = ("cluster", "decision", "bound_sum", "max_bound", "segment_sum", "threshold")
-
-
-def num_threads(threads: int | None) -> int:
-    """Return how many threads to use; None means one per core."""
-    cores = os.cpu_count() or 1
-    count = cores if threads is None else checked_int("threads", threads, 1)
-    if count > max(_MOST_THREADS, cores):
-        raise ConfigError(
-            expected=f"at most {max(_MOST_THREADS, cores)} threads", got=count, hint="more than cores do not help"
-        )
-    return count
-
-
-def _checked_k(k: object) -> int:
-    """Return k; however large it is, a search finds no more than all documents."""
-    is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-    return checked_int("k", min(int(k), _MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
-
-
-@contextlib.contextmanager
-def _input_errors() -> Iterator[None]:
-    """Turn what the core says about a query into InputError."""
-    try:
-        yield
-    except MemoryError as error:
-        msg = "the results do not fit into memory; ask for fewer of them (k), or for fewer queries at a time"
-        raise InputError(msg) from error
-    except ValueError as error:
-        raise _input_error(error) from error
-
-
-def _input_error(error: ValueError) -> Exception:
-    return error if isinstance(error, SegmaxError) else InputError(str(error))
-
-
-def _as_batch(terms: NDArray[np.int64], weights: NDArray[np.float64]) -> Csr:
-    return Csr(np.array([0, len(terms)], dtype=np.int64), terms, weights, 0)
-
-
-def _sampled(queries: Csr, count: int, seed: int) -> Csr:
-    """Return at most so many of the queries."""
-    return selected_rows(queries, sample_rows(queries.num_rows, count, seed))
-
-
-def _check_environment() -> None:
-    """Raise ConfigError where SEGMAX_SIMD asks for what is not there."""
-    try:
-        _core.simd_level()
-    except ValueError as error:
-        raise ConfigError(str(error)) from error
-
-
-def _core_params(params: SearchParams | None) -> _core.SearchParams:
-    if params is None:
-        return _EXACT.to_core()
-    if isinstance(params, SearchParams):
-        return params.to_core()
-    raise ConfigError(
-        option="params", expected="a method such as ASC, BestFirst or Exhaustive", got=type(params).__name__
-    )
-
-
-def _name_anywhere(encoder: str | os.PathLike[str]) -> str:
-    """Return the name of an encoder, or a folder from any working directory: that is how a pickled index finds it."""
-    return str(Path(encoder).absolute()) if Path(encoder).is_dir() else os.fspath(encoder)
-
-
-def resolve_encoder(index: Index, encoder: object) -> Encoder:
-    """Return the encoder that `encoder` stands for; see `open_index`."""
-    from segmax.encoders import encoder_for_index  # what they need is heavy, or an extra
-
-    where = "the index" if index.path is None else f"'{index.path / META_NAME}'"
-    return encoder_for_index(encoder, index._meta.get("encoder"), index.terms, where)
-
-
-def open_index(
-    path: str | os.PathLike[str], preload: bool = False, verify: bool = False, encoder: object = None
-) -> Index:
-    """Open an index by memory map.
-
-    Parameters
-    ----------
-    path
-        The directory that `build` or `save` wrote.
-    preload
-        Read everything into memory now instead of mapping the files. A mapped file must not be truncated while the
-        index is open: the system then ends the process (SIGBUS). A preloaded index no longer needs its files.
-    verify
-        Check every byte; otherwise postings and bounds are checked for size only. `segmax.verify` does the same.
-    encoder
-        What encodes text for searches: the name or folder of a model, a `SparseEncoder` of sentence-transformers, any
-        object with `encode_queries`, or "stored" to load the model that the index names. None: BM25 if the index was
-        made with it, else text cannot be searched. Models of an index that you did not make are those of a stranger.
-
-    Raises
-    ------
-    IndexNotFoundError
-        If there is nothing at the path.
-    FormatError
-        If there is no index, a damaged one, or one of a newer version.
-    ConfigError, InputError
-        If the encoder cannot be loaded, or did not make the index.
-
-    Examples
-    --------
-    >>> index = open_index("docs.segmax", encoder="naver/splade-v3")  # doctest: +SKIP
-    >>> index.search("copper waveguides")  # doctest: +SKIP
-    """
-    where = checked_path("path", path).absolute()  # pickled by path, it must be found from any working directory
-    meta, arrays = load_index(where, preload=preload, verify=verify)
-    index = Index(meta, arrays, where)
-    index._preload = preload
-    if encoder is not None:
-        index.encoder = encoder
-    return index
 
 
 def check_opens(meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
-    """Raise FormatError if no index can be made of these; what a writer asks before it commits."""
+    """Raise FormatError if these do not make an index; writers check this before they commit."""
     Index(meta, arrays, None).close()
 
 
-def verify(path: str | os.PathLike[str]) -> None:
-    """Check every byte of an index; raise FormatError at the first that is wrong."""
-    open_index(path, verify=True).close()
+def _name_anywhere(encoder: str | os.PathLike[str]) -> str:
+    """Return the name of an encoder, a folder as an absolute path: a pickled index has to find it from anywhere."""
+    return str(Path(encoder).absolute()) if Path(encoder).is_dir() else os.fspath(encoder)

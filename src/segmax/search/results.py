@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, SupportsIndex, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax import _core
 from segmax.base.display import counted, plain_number, short_number
 from segmax.base.optional import need
 from segmax.storage.tables import DocIds
@@ -29,7 +30,7 @@ _Columns = dict[str, Sequence[Any] | NDArray[Any]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchStats:
-    """What one query cost. The fields are those of the core, in its order.
+    """What one query cost. The fields are those of the core.
 
     `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
     `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and
@@ -55,15 +56,14 @@ class SearchStats:
     @classmethod
     def from_row(cls, row: NDArray[np.uint64]) -> SearchStats:
         """Read one row of the core's table."""
-        values: dict[str, Any] = {
-            field.name: value for field, value in zip(dataclasses.fields(cls), row.tolist(), strict=True)
-        }
+        values: dict[str, Any] = dict(zip(STATS_FIELDS, row.tolist(), strict=True))
         values["budget_hit"] = bool(values["budget_hit"])
         values["swept"] = bool(values["swept"])
         return cls(**values)
 
 
-STATS_FIELDS: tuple[str, ...] = tuple(field.name for field in dataclasses.fields(SearchStats))
+#: The columns of the core's table of statistics; only the core knows their order.
+STATS_FIELDS: tuple[str, ...] = tuple(_core.stats_fields())
 
 
 class Hit(NamedTuple):

@@ -1,7 +1,7 @@
-"""meta.json: what an index says about itself. Read as hostile input, written with a checksum over itself.
+"""meta.json: the description of an index. It is read as hostile input, and written with a checksum over itself.
 
-What comes out of `read_meta` has every entry that an index needs, each of the right type and in range; what an entry
-says about component files is compared with those files in `storage`. docs/format.md describes the entries.
+What `read_meta` returns has every entry that an index needs, each of the right type and in range; `reading` compares
+the entries about component files with those files. docs/format.md describes the entries.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from segmax.base.errors import FormatError, IndexNotFoundError, damaged
 from segmax.base.files import open_regular
+from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
 FORMAT_VERSION = 3
 OLDEST_READABLE_VERSION = 3
@@ -198,13 +199,6 @@ def _check_entries(meta: Mapping[str, Any], path: Path) -> None:
 
 
 _SIZE = _ENTRIES["num_postings"]
-#: Components that are there together or not at all.
-_TOGETHER = (
-    ("id_offset", "id_text"),
-    ("term_offset", "term_text"),
-    ("text_offset", "text_data"),
-    ("text_first_row", "text_data"),
-)
 
 
 def _check_files(files: Mapping[str, Any], path: Path) -> None:
@@ -218,6 +212,7 @@ def _check_files(files: Mapping[str, Any], path: Path) -> None:
             raise damaged(f"{META_NAME} names an impossible file for {reprlib.repr(name)}", path)
         if not isinstance(crc, str) or _CRC32.fullmatch(crc) is None:
             raise damaged(f"{META_NAME} has no checksum for {name}", path)
-    for first, second in _TOGETHER:
-        if (first in files) != (second in files):
-            raise damaged(f"{META_NAME} names only one of {first} and {second}", path)
+    for component in COMPONENTS.values():
+        last = LAST_OF_GROUP.get(component.group, component.name)
+        if (component.name in files) != (last in files):
+            raise damaged(f"{META_NAME} names only one of {component.name} and {last}", path)

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, shown
 from segmax.base.errors import InputError, UnknownIdError, damaged
+from segmax.storage.components import Arrays
 from segmax.storage.texts import StoredText, Texts
-
-Arrays = dict[str, NDArray[Any]]
 
 
 def text_arrays(prefix: str, values: list[str]) -> Arrays:

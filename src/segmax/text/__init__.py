@@ -1,6 +1,6 @@
 """From texts to an index: reading, encoding and building in one go.
 
-Importing this package loads none of that: searching needs only `segmax.text.questions`.
+Importing this package loads none of that: searching needs only `segmax.text.queries`.
 """
 
 from typing import TYPE_CHECKING

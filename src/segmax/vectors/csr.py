@@ -1,30 +1,23 @@
-"""Sparse vectors in, whatever they come as; CSR triples out.
+"""The CSR triple, which everything inside segmax computes with, and its conversion from scipy and torch matrices.
 
-Documents and queries may be scipy sparse matrices, torch sparse tensors, mappings of term to weight, or
-(indices, values) pairs. Nothing here imports torch: its tensors are recognized by what they offer.
+Nothing here imports torch, and scipy is imported for the first matrix only.
 """
 
 from __future__ import annotations
 
-import contextlib
-import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from numbers import Number
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import check_listed, check_unmasked
+from segmax.base.checks import check_unmasked
 from segmax.base.errors import InputError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     from segmax.base.optional import scipy_sparse as sp
-
-#: Finds the number of a term given as text; None where the index has no vocabulary.
-TermLookup = Callable[[str], int | None] | None
 
 
 class Csr(NamedTuple):
@@ -112,26 +105,26 @@ def _check_parts(matrix: Any) -> None:
 
 def is_matrix(value: object) -> bool:
     """Whether this is a scipy sparse matrix or a torch tensor."""
-    return sp.issparse(value) or _is_torch(value)
+    return _is_scipy(value) or _is_torch(value)
+
+
+def _is_scipy(value: object) -> bool:
+    """Whether this is a scipy sparse matrix; there are none before somebody has loaded scipy."""
+    issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
+    return issparse is not None and bool(issparse(value))
 
 
 def matrix_to_csr(value: object) -> Csr:
     """Return a scipy or torch matrix as a CSR triple, its values as they are."""
     if _is_torch(value):
         matrix = _from_scipy(_from_torch(value))
-    elif sp.issparse(value):
+    elif _is_scipy(value):
         matrix = _from_scipy(value)
     else:
         raise InputError(expected="a scipy sparse matrix or a torch sparse tensor", got=type(value).__name__)
     if matrix.dtype.kind not in "buif":
         raise InputError(expected="weights of a float or integer dtype", got=matrix.dtype)
     return Csr(matrix.indptr.astype(np.int64), matrix.indices, matrix.data, int(matrix.shape[1]))
-
-
-def _as_doubles(weights: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the weights of queries as doubles; what does not fit becomes infinite, which the core refuses."""
-    with np.errstate(over="ignore"):
-        return weights.astype(np.float64, copy=False)
 
 
 def check_structure(csr: Csr, num_rows: int) -> None:
@@ -166,17 +159,38 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     _check_weights(csr, first_row)
     if csr.values.dtype.kind == "f" and csr.values.dtype.itemsize > 8:  # everything later computes with doubles
         csr = in_precision(csr, np.float64, first_row)
+    if csr.values.dtype == np.bool_:
+        csr = csr._replace(values=csr.values.astype(np.uint8))
+    if not _ascends(csr):
+        csr = _summed(csr)
+        _check_weights(csr, first_row)  # sums of finite weights may be infinite
+    csr = kept_entries(csr, csr.values != 0)
+    return Csr(csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.uint32), csr.values, csr.num_columns)
+
+
+def kept_entries(docs: Csr, kept: NDArray[np.bool_]) -> Csr:
+    """Return the rows with only the marked entries."""
+    if kept.all():
+        return docs
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
+    return Csr(before[docs.indptr], docs.indices[kept], docs.values[kept], docs.num_columns)
+
+
+def _ascends(csr: Csr) -> bool:
+    """Whether the terms of every row ascend, none of them twice."""
+    ascends = csr.indices[1:] > csr.indices[:-1]
+    starts = csr.indptr[1:-1]  # between rows anything goes
+    ascends[starts[(starts > 0) & (starts < len(csr.indices))] - 1] = True
+    return bool(ascends.all())
+
+
+def _summed(csr: Csr) -> Csr:
+    """Return rows with ascending terms, repeated ones summed, zeros dropped."""
     matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
-    values = csr.values
-    if values.dtype == np.bool_:
-        matrix = matrix.astype(np.uint8)
-    if not matrix.has_canonical_format or (matrix.data == 0).any():
-        matrix = matrix.copy() if matrix.has_canonical_format else _widened(matrix)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    summed = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
-    _check_weights(summed, first_row)  # sums of finite weights may be infinite
-    return summed
+    matrix = _widened(matrix)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return Csr(matrix.indptr, matrix.indices, matrix.data, csr.num_columns)
 
 
 def in_precision(csr: Csr, dtype: type[np.floating[Any]], first_row: int) -> Csr:
@@ -213,185 +227,3 @@ def _check_weights(csr: Csr, first_row: int) -> None:
         got=f"{csr.values[at]!s} in {_place(csr, at, first_row)}",
         hint="clip or remove such weights first",
     )
-
-
-def _query_weights(values: Any) -> NDArray[np.float64]:
-    """Return the weights of a query; texts, times and truth values are not numbers, even where numpy casts them."""
-    if type(values) is not np.ndarray:
-        _check_members(values)
-    try:
-        array = np.asarray(values, order="C")
-        if array.dtype is _DOUBLE and array.ndim == 1:  # nearly always
-            return array
-        if array.dtype.kind == "O" and not isinstance(values, np.ndarray):
-            array = _real_numbers(values)
-        usable = array.ndim <= 1 and (array.size == 0 or array.dtype.kind in "iuf")
-    except (OverflowError, TypeError, ValueError):
-        usable = False
-    if not usable:
-        raise _no_weights(values)
-    return _as_doubles(array)
-
-
-_DOUBLE = np.dtype(np.float64)
-_PLAIN_NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64, np.int32})
-
-
-def _no_weights(values: object) -> InputError:
-    return InputError(f"expected numbers as query weights, got {values!r}"[:300])
-
-
-def _check_members(values: Any) -> None:
-    """Refuse a mask, and truth values among numbers: numpy drops the one and makes 0 and 1 of the others."""
-    check_unmasked(values, "query weights")
-    if not isinstance(values, (list, tuple)) or _PLAIN_NUMBERS.issuperset(map(type, values)):
-        return
-    for value in values:
-        check_unmasked(value, "query weights")
-        if isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool"):
-            raise _no_weights(values)
-
-
-def _real_numbers(values: Iterable[Any]) -> NDArray[np.float64]:
-    """Convert what numpy has no dtype for: fractions, decimals and whole numbers of more than 64 bits."""
-    numbers = list(values)
-    if not all(isinstance(number, Number) and not isinstance(number, (bool, complex)) for number in numbers):
-        msg = "not all of these are real numbers"
-        raise TypeError(msg)
-    return np.array([float(number) for number in numbers], dtype=np.float64)
-
-
-def _pair_to_arrays(pair: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    if pair and isinstance(pair[0], str) and all(isinstance(item, str) for item in pair):
-        raise InputError(expected="one query", got=f"{len(pair)} texts", hint="use search_batch for many")
-    if len(pair) != 2:
-        raise InputError(expected="a query as (indices, values)", got=f"a sequence of {len(pair)} items")
-    if type(pair[0]) is not np.ndarray:
-        check_unmasked(pair[0], "term numbers")
-    indices = np.asarray(pair[0])
-    values = _query_weights(pair[1])
-    if indices.size == 0:
-        indices = indices.astype(np.int64)
-    if indices.ndim != 1 or indices.shape != values.shape:
-        raise InputError(expected="indices and values of one length", got=f"shapes {indices.shape} and {values.shape}")
-    if indices.dtype.kind not in "iu":
-        raise InputError(expected="integer term numbers in a query", got=indices.dtype)
-    if indices.dtype == np.uint64:  # no index has that many terms: such numbers are unknown terms, if they do not wrap
-        indices = np.minimum(indices, np.iinfo(np.int64).max)
-    return indices.astype(np.int64, order="C", copy=False), values
-
-
-def _mapping_to_arrays(
-    query: Mapping[Any, Any], lookup: TermLookup, num_terms: int
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Terms of a mapping; unknown words get numbers behind all others, so that the core counts them.
-
-    A word and the number of its column are the same term: their weights are summed, like those of repeated terms.
-    """
-    weights = _query_weights(list(query.values()))
-    if set(map(type, query)) == {int}:
-        with contextlib.suppress(OverflowError):
-            return np.fromiter(query, np.int64, len(query)), weights
-    numbers = np.empty(len(query), dtype=np.int64)
-    words: list[int] = []
-    for i, term in enumerate(query):
-        number = _word_number(term, lookup) if isinstance(term, str) else _term_number(term)
-        if number is None:
-            words.append(i)
-        numbers[i] = -1 if number is None else number
-    behind = max(num_terms, int(numbers.max(initial=-1)) + 1)
-    numbers[words] = np.arange(behind, behind + len(words))
-    return numbers, weights
-
-
-def _word_number(term: str, lookup: TermLookup) -> int | None:
-    if lookup is None:
-        raise InputError(
-            expected="term numbers",
-            got=f"the term {term!r}: this index stores no vocabulary",
-            hint="build it with {terms=...}",
-        )
-    return lookup(term)
-
-
-def _term_number(term: Any) -> int:
-    try:
-        number = operator.index(term)
-    except TypeError:
-        number = None
-    if number is None or isinstance(term, bool):
-        raise InputError(expected="terms of a query to be integers or words", got=f"{term!r}")
-    return min(number, 2**62)
-
-
-def _is_plain_row(row: Any) -> bool:
-    """Whether a CSR matrix is one row that nothing is wrong with; the long way finds out what is."""
-    try:
-        shape, ends, indices, data = row.shape, row.indptr.tolist(), row.indices, row.data
-        if len(shape) != 2 or shape[0] != 1 or type(data) is not np.ndarray or data.dtype.char not in _PLAIN_DTYPES:
-            return False
-        count = len(indices)
-        if ends != [0, count] or type(ends[1]) is not int or data.shape != (count,):
-            return False
-    except (AttributeError, TypeError):
-        return False
-    unsigned = _UNSIGNED.get(indices.dtype)  # in which a negative number is larger than any column
-    return count == 0 or (unsigned is not None and bool(np.maximum.reduce(indices.view(unsigned)) < shape[1]))
-
-
-_PLAIN_DTYPES = "?bBhHiIlLqQefd"  # every number that becomes a double without a warning
-_UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
-
-
-def query_arrays(
-    query: object, lookup: TermLookup = None, num_terms: int = 0
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Return the term numbers and weights of one query; arrays that fit already are not copied."""
-    if isinstance(query, (tuple, list)):
-        return _pair_to_arrays(query)
-    if isinstance(query, Mapping):
-        return _mapping_to_arrays(query, lookup, num_terms)
-    if isinstance(query, (sp.csr_matrix, sp.csr_array)) and _is_plain_row(query):
-        terms = query.indices.astype(np.int64, order="C", copy=False)
-        return terms, query.data.astype(np.float64, order="C", copy=False)
-    if is_matrix(query):
-        csr = matrix_to_csr(query)
-        if csr.num_rows != 1:
-            raise InputError(
-                expected="one query", got=f"a matrix of {csr.num_rows} rows", hint="use search_batch for many"
-            )
-        return csr.indices.astype(np.int64), _as_doubles(csr.values)
-    raise InputError(
-        expected=("a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values)"),
-        got=type(query).__name__,
-    )
-
-
-def query_list(queries: object) -> list[Any]:
-    """Return single queries, whatever holds them: a sequence, a generator, an array of texts, a column of a table."""
-    check_listed("queries as a sparse matrix or an iterable of queries", queries)
-    return _of_one_kind(list(queries))  # type: ignore[call-overload]
-
-
-def _of_one_kind(queries: list[Any]) -> list[Any]:
-    """Return the queries; refuse texts mixed with anything else."""
-    texts = [isinstance(query, str) for query in queries]
-    if any(texts) and not all(texts):
-        other = texts.index(False)
-        raise InputError(
-            expected="texts only or vectors only", got=f"texts and {type(queries[other]).__name__} at query {other}"
-        )
-    return queries
-
-
-def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) -> Csr:
-    """Return many queries as one CSR triple with int64 terms and float64 weights."""
-    if is_matrix(queries):
-        csr = matrix_to_csr(queries)
-        return Csr(csr.indptr, csr.indices.astype(np.int64), _as_doubles(csr.values), csr.num_columns)
-    parts = [query_arrays(query, lookup, num_terms) for query in query_list(queries)]
-    indptr = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum([len(terms) for terms, _ in parts], out=indptr[1:])
-    terms = np.concatenate([t for t, _ in parts]) if parts else np.empty(0, np.int64)
-    weights = np.concatenate([w for _, w in parts]) if parts else np.empty(0, np.float64)
-    return Csr(indptr, terms, weights, num_terms)

@@ -6,12 +6,16 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.vectors.csr import Csr
+from segmax.vectors.rows import to_scipy
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: How token embeddings become one dense vector: the first token, the mean of all tokens, the maximum per dimension.
 POOLINGS = ("cls", "mean", "max")
@@ -37,8 +41,12 @@ class VectorBatch(NamedTuple):
     """Some documents, or queries, as vectors."""
 
     ids: list[str]
-    vectors: Csr
+    vectors: Csr  # a row per id
     dense: Mapping[str, NDArray[np.float32]] = MappingProxyType({})  # pooled token embeddings, by pooling
+
+    def matrix(self) -> sp.csr_matrix:
+        """Return the vectors as a scipy matrix."""
+        return to_scipy(self.vectors)
 
 
 @runtime_checkable
@@ -157,6 +165,7 @@ class WrappedVectors(BaseVectors):
         return place(row)
 
 
+@runtime_checkable
 class TextReader(Protocol):
     """A stream of texts."""
 

@@ -40,9 +40,9 @@ inline constexpr std::size_t kSlackBytes = 64;
 inline constexpr std::uint32_t kMaxQueryWeight = 32767;
 /// Largest head_ratio of an index: the product with a number of postings fits 64 bits.
 inline constexpr std::uint32_t kMaxHeadRatio = 65535;
-/// Ranks whose code is stored per term, for threshold seeds; the first one is the term's maximum.
-inline constexpr std::uint32_t kSeedRanks[] = {1, 10, 100, 1000};
-inline constexpr std::size_t kNumSeedRanks = 4;
+/// Ranks whose code is stored per term, for threshold estimates; the first one is the term's maximum.
+inline constexpr std::uint32_t kTopRanks[] = {1, 10, 100, 1000};
+inline constexpr std::size_t kNumTopRanks = 4;
 
 constexpr std::uint32_t blocks_of(std::uint32_t docs) {
     return (docs + kBlockDocs - 1) / kBlockDocs;

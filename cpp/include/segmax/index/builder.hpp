@@ -72,19 +72,9 @@ struct FillJob {
 template <class Code>
 struct TermArrays {
     std::vector<std::uint64_t> term_num_bytes, term_num_entries;
-    std::vector<Code> term_seed_code;
-    std::vector<std::uint32_t> narrow_cluster;
-    std::vector<Code> cluster_max, segment_max;
-    std::vector<std::uint8_t> segment_sum;  // entries of Index::sum_bytes
-    std::vector<Code> level;
-    std::vector<std::uint8_t> span_max, block_max;
-    std::vector<std::uint32_t> run_start;
-    std::vector<std::uint8_t> run_bytes;
-    std::vector<std::uint16_t> entry_block;
-    std::vector<Code> entry_max;
-    std::vector<std::uint8_t> entry_mask;
-    std::vector<std::uint32_t> group_start;
-    std::vector<Code> entry_code;
+#define SEGMAX_VECTOR(name, entry, check) std::vector<entry> name;
+    SEGMAX_TERM_COMPONENTS(SEGMAX_VECTOR)
+#undef SEGMAX_VECTOR
 };
 
 template <class Code, class Term>

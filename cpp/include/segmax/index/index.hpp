@@ -7,48 +7,31 @@
 // have a row of maxima over all spans.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "segmax/base/types.hpp"
+#include "segmax/index/components.hpp"
 
 namespace segmax {
 
-/// The stored arrays, byte for byte what docs/format.md describes. Code-typed arrays are raw bytes here:
-/// their width is `code_bytes`. Whoever fills this in keeps the memory alive, with kSlackBytes readable after each.
+/// The stored arrays, byte for byte what docs/format.md describes, and the counts that give them their meaning.
+/// Whoever fills this in keeps the memory alive, with kSlackBytes readable after each array.
 struct IndexArrays {
+    /// Arrays of codes are raw bytes here: an entry takes `code_bytes` of them.
+    using Code = std::byte;
+
     std::uint32_t num_docs = 0;
     std::uint32_t num_terms = 0;
     std::uint32_t num_segments = 0;
     std::uint32_t code_bytes = 1;
     std::uint32_t head_ratio = 8;
-    std::span<const std::uint32_t> cluster_first_position;
-    std::span<const std::uint32_t> cluster_num_docs;
-    std::span<const std::uint32_t> position_row;
-    std::span<const std::uint64_t> term_first_pair;
-    std::span<const std::uint64_t> term_first_posting;
-    std::span<const std::uint64_t> term_first_byte;
-    std::span<const std::uint64_t> term_first_entry;
-    std::span<const double> term_scale;
-    std::span<const std::byte> term_seed_code;
-    std::span<const std::uint32_t> narrow_cluster;
-    std::span<const std::byte> cluster_max;
-    std::span<const std::byte> segment_max;
-    std::span<const std::byte> segment_sum;
-    // terms that are not very rare
-    std::span<const std::byte> level;
-    std::span<const std::uint8_t> span_max;
-    // head terms
-    std::span<const std::uint8_t> block_max;
-    std::span<const std::uint32_t> run_start;
-    std::span<const std::uint8_t> run_bytes;
-    // tail terms
-    std::span<const std::uint16_t> entry_block;
-    std::span<const std::byte> entry_max;
-    std::span<const std::uint8_t> entry_mask;
-    std::span<const std::uint32_t> group_start;
-    std::span<const std::byte> entry_code;
+#define SEGMAX_SPAN(name, entry, check) std::span<const entry> name;
+    SEGMAX_COMPONENTS(SEGMAX_SPAN)
+#undef SEGMAX_SPAN
 };
 
 /// Arrays checked against each other, with the offsets that follow from the counts.
@@ -114,9 +97,9 @@ public:
 
     /// The largest code of a term.
     std::uint32_t largest_code(std::uint32_t term) const {
-        const std::size_t at = std::size_t{term} * kNumSeedRanks;
-        return arrays_.code_bytes == 1 ? codes<std::uint8_t>(arrays_.term_seed_code)[at]
-                                       : codes<std::uint16_t>(arrays_.term_seed_code)[at];
+        const std::size_t at = std::size_t{term} * kNumTopRanks;
+        return arrays_.code_bytes == 1 ? codes<std::uint8_t>(arrays_.term_top_code)[at]
+                                       : codes<std::uint16_t>(arrays_.term_top_code)[at];
     }
 
     /// Bytes per entry of segment_sum: two while a sum of segment maxima fits them.
@@ -125,7 +108,7 @@ public:
     }
     /// The exact sum of a pair's segment maxima.
     std::uint32_t segment_sum(std::uint64_t pair) const {
-        const std::byte* bytes = arrays_.segment_sum.data();
+        const std::uint8_t* bytes = arrays_.segment_sum.data();
         if (sum_bytes_ == 2) return reinterpret_cast<const std::uint16_t*>(bytes)[pair];
         return reinterpret_cast<const std::uint32_t*>(bytes)[pair];
     }

@@ -4,8 +4,8 @@
 //   PostingsList  (num_postings_lists times) 1 term, 2 df, 3 cf, 4 Posting { 1 docid, as a gap; 2 tf } repeated
 //   DocRecord     (num_docs times) 1 docid, 2 collection_docid, 3 doclength
 //
-// Lists come by term and are wanted by document. The parser deals postings out to buckets of neighboring documents, as
-// bytes that whoever drives it keeps on disk; a bucket is then small enough to be sorted in memory:
+// Lists are sorted by term, and documents are needed. The parser deals postings out to buckets of neighboring
+// documents, as bytes that its caller keeps on disk; a bucket is then small enough to be sorted in memory:
 //
 //   bucket: { varint term, { varint (gap from the document before, the first from the one before the bucket) > 0,
 //             varint tf }, varint 0 } repeated
@@ -28,6 +28,12 @@ struct CiffHeader {
     std::uint64_t num_docs = 0;
 };
 
+/// A posting as CIFF stores it.
+struct CiffPosting {
+    std::uint64_t gap = 0;  ///< from the document before; the first counts from 0
+    std::uint64_t tf = 0;   ///< the weight
+};
+
 /// A piece of a bucket.
 struct CiffBlock {
     std::size_t bucket;
@@ -37,17 +43,17 @@ struct CiffBlock {
 /// Parses a file that comes in pieces.
 class CiffParser {
 public:
-    /// How many buckets to deal to is said once the header is in, by `set_buckets`.
+    /// Blocks are handed out once they have `block_bytes`.
     explicit CiffParser(std::size_t block_bytes = 1U << 16U) : block_bytes_(block_bytes) {}
 
-    /// Takes the next bytes of the file. Throws InputError where they cannot be.
+    /// Takes the next bytes of the file. Throws InputError where they are invalid.
     void feed(std::string_view data);
-    /// Says that the file has ended; throws InputError if it should not have.
+    /// Ends the file. Throws InputError if something is missing.
     void finish();
     bool has_header() const { return state_ != State::header; }
     bool is_done() const { return state_ == State::done; }
     const CiffHeader& header() const { return header_; }
-    /// The number of documents per bucket. To be called once, after the header and before more is fed.
+    /// Sets the number of documents per bucket. Call it once, after the header and before more is fed.
     void set_bucket_docs(std::uint64_t docs);
     /// Blocks that are full, and after `finish` all others.
     std::vector<CiffBlock> take_blocks();
@@ -70,7 +76,10 @@ private:
     void number_docs();
     void end_list();
     void end_run();
-    void add_posting(std::uint64_t gap, std::uint64_t tf);
+    void take_term(std::string_view term);
+    void add_posting(const CiffPosting& posting);
+    void move_to_next_doc(std::uint64_t gap);
+    void start_run();
     void after_lists();
     [[noreturn]] void fail(const std::string& what) const;
     std::string where() const;

@@ -1,7 +1,7 @@
 // Vectors as lines of JSON, in and out: {"id": "d1", "vector": {"term": 1.5, ...}, ...}.
 //
-// This is what Anserini, Pyserini and Seismic read and write. Fields that mean nothing here (contents, for instance)
-// are skipped, but they must be JSON.
+// Anserini, Pyserini and Seismic read and write this format. Members that mean nothing here, such as contents, are
+// skipped, but they must be JSON.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,13 @@ public:
     const Vocabulary& vocabulary() const { return vocabulary_; }
 
 private:
-    void parse_line(std::string_view line);
+    struct Line;
+    void parse_line(std::string_view text);
+    void read_member(Line& line);
+    void read_id(Line& line);
+    void read_vector(Line& line);
+    std::uint32_t read_term(Line& line);
+    void read_weight(Line& line, std::uint32_t term);
 
     Vocabulary vocabulary_;
     std::vector<std::uint64_t> last_row_;  // per term: the last row, counted from 1, that has it

@@ -1,4 +1,4 @@
-// What a caller may ask of a search, and what a search tells afterwards.
+// What a caller may ask of a search, and what the search returns.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,19 @@ enum class DocumentMethod { blocks, maxscore };
 /// Nanoseconds since some moment; replaced in tests.
 using Clock = std::function<std::uint64_t()>;
 
+/// What only tests and experiments change. The defaults are what every search uses. cluster_order and documents select
+/// other variants of the paper's methods; nothing else here changes the result of an exact search.
+struct SearchHooks {
+    ClusterOrder cluster_order = ClusterOrder::max_bound;
+    DocumentMethod documents = DocumentMethod::blocks;
+    bool lazy = true;                ///< false: all bounds before the first visit; the slow twin of the lazy queue
+    bool estimate_threshold = true;  ///< start from a lower bound of the final threshold
+    bool sweep = true;               ///< answer a search exhaustively where that is faster
+    /// Best first: collections of up to so many tiles are bounded whole, without asking which spans matter.
+    std::uint32_t all_tiles = 2048;
+    Clock clock;  ///< empty: the steady clock
+};
+
 struct SearchParams {
     Method method = Method::asc;
     double mu = 1.0;
@@ -30,39 +43,39 @@ struct SearchParams {
     double query_mass = 1.0;         ///< prepare_query's share of the mass: the fewest heaviest terms that hold it
     /// What the dropped terms might add counts in every bound, and documents that pass get it: nothing is lost.
     bool bound_dropped = false;
-    ClusterOrder order = ClusterOrder::max_bound;
-    DocumentMethod documents = DocumentMethod::blocks;
-    bool lazy = true;  ///< false: all bounds before the first visit; the slow twin of the lazy queue
-    bool seed = true;  ///< start from a lower bound of the final threshold
-    bool trace = false;
-    /// Best first: collections of up to so many tiles are bounded whole, without asking which spans matter.
-    std::uint32_t all_tiles = 2048;
-    bool sweep = true;           ///< let a search be answered exhaustively where that is faster
-    Position watch = kNoRow;     ///< a position whose fate is told in the result
-    Clock clock;                 ///< empty: the steady clock
+    bool trace = false;          ///< record every decision about a cluster in the result
+    Position watch = kNoRow;     ///< a position whose fate is recorded in the result
     std::function<bool()> stop;  ///< polled between clusters and windows; true abandons the search
+    SearchHooks hooks;
 
     bool is_limited() const { return budget_ms > 0 || max_clusters > 0; }
     /// Whether the answer is exhaustive search's, so that it does not matter how it is found.
     bool is_exact() const { return mu == 1.0 && eta == 1.0 && !is_limited() && max_blocks == 0; }
 };
 
+/// X(name, meaning) for everything that a search counts: the one place that lists it. SearchStats, the columns that the
+/// bindings return and, through _core.stats_fields(), the names in Python follow from it.
+#define SEGMAX_STATS(X)                                                                             \
+    X(clusters_visited, "clusters whose documents were looked at")                                  \
+    X(clusters_pruned, "MaxSBound <= θ/μ and AvgSBound <= θ/η (anytime: never counted one by one)") \
+    X(clusters_tied, "bound equal to θ, every row behind the k-th result")                          \
+    X(clusters_stopped, "never considered: the search ended before them")                           \
+    X(clusters_limited, "left out by the time budget, max_clusters or max_blocks")                  \
+    X(clusters_zero, "no query term occurs in them")                                                \
+    X(segments_read, "clusters whose segment maxima were read")                                     \
+    X(blocks_scored, "blocks whose postings were looked up")                                        \
+    X(docs_scored, "documents of these blocks, or of MaxScore")                                     \
+    X(postings_read, "postings that were added to a score")                                         \
+    X(unknown_terms, "terms of the query that the index does not have")                             \
+    X(dropped_terms, "terms lighter than what max_terms or query_mass keep")                        \
+    X(budget_hit, "1 where the time budget, max_clusters or max_blocks ended the search")           \
+    X(swept, "1 where it was answered exhaustively, being the faster way")                          \
+    X(elapsed_ns, "nanoseconds from the prepared query to the results")
+
 struct SearchStats {
-    std::uint64_t clusters_visited = 0;
-    std::uint64_t clusters_pruned = 0;   ///< MaxSBound <= θ/μ and AvgSBound <= θ/η (anytime: never counted one by one)
-    std::uint64_t clusters_tied = 0;     ///< bound equal to θ, every row behind the k-th result
-    std::uint64_t clusters_stopped = 0;  ///< never considered: the search ended before them
-    std::uint64_t clusters_limited = 0;  ///< left out by the time budget, max_clusters or max_blocks
-    std::uint64_t clusters_zero = 0;     ///< no query term occurs in them
-    std::uint64_t segments_read = 0;     ///< clusters whose segment maxima were read
-    std::uint64_t blocks_scored = 0;
-    std::uint64_t docs_scored = 0;
-    std::uint64_t postings_read = 0;
-    std::uint64_t unknown_terms = 0;
-    std::uint64_t dropped_terms = 0;  ///< lighter than what max_terms or query_mass keep
-    std::uint64_t budget_hit = 0;     ///< 1 where the time budget, max_clusters or max_blocks ended the search
-    std::uint64_t swept = 0;          ///< 1 where it was answered exhaustively, being the faster way
-    std::uint64_t elapsed_ns = 0;
+#define SEGMAX_FIELD(name, meaning) std::uint64_t name = 0;
+    SEGMAX_STATS(SEGMAX_FIELD)
+#undef SEGMAX_FIELD
 };
 
 enum class Decision : std::uint8_t {
@@ -91,7 +104,7 @@ struct WatchReport {
     Fate fate = Fate::unseen;
     std::uint64_t bound = 0;      ///< the bound that decided (fate below_bound), or its score
     std::uint64_t threshold = 0;  ///< θ at that moment
-    std::uint64_t needed = 0;     ///< what a bound had to reach then: θ, θ/η, or the seed
+    std::uint64_t needed = 0;     ///< what a bound had to reach then: θ, θ/η, or the threshold estimate
 };
 
 struct SearchResult {
@@ -100,7 +113,7 @@ struct SearchResult {
     SearchStats stats;
     std::vector<TraceEntry> trace;
     WatchReport watched;
-    std::uint64_t seed = 0;  ///< the threshold seed that was used
+    std::uint64_t threshold_estimate = 0;  ///< the lower bound of the final θ that the search started from
 };
 
 }  // namespace segmax

@@ -4,7 +4,13 @@
 // added, and blocks that now fail drop out. The tail comes last, for the few that are left.
 #pragma once
 
-#include "segmax/search/block_bounds.hpp"
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <span>
+
+#include "search/block_bounds.hpp"
 
 namespace segmax {
 
@@ -13,12 +19,13 @@ class BlockScorer {
 public:
     BlockScorer(Context<Code, Acc>& context, BlockBounds<Code, Acc>& bounds, double factor, double inner_factor)
         : context_(context), bounds_(bounds), factor_(factor), inner_factor_(inner_factor) {
-        context.scratch.lookups.resize(kMostBatch * kGroupTerms);
+        context.scratch.scorer.lookups.resize(kMostBatch * kGroupTerms);
     }
 
     /// What a bound must reach to be looked at now.
     std::uint64_t least() {
-        return std::max<std::uint64_t>(bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.seed).least), 1);
+        return std::max<std::uint64_t>(
+            bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate).least), 1);
     }
 
     /// Scores the blocks of these that still pass, the best bounds first, and offers their documents. Reorders them.
@@ -59,7 +66,7 @@ private:
     static constexpr std::size_t kGroupTerms = 6;
 
     void rank(std::span<std::uint32_t> blocks) {
-        auto& ranked = context_.scratch.ranked;
+        auto& ranked = context_.scratch.scorer.ranked;
         ranked.resize(blocks.size());
         for (std::size_t i = 0; i < blocks.size(); ++i) {
             ranked[i] = (std::uint64_t{bounds_.bound(blocks[i])} << 32) | (0xFFFFFFFFU - blocks[i]);
@@ -72,7 +79,7 @@ private:
 
     void score_batch() {
         if (num_blocks_ == 0) return;
-        Acc* sums = context_.scratch.accumulators.data();
+        Acc* sums = context_.scratch.sums.sums.data();
         const std::size_t used = num_blocks_ * kBlockDocs;
         std::sort(blocks_, blocks_ + num_blocks_);
         for (std::size_t i = 0; i < num_blocks_; ++i) left_[i] = bounds_.bound(blocks_[i]);
@@ -98,7 +105,7 @@ private:
     }
 
     void add_heads(std::span<const typename BlockBounds<Code, Acc>::Head> heads) {
-        RunLookup* lookups = context_.scratch.lookups.data();
+        RunLookup* lookups = context_.scratch.scorer.lookups.data();
         std::size_t count = 0;
         for (const auto& head : heads) {
             const TermView<Code>& term = *head.term;
@@ -116,12 +123,13 @@ private:
             }
         }
         context_.stats().postings_read +=
-            context_.kernel.add_lookups(lookups, count, context_.scratch.accumulators.data());
+            context_.kernel.add_lookups(lookups, count, context_.scratch.sums.sums.data());
     }
 
     void drop_failed() {
-        const std::uint64_t gate = bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.seed).least);
-        Acc* sums = context_.scratch.accumulators.data();
+        const std::uint64_t gate =
+            bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);
+        Acc* sums = context_.scratch.sums.sums.data();
         Acc largest[kMostBatch];
         context_.kernel.block_largest(sums, num_blocks_, largest);
         std::size_t kept = 0;
@@ -140,8 +148,8 @@ private:
     }
 
     void offer() {
-        const Acc* sums = context_.scratch.accumulators.data();
-        std::uint32_t* found = context_.scratch.found.data();
+        const Acc* sums = context_.scratch.sums.sums.data();
+        std::uint32_t* found = context_.scratch.sums.found.data();
         const Acc gate = std::max<Acc>(context_.top().threshold(), 1);
         const std::size_t hits = context_.kernel.collect_at_least(sums, num_blocks_ * kBlockDocs, gate, found);
         for (std::size_t h = 0; h < hits; ++h) {
@@ -154,12 +162,12 @@ private:
     void watch_scored(std::size_t i) {
         const Position watch = context_.params.watch;
         if (blocks_[i] != watch / kBlockDocs || context_.result.watched.fate == Fate::scored) return;
-        const Acc score = context_.scratch.accumulators[i * kBlockDocs + watch % kBlockDocs];
+        const Acc score = context_.scratch.sums.sums[i * kBlockDocs + watch % kBlockDocs];
         context_.result.watched = {Fate::scored, score, context_.top().threshold(), context_.top().threshold()};
     }
 
     void note_dropped(std::uint64_t bound, double factor) {
-        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.seed).least;
+        const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.threshold_estimate).least;
         context_.result.watched = {Fate::below_bound, bounds_.score_of(bound), context_.top().threshold(), needed};
     }
 

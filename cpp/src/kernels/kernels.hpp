@@ -2,13 +2,17 @@
 //
 // Codes are the stored weights (8 or 16 bits), Acc is the sum type (32 bits where the query's largest
 // possible score fits 31, else 64). All sums are exact: no kernel saturates, rounds or wraps.
+//
+// This header is included by files that are compiled for different instruction sets, so it defines no functions: of an
+// inline function that several object files contain, the linker keeps any one copy, and a copy compiled for AVX2 would
+// end a process on a CPU without it. `make cpp-test` checks that avx2.cpp exports nothing that others may share.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 
 #include "segmax/base/types.hpp"
+#include "segmax/kernels/simd_level.hpp"
 
 namespace segmax {
 
@@ -29,7 +33,8 @@ struct RunLookup {
     std::uint16_t block = 0;  ///< in its span
 };
 
-/// The entries of a tail term in a zone. Blocks are numbered from the collection's first everywhere but in `blocks`.
+/// The entries of a tail term in a zone. `blocks` counts from the zone's first block; everything else that is called a
+/// block counts from the collection's first.
 template <class Code>
 struct EntryList {
     const std::uint16_t* blocks = nullptr;  ///< in the zone, ascending
@@ -40,8 +45,6 @@ struct EntryList {
     std::uint32_t num_entries = 0;
     std::uint32_t num_codes = 0;    ///< of the term in all zones
     std::uint32_t first_block = 0;  ///< of the zone
-
-    std::uint32_t block(std::size_t entry) const { return first_block + blocks[entry]; }
 };
 
 template <class Code, class Acc>
@@ -96,14 +99,6 @@ struct Kernels {
     /// May read `values` up to the next multiple of 16 (never reported) and write as far into `out`.
     std::size_t (*collect_at_least)(const Acc* values, std::size_t count, Acc limit, std::uint32_t* out);
 };
-
-enum class SimdLevel { portable, avx2 };
-
-/// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD says.
-/// Throws std::invalid_argument where that variable names no level or one the CPU lacks.
-SimdLevel simd_level();
-std::string_view simd_level_name(SimdLevel level);
-bool simd_level_available(SimdLevel level);
 
 /// The table of one level; available for <u8, u32>, <u8, u64>, <u16, u32>, <u16, u64>.
 template <class Code, class Acc>

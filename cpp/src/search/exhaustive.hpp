@@ -1,7 +1,11 @@
 // Exhaustive search: every posting of every query term, one window of accumulators at a time.
 #pragma once
 
-#include "segmax/search/context.hpp"
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -9,8 +13,8 @@ template <class Code, class Acc>
 void search_exhaustive(Context<Code, Acc>& context) {
     using Place = typename Kernels<Code, Acc>::EntryPlace;
     const Index& index = context.index;
-    Acc* accumulators = context.scratch.accumulators.data();
-    std::uint32_t* found = context.scratch.found.data();
+    Acc* sums = context.scratch.sums.sums.data();
+    std::uint32_t* found = context.scratch.sums.found.data();
     std::vector<Place> places(context.terms().size());
     for (std::uint64_t next = 0; next < index.num_positions(); next += kWindowDocs) {
         const auto base = static_cast<Position>(next);
@@ -19,24 +23,24 @@ void search_exhaustive(Context<Code, Acc>& context) {
             const TermView<Code>& term = context.terms()[i];
             if (term.head) {
                 context.kernel.add_runs(term.run_bytes, term.num_run_bytes, term.run_start, base / kSpanDocs,
-                                        (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, accumulators);
+                                        (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, sums);
             } else {
                 const std::uint32_t zone = base / kBlockDocs / kZoneBlocks;
                 if (base == zone * kZoneBlocks * kBlockDocs) places[i].entry = 0;
                 places[i] = context.kernel.add_entries(term.zones[zone], places[i], base / kBlockDocs,
-                                                       (base + size) / kBlockDocs, term.weight, accumulators);
+                                                       (base + size) / kBlockDocs, term.weight, sums);
             }
         }
         // In pieces, so that what one piece finds raises the threshold for the next.
         for (std::uint32_t first = 0; first < size; first += kTileDocs) {
-            const Acc least = Gate<Acc>::of(context.top(), 1.0, context.seed).least;
+            const Acc least = Gate<Acc>::of(context.top(), 1.0, context.threshold_estimate).least;
             const std::size_t hits =
-                context.kernel.collect_at_least(accumulators + first, std::min(kTileDocs, size - first), least, found);
+                context.kernel.collect_at_least(sums + first, std::min(kTileDocs, size - first), least, found);
             for (std::size_t h = 0; h < hits; ++h) {
-                context.offer(accumulators[first + found[h]], base + first + found[h]);
+                context.offer(sums[first + found[h]], base + first + found[h]);
             }
         }
-        std::fill_n(accumulators, kWindowDocs + kBlockDocs, Acc{0});
+        std::fill_n(sums, kWindowDocs + kBlockDocs, Acc{0});
         context.check_stop();
     }
     for (const auto& term : context.terms()) context.stats().postings_read += term.num_postings;

@@ -1,7 +1,7 @@
 // MaxScore (Turtle and Flood 1995), document at a time, over the whole collection or one cluster.
 #pragma once
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -69,7 +69,7 @@ private:
     }
 
     void update_gate() {
-        gate_ = Gate<Acc>::of(context_.top(), factor_, context_.seed);
+        gate_ = Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate);
         // Lists whose bounds together stay below the gate cannot lift a document into the results by themselves.
         while (essential_ < cursors_.size() && prefix_[essential_] < gate_.least) ++essential_;
     }

@@ -9,7 +9,7 @@
 #include <functional>
 #include <type_traits>
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -30,7 +30,7 @@ public:
 
     /// BoundSum (eq. 2) of every cluster.
     const Acc* bound_sums() {
-        auto& s = context_.scratch;
+        auto& s = context_.scratch.clusters;
         const std::uint32_t clusters = context_.index.num_clusters();
         s.cluster_bounds.resize(clusters + 2 * kBlockDocs);
         s.rows.clear();
@@ -46,9 +46,12 @@ public:
         return s.cluster_bounds.data();
     }
 
+    /// BoundSum of a cluster, once bound_sums() has been called.
+    Acc bound_sum(std::uint32_t cluster) const { return context_.scratch.clusters.cluster_bounds[cluster]; }
+
     /// MaxSBound (eq. 3) and n * AvgSBound from the segment maxima.
     void refine(Candidate& candidate) {
-        auto& s = context_.scratch;
+        auto& s = context_.scratch.clusters;
         const std::uint32_t n = context_.index.num_segments();
         const std::uint32_t cluster = candidate.cluster;
         s.rows.clear();
@@ -63,7 +66,7 @@ public:
 
     /// The bounds of all segments of all clusters in one pass over memory. `refine_from_all` then reads them.
     void compute_all() {
-        auto& s = context_.scratch;
+        auto& s = context_.scratch.clusters;
         const std::size_t n = context_.index.num_segments();
         const std::size_t count = context_.index.num_clusters() * n;
         s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), count + 2 * kBlockDocs));
@@ -84,7 +87,7 @@ public:
 
     void refine_from_all(Candidate& candidate) {
         const std::size_t first = std::size_t{candidate.cluster} * context_.index.num_segments();
-        take_bounds(context_.scratch.segment_bounds.data() + first, candidate);
+        take_bounds(context_.scratch.clusters.segment_bounds.data() + first, candidate);
     }
 
     /// n * AvgSBound from the stored sums: one number per term, no segments read.
@@ -100,12 +103,12 @@ public:
 
 private:
     void add_row(const Code* row, std::uint32_t weight) {
-        context_.scratch.rows.push_back(row);
-        context_.scratch.weights.push_back(static_cast<std::uint16_t>(weight));
+        context_.scratch.clusters.rows.push_back(row);
+        context_.scratch.clusters.weights.push_back(static_cast<std::uint16_t>(weight));
     }
 
     void add_narrow(const TermView<Code>& term) {
-        Acc* bounds = context_.scratch.cluster_bounds.data();
+        Acc* bounds = context_.scratch.clusters.cluster_bounds.data();
         for (std::size_t pair = 0; pair < term.clusters.size(); ++pair) {
             if (term.clusters[pair] >= context_.index.num_clusters()) continue;
             bounds[term.clusters[pair]] += static_cast<Acc>(term.weight) * term.cluster_max[pair];
@@ -140,7 +143,7 @@ public:
             const Acc sum = sums[cluster];
             if (sum == 0) {
                 ++context.stats().clusters_zero;
-            } else if (sum >= context.seed) {
+            } else if (sum >= context.threshold_estimate) {
                 entries_.push_back({key(sum, by_max_bound, cluster), cluster});
             }
         }
@@ -228,7 +231,7 @@ private:
     Candidate unrefined(std::uint32_t cluster) const {
         Candidate candidate;
         candidate.cluster = cluster;
-        candidate.bound_sum = context_.scratch.cluster_bounds[cluster];
+        candidate.bound_sum = bounds_.bound_sum(cluster);
         return candidate;
     }
 

@@ -6,9 +6,9 @@
 
 #include <cmath>
 
-#include "segmax/search/block_scorer.hpp"
-#include "segmax/search/exhaustive.hpp"
-#include "segmax/search/span_bounds.hpp"
+#include "search/block_scorer.hpp"
+#include "search/exhaustive.hpp"
+#include "search/span_bounds.hpp"
 
 namespace segmax {
 
@@ -16,7 +16,7 @@ namespace segmax {
 /// than looking at so many blocks. Nanoseconds by rule of thumb (docs/performance.md).
 template <class Code, class Acc>
 bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
-    if (!context.params.sweep || context.params.max_blocks != 0) return false;
+    if (!context.params.hooks.sweep || context.params.max_blocks != 0) return false;
     double postings = 0;
     for (const auto& term : context.terms()) postings += term.num_postings;
     return blocks * (120 + 6.2 * static_cast<double>(context.terms().size())) >
@@ -33,7 +33,7 @@ bool sweeping_is_faster(Context<Code, Acc>& context) {
 template <class Code, class Acc>
 void sweep(Context<Code, Acc>& context) {
     context.stats().swept = 1;
-    context.seed = std::max(context.seed, context.top().threshold());
+    context.threshold_estimate = std::max(context.threshold_estimate, context.top().threshold());
     context.top().reset(context.top().capacity(), false);
     search_exhaustive(context);
 }
@@ -46,7 +46,7 @@ public:
 
     void run() {
         const std::size_t k = context_.top().capacity();
-        if (context_.index.num_tiles() <= context_.params.all_tiles) {
+        if (context_.index.num_tiles() <= context_.params.hooks.all_tiles) {
             bounds_.bound_all();
             ranges_ = {{0, context_.index.num_tiles()}};
             score_first(kFirstBlocks + k);

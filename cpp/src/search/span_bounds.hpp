@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "segmax/search/block_bounds.hpp"
+#include "search/block_bounds.hpp"
 
 namespace segmax {
 
@@ -13,11 +13,11 @@ template <class Code, class Acc>
 class SpanBounds {
 public:
     SpanBounds(Context<Code, Acc>& context, const BlockBounds<Code, Acc>& blocks) : context_(context) {
-        auto& s = context.scratch;
+        SpanBuffers& s = context.scratch.spans;
         num_tiles_ = level_row_bytes(context.index.num_spans()) * 2 / kTileBlocks;
-        s.span_bounds.assign(num_tiles_ * kTileBlocks + 1, blocks.floor());
-        s.span_tile_max.resize(num_tiles_);
-        s.spans.resize(s.span_bounds.size());
+        s.bounds.assign(num_tiles_ * kTileBlocks + 1, blocks.floor());
+        s.tile_max.resize(num_tiles_);
+        s.found.resize(s.bounds.size());
         tiles_.resize(num_tiles_);
         std::iota(tiles_.begin(), tiles_.end(), 0U);
         for (const std::uint32_t tile : tiles_) places_.push_back(tile * kTileBlocks);
@@ -29,7 +29,7 @@ public:
         constexpr std::size_t kStageHeads = BlockBounds<Code, Acc>::kStageHeads;
         rests_.resize(std::max<std::size_t>(1, (heads.size() + kStageHeads - 1) / kStageHeads));
         for (std::size_t stage = rests_.size(); stage-- > 0;) {
-            rests_[stage] = s.span_bounds;
+            rests_[stage] = s.bounds;
             std::vector<LevelRow> rows;
             const auto some = std::span(heads).subspan(std::min(stage * kStageHeads, heads.size()));
             for (const auto* term : some.first(std::min(kStageHeads, some.size()))) add_row(rows, *term, blocks);
@@ -44,7 +44,7 @@ public:
                 }
             }
             context.kernel.add_levels(rows.data(), rows.size(), tiles_.data(), num_tiles_, places_.data(),
-                                      s.span_bounds.data(), s.span_tile_max.data());
+                                      s.bounds.data(), s.tile_max.data());
         }
     }
 
@@ -53,18 +53,18 @@ public:
 
     /// The spans with at least this bound, ascending.
     std::span<std::uint32_t> collect(std::uint64_t least) {
-        auto& s = context_.scratch;
+        SpanBuffers& s = context_.scratch.spans;
         if (least > std::numeric_limits<std::uint16_t>::max()) return {};
-        std::size_t found = context_.kernel.collect_blocks(s.span_bounds.data(), s.span_tile_max.data(), 0, num_tiles_,
-                                                           static_cast<std::uint16_t>(least), s.spans.data());
-        while (found > 0 && s.spans[found - 1] >= context_.index.num_spans()) --found;
-        return {s.spans.data(), found};
+        std::size_t found = context_.kernel.collect_blocks(s.bounds.data(), s.tile_max.data(), 0, num_tiles_,
+                                                           static_cast<std::uint16_t>(least), s.found.data());
+        while (found > 0 && s.found[found - 1] >= context_.index.num_spans()) --found;
+        return {s.found.data(), found};
     }
 
     /// About the best `count` of them, not below `least`, ascending.
     std::span<std::uint32_t> best(std::size_t count, std::uint64_t least) {
-        const auto& s = context_.scratch;
-        std::uint64_t limit = *std::max_element(s.span_tile_max.begin(), s.span_tile_max.end());
+        const SpanBuffers& s = context_.scratch.spans;
+        std::uint64_t limit = *std::max_element(s.tile_max.begin(), s.tile_max.end());
         auto found = collect(std::max(limit, least));
         while (found.size() < count && limit > least) {
             limit = std::max(limit * 9 / 10, least);
@@ -73,7 +73,7 @@ public:
         if (found.size() <= count) return found;
         std::nth_element(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
                          [&](std::uint32_t a, std::uint32_t b) {
-                             return s.span_bounds[a] != s.span_bounds[b] ? s.span_bounds[a] > s.span_bounds[b] : a < b;
+                             return s.bounds[a] != s.bounds[b] ? s.bounds[a] > s.bounds[b] : a < b;
                          });
         found = found.first(count);
         std::sort(found.begin(), found.end());
@@ -83,19 +83,19 @@ public:
 private:
     void add_row(std::vector<LevelRow>& rows, const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
         rows.push_back(blocks.row_of(term, term.span_max));
-        rows.back().run_start = context_.scratch.spans.data();  // nothing to look up after this
+        rows.back().run_start = context_.scratch.spans.found.data();  // nothing to look up after this
     }
 
     void add_entries(const TermView<Code>& term, const BlockBounds<Code, Acc>& blocks) {
         for (const EntryList<Code>& list : term.zones) {
             for (std::uint32_t i = 0; i < list.num_entries;) {
-                const std::uint32_t span = list.block(i) / kSpanBlocks;
+                const std::uint32_t span = block_of(list, i) / kSpanBlocks;
                 Code most = 0;
-                for (; i < list.num_entries && list.block(i) / kSpanBlocks == span; ++i) {
+                for (; i < list.num_entries && block_of(list, i) / kSpanBlocks == span; ++i) {
                     most = std::max(most, list.maxima[i]);
                 }
                 const std::size_t place = std::min<std::size_t>(span, num_tiles_ * kTileBlocks);
-                std::uint16_t& bound = context_.scratch.span_bounds[place];
+                std::uint16_t& bound = context_.scratch.spans.bounds[place];
                 bound = static_cast<std::uint16_t>(bound + blocks.steps(std::uint64_t{term.weight} * most));
             }
         }

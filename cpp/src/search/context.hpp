@@ -8,37 +8,66 @@
 #include <span>
 #include <vector>
 
+#include "kernels/kernels.hpp"
+#include "search/query_view.hpp"
+#include "search/top_k.hpp"
 #include "segmax/base/interrupt.hpp"
 #include "segmax/index/index.hpp"
-#include "segmax/kernels/kernels.hpp"
 #include "segmax/search/params.hpp"
 #include "segmax/search/query.hpp"
-#include "segmax/search/term_view.hpp"
-#include "segmax/search/top_k.hpp"
 
 namespace segmax {
 
-/// Memory reused from query to query; one per thread. Accumulators are all zero between uses.
+/// Buffers of ClusterBounds.
+template <class Code, class Acc>
+struct ClusterBuffers {
+    std::vector<Acc> cluster_bounds;     ///< BoundSum by cluster
+    std::vector<Acc> segment_bounds;     ///< of one cluster, or of all, cluster by cluster
+    std::vector<const Code*> rows;       ///< arguments of Kernels::weighted_rows,
+    std::vector<std::uint16_t> weights;  ///< made for each call
+};
+
+/// Buffers of BlockBounds.
+struct BlockBuffers {
+    std::vector<std::uint16_t> bounds;    ///< by block, and a tile more for entries of tiles that are not bounded
+    std::vector<std::uint16_t> staged;    ///< the bounds of some tiles, side by side, while they are made in stages
+    std::vector<std::uint16_t> tile_max;  ///< the largest bound of each tile
+    std::vector<std::uint32_t> found;     ///< what collect() returns a view of, until it is called again
+};
+
+/// Buffers of SpanBounds; the same for spans.
+struct SpanBuffers {
+    std::vector<std::uint16_t> bounds, tile_max;
+    std::vector<std::uint32_t> found;
+};
+
+/// Buffers of BlockScorer.
+struct ScorerBuffers {
+    std::vector<std::uint64_t> ranked;  ///< blocks with their bounds, to be sorted
+    std::vector<RunLookup> lookups;     ///< of a batch of blocks and a group of terms
+};
+
+/// Buffers for sums of scores. One object at a time uses them: a BlockScorer during score(), or search_exhaustive.
+/// Whoever does leaves `sums` all zero.
+template <class Acc>
+struct SumBuffers {
+    std::vector<Acc> sums = std::vector<Acc>(kWindowDocs + 2 * kBlockDocs, 0);
+    std::vector<std::uint32_t> found = std::vector<std::uint32_t>(kWindowDocs + 2 * kBlockDocs);
+};
+
+/// Memory reused from query to query, one per thread. Each group of buffers belongs to the class that it is named
+/// after, of which a search has one object at most; others ask that object.
 template <class Code, class Acc>
 struct Scratch {
-    /// The index last searched. Damaged postings may leave dirt in the accumulators; it must not reach another index.
-    std::uint64_t owner = 0;
-    QueryView<Code> view;
-    TopK<Acc> top;
-    std::vector<Acc> accumulators = std::vector<Acc>(kWindowDocs + 2 * kBlockDocs, 0);
-    std::vector<Acc> cluster_bounds;
-    std::vector<Acc> segment_bounds;
-    std::vector<std::uint32_t> found = std::vector<std::uint32_t>(kWindowDocs + 2 * kBlockDocs);
-    std::vector<std::uint16_t> block_bounds, stage_bounds;
-    std::vector<std::uint16_t> tile_max;
-    std::vector<std::uint16_t> span_bounds;
-    std::vector<std::uint16_t> span_tile_max;
-    std::vector<std::uint32_t> spans;
-    std::vector<std::uint32_t> blocks;
-    std::vector<std::uint64_t> ranked;
-    std::vector<RunLookup> lookups;
-    std::vector<const Code*> rows;
-    std::vector<std::uint16_t> weights;
+    /// The index last searched. Damaged postings may leave dirt in the sums; it must not reach another index.
+    std::uint64_t last_index = 0;
+    QueryView<Code> view;  ///< opened by search_as, read by all
+    TopK<Acc> top;         ///< reset by search_as, filled through Context::offer
+    ClusterBuffers<Code, Acc> clusters;
+    BlockBuffers blocks;
+    SpanBuffers spans;
+    ScorerBuffers scorer;
+    SumBuffers<Acc> sums;
 };
 
 inline std::uint64_t steady_now() {
@@ -54,12 +83,12 @@ struct Context {
     const Kernels<Code, Acc>& kernel;
     Scratch<Code, Acc>& scratch;
     SearchResult& result;
-    Acc seed = 0;  ///< no document below this score is among the k best
+    Acc threshold_estimate = 0;  ///< no document below this score is among the k best
 
     std::span<const TermView<Code>> terms() const { return scratch.view.terms(); }
     TopK<Acc>& top() { return scratch.top; }
     SearchStats& stats() { return result.stats; }
-    std::uint64_t now() const { return params.clock ? params.clock() : steady_now(); }
+    std::uint64_t now() const { return params.hooks.clock ? params.hooks.clock() : steady_now(); }
 
     void check_stop() const {
         if (params.stop && params.stop()) throw Interrupted();
@@ -92,9 +121,9 @@ struct Gate {
     Acc tied_at = 0;  ///< a bound equal to this (not 0) needs a row before tied_row
     Row tied_row = kNoRow;
 
-    static Gate of(const TopK<Acc>& top, double factor, Acc seed) {
+    static Gate of(const TopK<Acc>& top, double factor, Acc threshold_estimate) {
         Gate gate;
-        gate.least = std::max<Acc>(seed, 1);
+        gate.least = std::max<Acc>(threshold_estimate, 1);
         if (!top.full()) return gate;
         if (factor == 1.0) {
             gate.least = std::max(gate.least, top.threshold());

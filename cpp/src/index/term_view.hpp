@@ -1,4 +1,4 @@
-// One query term's part of the index, with lookups that never leave it, whatever the files say.
+// One term's part of the index, with lookups that never leave it, whatever the files contain.
 #pragma once
 
 #include <algorithm>
@@ -6,13 +6,17 @@
 #include <cstdint>
 #include <cstring>
 #include <span>
-#include <vector>
 
+#include "kernels/kernels.hpp"
 #include "segmax/index/index.hpp"
-#include "segmax/kernels/kernels.hpp"
-#include "segmax/search/query.hpp"
 
 namespace segmax {
+
+/// The block of an entry, counted from the collection's first.
+template <class Code>
+std::uint32_t block_of(const EntryList<Code>& list, std::size_t entry) {
+    return list.first_block + list.blocks[entry];
+}
 
 /// The bytes of a run.
 struct Run {
@@ -45,6 +49,37 @@ struct TermView {
     // tail
     std::span<const EntryList<Code>> zones;
     std::uint64_t num_entries = 0;
+
+    /// Points at a term of an index, `weight` being what a query gives it. `lists` has room for the entries of a tail
+    /// term, one list per zone. It belongs to the caller and must live as long as the view is used, as must `index`.
+    void open(const Index& index, std::uint32_t number, std::uint32_t query_weight, EntryList<Code>* lists) {
+        const IndexArrays& a = index.arrays();
+        const Index::Offsets& at = index.offsets(number);
+        *this = TermView();
+        term = number;
+        weight = query_weight;
+        num_pairs = static_cast<std::uint32_t>(index.num_pairs(number));
+        num_postings = static_cast<std::uint32_t>(index.num_postings(number));
+        first_pair = a.term_first_pair[number];
+        cluster_max = index.codes<Code>(a.cluster_max) + first_pair;
+        segment_max = index.codes<Code>(a.segment_max) + first_pair * index.num_segments();
+        wide = index.is_wide(number);
+        head = index.is_head(number);
+        largest = static_cast<Code>(index.largest_code(number));
+        if (!wide) clusters = a.narrow_cluster.subspan(at.narrow, num_pairs);
+        if (index.has_row(number)) {
+            levels = index.codes<Code>(a.level) + at.row * kNumLevels;
+            span_max = a.span_max.data() + at.row * level_row_bytes(index.num_spans());
+        }
+        if (head) {
+            block_max = a.block_max.data() + at.head * index.num_spans() * kSpanBytes;
+            run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
+            run_bytes = a.run_bytes.data() + a.term_first_byte[number];
+            num_run_bytes = a.term_first_byte[number + 1] - a.term_first_byte[number];
+        } else {
+            open_zones(index, lists);
+        }
+    }
 
     /// The most that the term can add to a score.
     std::uint64_t most() const { return std::uint64_t{weight} * largest; }
@@ -108,6 +143,27 @@ struct TermView {
     }
 
 private:
+    void open_zones(const Index& index, EntryList<Code>* lists) {
+        const IndexArrays& a = index.arrays();
+        const auto first = index.zone_entries(term);
+        const std::uint32_t* group_start = a.group_start.data() + index.offsets(term).group;
+        const Code* codes = index.codes<Code>(a.entry_code) + index.offsets(term).code;
+        for (std::uint32_t zone = 0; zone < index.num_zones(); ++zone) {
+            const std::uint64_t count = first[zone + 1] - first[zone];
+            lists[zone] = {a.entry_block.data() + first[zone],
+                           index.codes<Code>(a.entry_max) + first[zone],
+                           a.entry_mask.data() + first[zone],
+                           group_start,
+                           codes,
+                           static_cast<std::uint32_t>(count),
+                           num_postings,
+                           zone * kZoneBlocks};
+            group_start += Index::groups_of(count);
+        }
+        zones = {lists, index.num_zones()};
+        num_entries = first.back() - first.front();
+    }
+
     /// The first entry of a list at a block or behind it.
     static std::uint32_t first_entry(const EntryList<Code>& list, std::uint32_t block) {
         if (block <= list.first_block) return 0;
@@ -158,119 +214,14 @@ private:
             for (; entry < end; ++entry) {
                 for (std::uint32_t mask = list.masks[entry]; mask != 0; mask &= mask - 1, ++code) {
                     // A block outside the range can only be damage.
-                    const bool inside = list.block(entry) >= first_block && list.block(entry) < end_block;
+                    const bool inside = block_of(list, entry) >= first_block && block_of(list, entry) < end_block;
                     if (code >= list.num_codes || !inside) continue;
                     const auto place = static_cast<std::uint32_t>(std::countr_zero(mask));
-                    visit(list.block(entry) * kBlockDocs + place, list.codes[code]);
+                    visit(block_of(list, entry) * kBlockDocs + place, list.codes[code]);
                 }
             }
         });
     }
-};
-
-/// The terms of a query over one index. Reusable: `open` keeps its buffers.
-template <class Code>
-class QueryView {
-public:
-    void open(const Index& index, const PreparedQuery& query) {
-        const std::size_t words = (index.num_clusters() + 63) / 64;
-        bits_.resize(words * query.terms.size());
-        rank_.resize(words * query.terms.size());
-        terms_.resize(query.terms.size());
-        entries_.resize(index.num_zones() * query.terms.size());
-        for (std::size_t i = 0; i < terms_.size(); ++i) {
-            open_term(index, query.terms[i], terms_[i]);
-            if (!terms_[i].head) open_zones(index, terms_[i], entries_.data() + index.num_zones() * i);
-            terms_[i].bits = bits_.data() + words * i;
-            terms_[i].rank = rank_.data() + words * i;
-        }
-        num_clusters_ = index.num_clusters();
-        indexed_ = false;
-    }
-
-    /// Makes has() and pair() of narrow terms work; searches that never ask for one cluster do without.
-    void index_clusters() {
-        if (indexed_) return;
-        indexed_ = true;
-        const std::size_t words = (num_clusters_ + 63) / 64;
-        for (std::size_t i = 0; i < terms_.size(); ++i) {
-            if (!terms_[i].wide) index_clusters_of(terms_[i], words * i, words);
-        }
-    }
-
-    std::span<const TermView<Code>> terms() const { return terms_; }
-
-private:
-    static void open_term(const Index& index, const QueryTerm& query, TermView<Code>& view) {
-        const IndexArrays& a = index.arrays();
-        const std::uint32_t t = query.term;
-        const Index::Offsets& at = index.offsets(t);
-        view = TermView<Code>();
-        view.term = t;
-        view.weight = query.weight;
-        view.num_pairs = static_cast<std::uint32_t>(index.num_pairs(t));
-        view.num_postings = static_cast<std::uint32_t>(index.num_postings(t));
-        view.first_pair = a.term_first_pair[t];
-        view.cluster_max = index.codes<Code>(a.cluster_max) + view.first_pair;
-        view.segment_max = index.codes<Code>(a.segment_max) + view.first_pair * index.num_segments();
-        view.wide = index.is_wide(t);
-        view.head = index.is_head(t);
-        view.largest = static_cast<Code>(index.largest_code(t));
-        if (!view.wide) view.clusters = a.narrow_cluster.subspan(at.narrow, view.num_pairs);
-        if (index.has_row(t)) {
-            view.levels = index.codes<Code>(a.level) + at.row * kNumLevels;
-            view.span_max = a.span_max.data() + at.row * level_row_bytes(index.num_spans());
-        }
-        if (view.head) {
-            view.block_max = a.block_max.data() + at.head * index.num_spans() * kSpanBytes;
-            view.run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
-            view.run_bytes = a.run_bytes.data() + a.term_first_byte[t];
-            view.num_run_bytes = a.term_first_byte[t + 1] - a.term_first_byte[t];
-        }
-    }
-
-    /// A tail term's entries of all zones.
-    static void open_zones(const Index& index, TermView<Code>& view, EntryList<Code>* lists) {
-        const IndexArrays& a = index.arrays();
-        const auto first = index.zone_entries(view.term);
-        const std::uint32_t* group_start = a.group_start.data() + index.offsets(view.term).group;
-        const Code* codes = index.codes<Code>(a.entry_code) + index.offsets(view.term).code;
-        for (std::uint32_t zone = 0; zone < index.num_zones(); ++zone) {
-            const std::uint64_t count = first[zone + 1] - first[zone];
-            lists[zone] = {a.entry_block.data() + first[zone],
-                           index.codes<Code>(a.entry_max) + first[zone],
-                           a.entry_mask.data() + first[zone],
-                           group_start,
-                           codes,
-                           static_cast<std::uint32_t>(count),
-                           view.num_postings,
-                           zone * kZoneBlocks};
-            group_start += Index::groups_of(count);
-        }
-        view.zones = {lists, index.num_zones()};
-        view.num_entries = first.back() - first.front();
-    }
-
-    /// A narrow term's list of clusters as bitmap and rank: a lookup is two loads from the L1 cache.
-    void index_clusters_of(const TermView<Code>& view, std::size_t at, std::size_t words) {
-        std::uint64_t* bits = bits_.data() + at;
-        std::fill_n(bits, words, 0);
-        for (const std::uint32_t cluster : view.clusters) {
-            if (cluster < num_clusters_) bits[cluster / 64] |= std::uint64_t{1} << (cluster % 64);
-        }
-        std::uint32_t before = 0;
-        for (std::size_t w = 0; w < words; ++w) {
-            rank_[at + w] = before;
-            before += static_cast<std::uint32_t>(std::popcount(bits[w]));
-        }
-    }
-
-    std::vector<TermView<Code>> terms_;
-    std::vector<EntryList<Code>> entries_;  // of each term and zone
-    std::vector<std::uint64_t> bits_;
-    std::vector<std::uint32_t> rank_;
-    std::uint32_t num_clusters_ = 0;
-    bool indexed_ = false;
 };
 
 }  // namespace segmax

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "segmax/search/block_scorer.hpp"
-#include "segmax/search/cluster_queue.hpp"
-#include "segmax/search/maxscore.hpp"
+#include "search/block_scorer.hpp"
+#include "search/cluster_queue.hpp"
+#include "search/maxscore.hpp"
 
 namespace segmax {
 
@@ -44,14 +44,14 @@ public:
         : context_(context),
           params_(context.params),
           is_asc_(params_.method == Method::asc),
-          by_max_bound_(is_asc_ && params_.order == ClusterOrder::max_bound),
+          by_max_bound_(is_asc_ && params_.hooks.cluster_order == ClusterOrder::max_bound),
           // Anytime* uses its one factor at both levels.
           document_factor_(is_asc_ ? params_.eta : params_.mu),
           bounds_(context),
-          queue_(context, bounds_, by_max_bound_, params_.lazy),
+          queue_(context, bounds_, by_max_bound_, params_.hooks.lazy),
           limit_(context, start),
           maxscore_(context, document_factor_) {
-        if (params_.documents != DocumentMethod::blocks || context.terms().size() > kMaxBoundedTerms) return;
+        if (params_.hooks.documents != DocumentMethod::blocks || context.terms().size() > kMaxBoundedTerms) return;
         blocks_.emplace(context);
         scorer_.emplace(context, *blocks_, document_factor_, document_factor_);
     }
@@ -87,7 +87,7 @@ private:
 
     bool fetch() {
         // What the stop rule already rules out is not even refined; thresholds only rise until its turn.
-        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.seed).least;
+        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.threshold_estimate).least;
         Candidate next;
         if (!queue_.next(next, least)) return false;
         ahead_ = next;
@@ -99,7 +99,7 @@ private:
     /// order is faster than jumping to the parts. Decisions stay what they are.
     void plan() {
         planned_ = true;
-        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.seed).least;
+        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.threshold_estimate).least;
         const auto is_many = [&](std::size_t visits) { return visits * kStreamShare > context_.index.num_clusters(); };
         if (by_max_bound_ && is_many(queue_.count_at_least(least))) queue_.refine_all(least);
         if (!blocks_ || !is_many(queue_.count_at_least(least))) return;
@@ -143,8 +143,8 @@ private:
         if (order_bound < stop_at || (params_.eta < 1.0 && order_bound == stop_at)) return Decision::stopped;
         const std::uint64_t sum_limit = scaled_threshold(threshold * context_.index.num_segments(), params_.eta);
         if (!candidate.refined) {
-            candidate.segment_sum = params_.lazy ? bounds_.segment_sum(candidate.cluster) : 0;
-            if (params_.lazy && candidate.segment_sum > sum_limit) return Decision::visited;
+            candidate.segment_sum = params_.hooks.lazy ? bounds_.segment_sum(candidate.cluster) : 0;
+            if (params_.hooks.lazy && candidate.segment_sum > sum_limit) return Decision::visited;
             bounds_.refine(candidate);
         }
         if (params_.mu == 1.0) {

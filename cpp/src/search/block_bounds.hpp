@@ -6,10 +6,14 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <vector>
 
-#include "segmax/search/context.hpp"
+#include "search/context.hpp"
 
 namespace segmax {
 
@@ -70,11 +74,11 @@ public:
                          [](const Head& a, const Head& b) { return a.term->most() > b.term->most(); });
         split_dropped();
         open_rows();
-        auto& s = context.scratch;
-        s.block_bounds.resize((std::size_t{context.index.num_tiles()} + 1) * kTileBlocks);
-        at_ = s.block_bounds.data();
+        BlockBuffers& s = context.scratch.blocks;
+        s.bounds.resize((std::size_t{context.index.num_tiles()} + 1) * kTileBlocks);
+        at_ = s.bounds.data();
         s.tile_max.resize(context.index.num_tiles());
-        s.blocks.resize(s.block_bounds.size());
+        s.found.resize(s.bounds.size());
     }
 
     /// Head terms whose rows are read between two looks at a tile.
@@ -84,8 +88,8 @@ public:
     std::span<const Head> heads() const { return heads_; }
     std::span<const TermView<Code>* const> tails() const { return tails_; }
 
-    std::uint16_t* bounds() { return context_.scratch.block_bounds.data(); }
-    std::uint16_t bound(std::uint32_t block) const { return context_.scratch.block_bounds[block]; }
+    std::uint16_t* bounds() { return context_.scratch.blocks.bounds.data(); }
+    std::uint16_t bound(std::uint32_t block) const { return context_.scratch.blocks.bounds[block]; }
     /// A score in steps, rounded up: what is added to bounds, or compared with them.
     std::uint64_t steps(std::uint64_t score) const { return (score + (std::uint64_t{1} << shift_) - 1) >> shift_; }
     std::uint64_t score_of(std::uint64_t bound) const { return bound << shift_; }
@@ -110,39 +114,16 @@ public:
     std::span<const std::uint32_t> bound_stages(std::span<const TileRange> ranges, std::uint64_t least,
                                                 std::span<const std::vector<std::uint16_t>> rests) {
         list_tiles(ranges);
-        // Side by side, in a cache: few of them will be left.
-        auto& side = context_.scratch.stage_bounds;
-        side.resize((tiles_.size() + 1) * kTileBlocks);
-        at_ = side.data();
-        std::fill(places_.begin(), places_.end(), static_cast<std::uint32_t>(tiles_.size() * kTileBlocks));
-        for (std::size_t i = 0; i < tiles_.size(); ++i)
-            places_[tiles_[i]] = static_cast<std::uint32_t>(i * kTileBlocks);
-        for (const std::uint32_t tile : tiles_) {
-            each_span(tile, [&](std::uint32_t span, std::uint16_t* blocks) {
-                std::fill_n(blocks, kSpanBlocks, rests[0][span]);
-            });
-        }
+        place_side_by_side();
+        start_with(rests[0]);
         add_tails(ranges);
         for (std::size_t stage = 0; stage < rests.size(); ++stage) {
-            if (stage > 0) {
-                for (const std::uint32_t tile : tiles_) {
-                    each_span(tile, [&](std::uint32_t span, std::uint16_t* blocks) {
-                        const auto known = static_cast<std::uint16_t>(rests[stage - 1][span] - rests[stage][span]);
-                        for (std::uint32_t b = 0; b < kSpanBlocks; ++b) {
-                            blocks[b] = static_cast<std::uint16_t>(blocks[b] - known);
-                        }
-                    });
-                }
-            }
+            if (stage > 0) replace_rests(rests[stage - 1], rests[stage]);
             const auto rows = std::span(rows_).subspan(std::min(stage * kStageHeads, rows_.size()));
             add_rows(tiles_, rows.first(std::min(kStageHeads, rows.size())));
-            std::erase_if(tiles_, [&](std::uint32_t tile) { return context_.scratch.tile_max[tile] < least; });
+            std::erase_if(tiles_, [&](std::uint32_t tile) { return context_.scratch.blocks.tile_max[tile] < least; });
         }
-        for (const std::uint32_t tile : tiles_) {
-            std::copy_n(at_ + places_[tile], kTileBlocks, bounds() + std::size_t{tile} * kTileBlocks);
-        }
-        forget();
-        for (const std::uint32_t tile : tiles_) places_[tile] = tile * kTileBlocks;
+        keep_staged();
         return tiles_;
     }
 
@@ -168,17 +149,17 @@ public:
 
     /// The blocks of bounded tiles with at least this bound, ascending.
     std::span<std::uint32_t> collect(std::uint32_t first, std::uint32_t end, std::uint64_t least) {
-        auto& s = context_.scratch;
+        BlockBuffers& s = context_.scratch.blocks;
         if (least > std::numeric_limits<std::uint16_t>::max()) return {};
-        std::size_t found = context_.kernel.collect_blocks(s.block_bounds.data(), s.tile_max.data(), first, end,
-                                                           static_cast<std::uint16_t>(least), s.blocks.data());
+        std::size_t found = context_.kernel.collect_blocks(s.bounds.data(), s.tile_max.data(), first, end,
+                                                           static_cast<std::uint16_t>(least), s.found.data());
         // The last tile goes on behind the last block; only damage gives bounds there.
-        while (found > 0 && s.blocks[found - 1] >= context_.index.num_blocks()) --found;
-        return {s.blocks.data(), found};
+        while (found > 0 && s.found[found - 1] >= context_.index.num_blocks()) --found;
+        return {s.found.data(), found};
     }
 
     std::uint16_t largest(std::uint32_t first, std::uint32_t end) const {
-        const auto* tiles = context_.scratch.tile_max.data();
+        const auto* tiles = context_.scratch.blocks.tile_max.data();
         return first < end ? *std::max_element(tiles + first, tiles + end) : std::uint16_t{0};
     }
 
@@ -259,17 +240,53 @@ private:
         }
     }
 
-    /// Calls visit(span, the bounds of its blocks) for the spans of a tile.
+    /// Bounds go to memory of their own, one listed tile after the other: few of the tiles will be left, and until then
+    /// their bounds stay in a cache.
+    void place_side_by_side() {
+        auto& staged = context_.scratch.blocks.staged;
+        staged.resize((tiles_.size() + 1) * kTileBlocks);
+        at_ = staged.data();
+        std::fill(places_.begin(), places_.end(), static_cast<std::uint32_t>(tiles_.size() * kTileBlocks));
+        for (std::size_t i = 0; i < tiles_.size(); ++i)
+            places_[tiles_[i]] = static_cast<std::uint32_t>(i * kTileBlocks);
+    }
+
+    /// Every block starts with what all terms that are still to come can add in its span.
+    void start_with(const std::vector<std::uint16_t>& rest) {
+        each_listed_span(
+            [&](std::uint32_t span, std::uint16_t* blocks) { std::fill_n(blocks, kSpanBlocks, rest[span]); });
+    }
+
+    /// The terms of the next stage leave what a span adds for those to come: their own rows say more about each block.
+    void replace_rests(const std::vector<std::uint16_t>& before, const std::vector<std::uint16_t>& after) {
+        each_listed_span([&](std::uint32_t span, std::uint16_t* blocks) {
+            const auto known = static_cast<std::uint16_t>(before[span] - after[span]);
+            for (std::uint32_t b = 0; b < kSpanBlocks; ++b) blocks[b] = static_cast<std::uint16_t>(blocks[b] - known);
+        });
+    }
+
+    /// Copies the bounds of the tiles that are left to their places, where collect() finds them.
+    void keep_staged() {
+        for (const std::uint32_t tile : tiles_) {
+            std::copy_n(at_ + places_[tile], kTileBlocks, bounds() + std::size_t{tile} * kTileBlocks);
+        }
+        forget();
+        for (const std::uint32_t tile : tiles_) places_[tile] = tile * kTileBlocks;
+    }
+
+    /// Calls visit(span, the bounds of its blocks) for the spans of the listed tiles.
     template <class Visit>
-    void each_span(std::uint32_t tile, Visit visit) {
-        for (std::uint32_t span = tile * kTileSpans; span < (tile + 1) * kTileSpans; ++span) {
-            visit(span, at_ + places_[tile] + std::size_t{span % kTileSpans} * kSpanBlocks);
+    void each_listed_span(Visit visit) {
+        for (const std::uint32_t tile : tiles_) {
+            for (std::uint32_t span = tile * kTileSpans; span < (tile + 1) * kTileSpans; ++span) {
+                visit(span, at_ + places_[tile] + std::size_t{span % kTileSpans} * kSpanBlocks);
+            }
         }
     }
 
     void add_rows(std::span<const std::uint32_t> tiles, std::span<const LevelRow> rows) {
         context_.kernel.add_levels(rows.data(), rows.size(), tiles.data(), tiles.size(), places_.data(), at_,
-                                   context_.scratch.tile_max.data());
+                                   context_.scratch.blocks.tile_max.data());
     }
 
     /// What the tail terms add in some tiles; the bounds of others may change.

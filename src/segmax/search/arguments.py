@@ -1,0 +1,64 @@
+"""Arguments of searches, checked: k, threads, params, and what the core finds wrong with a query."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+import numpy as np
+
+from segmax import _core
+from segmax.base.checks import checked_int
+from segmax.base.errors import ConfigError, InputError, SegmaxError
+from segmax.search.methods import ASC, SearchParams
+
+#: What searches when nothing else is asked for.
+EXACT = ASC()
+_MOST_RESULTS = 2**32  # more than an index can hold
+_MOST_THREADS = 1024  # far more than help, and few enough for a system to start
+
+
+def checked_k(k: object) -> int:
+    """Return k; values beyond any number of documents are cut, because they ask for all of them."""
+    is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
+    return checked_int("k", min(int(k), _MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
+
+
+def num_threads(threads: int | None) -> int:
+    """Return how many threads to use; None means one per core."""
+    cores = os.cpu_count() or 1
+    count = cores if threads is None else checked_int("threads", threads, 1)
+    if count > max(_MOST_THREADS, cores):
+        raise ConfigError(
+            expected=f"at most {max(_MOST_THREADS, cores)} threads", got=count, hint="more than cores do not help"
+        )
+    return count
+
+
+def core_params(params: SearchParams | None) -> _core.SearchParams:
+    """Return parameters in the core's form; None is exact search."""
+    if params is None:
+        return EXACT.to_core()
+    if isinstance(params, SearchParams):
+        return params.to_core()
+    raise ConfigError(
+        option="params", expected="a method such as ASC, BestFirst or Exhaustive", got=type(params).__name__
+    )
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Turn the core's errors about queries into InputError."""
+    try:
+        yield
+    except MemoryError as error:
+        msg = "the results do not fit into memory; ask for fewer of them (k), or for fewer queries at a time"
+        raise InputError(msg) from error
+    except ValueError as error:
+        raise input_error(error) from error
+
+
+def input_error(error: ValueError) -> Exception:
+    """Return an error of the core as InputError; those of segmax stay what they are."""
+    return error if isinstance(error, SegmaxError) else InputError(str(error))
