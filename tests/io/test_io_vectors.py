@@ -358,7 +358,9 @@ def test_compressed_csr(tmp_path: Path, ending: str) -> None:
         write_vectors(tmp_path / "docs.csr.gz", open_vectors(tmp_path / "in.npz"), overwrite=True)
     for wrong, got in ((content[:-4], str(len(content) - 4)), (content + b"1234", f"more than {len(content)}")):
         (tmp_path / "docs.csr.gz").write_bytes(gzip.compress(wrong))
-        with refused(InputError, expected=rf"a \.csr file of {len(content)} bytes, as it says", got=rf"{got}"):
+        with refused(
+            InputError, expected=rf"a \.csr file of {len(content)} bytes, as its header states", got=rf"{got}"
+        ):
             read(open_vectors(tmp_path / "docs.csr.gz"))
     (tmp_path / "docs.csr.gz").write_bytes(gzip.compress(content[:20]))
     with refused(InputError, where=r"docs\.csr\.gz'", expected=r"a \.csr file"):

@@ -28,22 +28,22 @@ def create(path: Path) -> int:
     Raises
     ------
     FileExistsError
-        If something is at the path, be it a link that leads nowhere.
+        If something is at the path, even a dangling link.
     """
     return os.open(path, CREATE_FLAGS, _PERMISSIONS)
 
 
 @contextlib.contextmanager
 def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` once it is whole and on disk, or never.
+    """Open a file that replaces `path` once it is complete and on disk, or not at all.
 
     Parameters
     ----------
     path
         The file to write. A link there is replaced, not followed.
     temporary
-        Its name until then, in a folder that no other process writes to at the same time: what a crash left under that
-        name is removed. By default a name beside `path` that nobody else has.
+        Its name until then, in a folder that no other process writes to at the same time. A file of that name, left
+        behind by a crash, is removed. By default a unique name beside `path`.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 def _create_again(path: Path) -> int:
-    """Create a file under a name of ours, and remove what has it already."""
+    """Create a file, and remove what is there already."""
     try:
         return create(path)
     except FileExistsError:
@@ -108,7 +108,7 @@ def open_regular(path: Path) -> BufferedReader:
     Raises
     ------
     OSError
-        With a `strerror` that says what it is instead, if it is no regular file.
+        If it is not a regular file; `strerror` names what it is.
     """
     return os.fdopen(_checked_regular(os.open(path, READ_FLAGS), path), "rb")
 

@@ -80,7 +80,7 @@ class ArrowVectors(BaseVectors):
                 yield VectorBatch(ids, vectors)
 
     def _described(self, path: Path) -> tuple[SparseColumns, int | None]:
-        """Return the sparse columns of a file, and how many columns its vectors have where it says so."""
+        """Return the sparse columns of a file, and how many columns its vectors have, where it is stated."""
         arrow = pyarrow()
         with reading_arrow(path):
             if is_parquet(path):
@@ -179,7 +179,7 @@ class ArrowVectors(BaseVectors):
         return self._vocabulary.add(words)[places]
 
     def _largest_number(self) -> int:
-        """Look through the terms once: nothing else says how many columns there are."""
+        """Look through the terms once: the number of columns is stated nowhere."""
         terms = self._columns.terms
         largest = -1
         for path in self._paths:

@@ -36,7 +36,7 @@ _HEADER = struct.Struct("<qqq")
 
 
 def is_bigann(path: Path) -> bool:
-    """Whether the length of a file is what its first 24 bytes say."""
+    """Whether the length of a file is the one that its first 24 bytes imply."""
     with reading(path), path.open("rb") as file:
         head = file.read(_HEADER.size)
     if len(head) < _HEADER.size:
@@ -63,7 +63,7 @@ class BigannVectors(BaseVectors):
         counts = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, 0, 0)
         if len(head) < _HEADER.size or min(counts) < 0 or not (self._compressed or is_bigann(path)):
             got = f"{path.stat().st_size}" + (" compressed ones" if self._compressed else "")
-            raise self._wrong(f"a .csr file of {_size(counts[0], counts[2])} bytes, as it says itself", got)
+            raise self._wrong(f"a .csr file of {_size(counts[0], counts[2])} bytes, as its header states", got)
         self._num_docs: int = counts[0]
         self.num_columns: int = counts[1]
         self._num_entries: int = counts[2]
@@ -142,7 +142,7 @@ class BigannVectors(BaseVectors):
             file.flush()
         if found != expected:
             got = f"more than {expected}" if found > expected else f"{found}"
-            raise self._wrong(f"a .csr file of {expected} bytes, as it says itself", got)
+            raise self._wrong(f"a .csr file of {expected} bytes, as its header states", got)
 
     def _wrong(self, expected: str, got: object) -> InputError:
         return InputError(where=f"'{self._path}'", expected=expected, got=got)

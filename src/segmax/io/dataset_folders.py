@@ -66,6 +66,6 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _split_of(file: Path) -> str | None:
-    """Return the split that the name of a file says: train-00000-of-00002.parquet; None if it says none."""
+    """Return the split in the name of a file, as in train-00000-of-00002.parquet; None if there is none."""
     found = _SPLIT.fullmatch(file.stem)
     return None if found is None else found["split"] or found["known"]

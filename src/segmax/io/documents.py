@@ -1,4 +1,4 @@
-"""Texts or vectors, whichever files hold: for callers that take both. Every file is recognized once."""
+"""Opening texts or vectors, whichever the files contain. Every file is recognized once."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def open_documents(
     memory_limit: MemoryLimit | None = None,
     scratch: Source | None = None,
 ) -> TextReader | BaseVectors:
-    r"""Open texts or vectors, whichever a source holds.
+    r"""Open texts or vectors, whichever a source contains.
 
     Parameters
     ----------
     source
         What `open_texts` or `open_vectors` take: a file or folder, or several, all of texts or all of vectors.
     format
-        One of the keys of `TEXT_FORMATS` or `VECTOR_FORMATS`, for all sources; None: what the content says.
+        One of the keys of `TEXT_FORMATS` or `VECTOR_FORMATS`, for all sources; None recognizes them by content.
     memory_limit
         Only needed for .npz files that are not CSR, which have to be read whole.
     scratch

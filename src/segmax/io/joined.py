@@ -1,4 +1,4 @@
-"""Readers of vectors in front of others: several as one, and one that knows where every row is."""
+"""Readers that wrap others: several files as one stream, and the place of every row."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LocatedVectors(WrappedVectors):
 
 
 class JoinedVectors(BaseVectors):
-    """Several readers, one after the other. Where terms are words, columns are numbered anew over all of them.
+    """Several readers, one after the other. Where terms are words, columns are numbered across all of them.
 
     Where they are numbers, and the readers only know the largest that they have, batches widen to the largest so far.
     """

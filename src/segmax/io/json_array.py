@@ -14,7 +14,7 @@ from segmax.io.records import Place, Record, Records, with_known_names
 from segmax.io.streams import MAX_LINE_BYTES, read_blocks
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_LONGEST_TOKEN = 32  # besides strings and numbers, whose errors are told at their start
+_LONGEST_TOKEN = 32  # besides strings and numbers, whose errors are reported at their start
 _BLOCK_BYTES = 1 << 16  # the first; more are read at a time for elements that are longer
 
 
@@ -83,13 +83,13 @@ class _Text:
         return place, with_known_names(value, place) if isinstance(value, dict) else {"text": value}
 
     def wrong(self, expected: str, got: str | None = None) -> InputError:
-        """Return the error about what stands here."""
+        """Return the error about the text at this place."""
         here = self._held[self._at : self._at + 20]
         got = got or (repr(here) if here else "the end of the file")
         return InputError(where=Place(self._path, self._line), expected=expected, got=got)
 
     def _is_cut(self, error: Exception) -> bool:
-        """Whether the error may only say that the element goes on behind what is held."""
+        """Whether the error may only mean that the element continues after what is held."""
         if not isinstance(error, json.JSONDecodeError):
             return False
         return error.msg.startswith("Unterminated string") or error.pos > len(self._held) - _LONGEST_TOKEN

@@ -42,7 +42,7 @@ class JsonlVectors(BaseVectors):
 
     @property
     def num_docs(self) -> int | None:
-        """Only the end of the files tells."""
+        """Unknown before the end."""
         return None
 
     def batches(self) -> Iterator[VectorBatch]:
@@ -61,7 +61,7 @@ class JsonlVectors(BaseVectors):
 
 @contextlib.contextmanager
 def parsing(path: Path) -> Iterator[None]:
-    """Name the file in what the core says about its content."""
+    """Name the file in errors of the core about its content."""
     try:
         yield
     except _core.CoreInputError as error:
@@ -69,7 +69,7 @@ def parsing(path: Path) -> Iterator[None]:
 
 
 def _in_file(path: Path, problem: str) -> InputError:
-    """Return the error about a file that the core words: "line 2, byte 7: expected a number, got 'x'"."""
+    """Return the error about a file as the core words it: "line 2, byte 7: expected a number, got 'x'"."""
     found = _PROBLEM.fullmatch(problem)
     if found is None:
         return InputError(f"'{path}', {problem}")
@@ -79,7 +79,7 @@ def _in_file(path: Path, problem: str) -> InputError:
 def write_jsonl(
     path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
 ) -> None:
-    """Write lines; `numbers` writes ids as whole numbers, as Seismic wants them, and takes no others."""
+    """Write lines; `numbers` writes ids as whole numbers, as Seismic expects them, and refuses others."""
     formatter = _core.JsonVectorFormatter()
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
@@ -102,7 +102,7 @@ def write_jsonl(
                 raise InputError(str(error)) from error
             except UnicodeEncodeError as error:
                 raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error
-            # Seismic wants a text, be it empty; to others an empty one would say that there is none.
+            # Seismic requires a text, even an empty one; for other readers an empty one is a missing text.
             file.write(lines if numbers else lines.replace(_NO_TEXT, b""))
 
 

@@ -82,7 +82,7 @@ class NpzFile:
 
     def batches(self) -> Iterator[Csr]:
         """Yield the rows in slices."""
-        with self._told():
+        with self._errors():
             if self.format == "csr":
                 yield from self._streamed()
             else:
@@ -91,7 +91,7 @@ class NpzFile:
     @contextlib.contextmanager
     def open_ids(self) -> Iterator[Callable[[int], list[str]]]:
         """Return a function that gives the ids of the next so many rows."""
-        with self._told(), zipfile.ZipFile(self.path) as archive, Strings(archive, self.path, "ids") as strings:
+        with self._errors(), zipfile.ZipFile(self.path) as archive, Strings(archive, self.path, "ids") as strings:
             self._check_count("ids", strings.length, self.num_rows, "row")
             yield strings.read
 
@@ -100,7 +100,7 @@ class NpzFile:
             raise self._wrong(f"{expected} {what}, one per {each}", found)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except SegmaxError:
@@ -124,7 +124,7 @@ class NpzFile:
         with archive.open(entry) as member:
             shape, dtype = array_header(member)
             if member.tell() + math.prod(shape) * dtype.itemsize > entry.file_size:
-                raise self._unreadable(f"{entry.filename} is shorter than its header says")
+                raise self._unreadable(f"{entry.filename} is shorter than its header states")
 
     def _streamed(self) -> Iterator[Csr]:
         with (
@@ -145,7 +145,7 @@ class NpzFile:
                     yield self._rows(offsets[a : b + 1], indices, data)
                 start = int(ends[-1])
             if indices.left:
-                raise self._wrong(f"{start} entries, as indptr says", indices.length)
+                raise self._wrong(f"{start} entries, as indptr states", indices.length)
 
     def _check_offsets(self, offsets: NDArray[np.int64], first: int, indices: Array) -> None:
         if int(offsets[-1]) - int(offsets[0]) > indices.left:
@@ -179,7 +179,7 @@ class NpzFile:
 
 
 class NpzVectors(BaseVectors):
-    """A file of scipy.sparse.save_npz as a stream of vectors; without ids in it, row numbers stand in."""
+    """A file of scipy.sparse.save_npz as a stream of vectors; without ids in it, rows are numbered."""
 
     def __init__(self, path: Path, scale: Scale, limit: MemoryLimit) -> None:
         self._file = NpzFile(path, limit)

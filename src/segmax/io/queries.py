@@ -1,4 +1,4 @@
-"""Queries: BEIR's, TREC topics, lines of JSON, columns, and words repeated as often as they weigh."""
+"""Queries: BEIR's, TREC topics, lines of JSON, columns, and words repeated by their weights."""
 
 from __future__ import annotations
 
@@ -67,10 +67,10 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     path
         A BEIR folder or its queries.jsonl; other lines of JSON, with a text or with a vector each; TREC topics, classic
         or in XML; a JSON array; columns of id and text, or CSV with a header; or lines of an id and words that are
-        repeated as often as they weigh, as PISA and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id,
+        repeated by their weights, as PISA and Anserini write them. Plain, gzip, zstd or xz. Or an ir_datasets id,
         or "-": standard input. Where no query has an id, they are numbered by their lines, or elements, from 0.
     kind
-        "text" or "tokens" (repeated words) for files of columns; None: as most of the words there say.
+        "text" or "tokens" (repeated words) for files of columns; None decides by how often words are repeated.
     field
         Which part of TREC topics: "title", "desc" or "narr".
 
@@ -78,7 +78,7 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     -------
     Queries
         `texts` is None where there are only vectors, and `vectors` where there are only texts; `numbered` is true
-        where the ids are numbers for want of others.
+        where queries have no ids and are numbered.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What goes wrong with files that are read: every failure becomes an InputError that names the file."""
+"""Errors while files are read: every failure becomes an InputError that names the file."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
         seen.update(here)
 
 
-#: What libraries and Python itself raise over damaged or hostile data, besides what the system says.
+#: What libraries and Python itself raise over damaged or hostile data, besides OSError.
 DAMAGE = (
     ArithmeticError,
     LookupError,
@@ -63,7 +63,7 @@ DAMAGE = (
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the system and the libraries raise over a file into InputError, with the name of the file."""
+    """Turn exceptions of the system and of libraries into InputError, with the name of the file."""
     try:
         yield
     except SegmaxError:
@@ -82,7 +82,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def one_line(error: Exception) -> str:
-    """Return what an exception says, on one line and not too long."""
+    """Return the message of an exception on one line, shortened."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, MemoryError):

@@ -125,7 +125,7 @@ def _no_constant(name: str) -> float:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, or pandas' NA and NaT."""
+    """Whether a value is missing: None, NaN, or pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and math.isnan(value)
@@ -196,7 +196,7 @@ def document_of(record: Record, name: str, place: object) -> Document:
 
 
 def no_text(record: Record, names: Sequence[str], place: object) -> InputError:
-    """Return the error about a record without text; a text that is null is told from one that is not there."""
+    """Return the error about a record without text; one that is null is reported as such."""
     null = next((name for name in names if name in record), None)
     if null is not None:
         return InputError(f'{place}: {null} is null, expected a string; write "" for an empty text')

@@ -84,7 +84,7 @@ class SeismicVectors(BaseVectors):
 
     @property
     def loose_width(self) -> bool:
-        """Whether there are as many columns as the largest number says, and others may have more."""
+        """Whether the number of columns is only the largest number in this file."""
         return self._terms is None
 
     @property
@@ -180,7 +180,7 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
         if not side.is_file():
             continue
         try:
-            ids = np.load(side, mmap_mode="r", allow_pickle=False)  # mapped: what the header says must be there
+            ids = np.load(side, mmap_mode="r", allow_pickle=False)  # mapped: the header cannot promise too much
             if ids.ndim != 1 or ids.dtype.kind not in "USiu":
                 raise ValueError(f"got {ids.dtype} of {ids.ndim} dimensions")
             if len(ids) == count:  # the ids of queries lie beside those of documents

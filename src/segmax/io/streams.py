@@ -1,4 +1,4 @@
-"""Bytes and lines of files, decompressed on the way; no line is too long."""
+"""Reading bytes and lines of files, which are decompressed on the way. The length of lines is limited."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file, decompressed; fewer where it is shorter or damaged further on."""
     with reading(path), open_stream(path) as stream:
         pieces, left = [], size
-        # A stream that breaks off later is still recognized by its beginning: whoever reads it all will tell.
+        # A truncated stream is still recognized by its beginning; reading all of it raises the error.
         with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError):
             while left > 0 and (piece := stream.read(min(left, 1 << 14))):
                 pieces.append(piece)

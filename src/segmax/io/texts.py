@@ -180,7 +180,7 @@ class FileTexts:
         return str(place.line - 1 if by_line and isinstance(place, Place) else row)
 
     def _check_unique(self, hashes: array[int]) -> None:
-        """Raise if an id comes twice. Only where hashes coincide are the files read again, to tell the lines."""
+        """Raise if an id occurs twice. Files are read again, to find the lines, only if hashes coincide."""
         values = np.sort(np.frombuffer(hashes, np.int64))
         twice = set(values[1:][values[1:] == values[:-1]].tolist())
         first: dict[str, object] = {}

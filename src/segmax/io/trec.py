@@ -252,7 +252,7 @@ def run_lines(query: str, scores: Mapping[str, float], tag: str) -> Iterator[str
 
 
 def untied(scores: Sequence[float]) -> list[float]:
-    """Return scores, best first, with ties lowered by as little as possible, so that they tell the order.
+    """Return scores, best first, with ties lowered by as little as possible, so that they determine the order.
 
     trec_eval, and what is built on it, looks at scores alone, as 32-bit numbers, and ranks equal ones by the ids of
     the documents. Our order of ties would be lost.
