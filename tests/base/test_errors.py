@@ -218,7 +218,7 @@ def test_masks_are_refused() -> None:
 
 
 def test_scores_fit_a_double() -> None:
-    """Infinite scores could not be told apart, so a query that might have such is refused, however it is asked."""
+    """Infinite scores have no order, so a query that might have such scores is refused."""
     index = segmax.build(sp.csr_matrix(np.diag([1e300, 2e300, 3e300])))
     query = {0: 1e308, 1: 1e308}
     asks: list[Callable[[], object]] = [
@@ -244,7 +244,7 @@ def test_k_of_any_integer_type() -> None:
 
 
 @pytest.mark.parametrize("path", [None, 5, b"x", "a\0b", ["x"], 1.5], ids=repr)
-def test_what_is_no_path(path: Any) -> None:
+def test_invalid_paths_are_refused(path: Any) -> None:
     """Said in one way, wherever a path is expected."""
     index = segmax.build(DOCS)
     takes: list[Callable[[Any], object]] = [segmax.open, segmax.verify, index.save]
@@ -317,7 +317,7 @@ def test_matrices_put_together_by_hand(name: str) -> None:
 
 @pytest.mark.parametrize("message", CONFIG_ERRORS)
 def test_config_errors(message: str) -> None:
-    """An option that cannot be is a ConfigError, which is a ValueError, and says what was expected and what came."""
+    """An invalid option is a ConfigError, which is a ValueError: what was expected, and what was given."""
     with pytest.raises(ConfigError) as error:
         CONFIG_ERRORS[message]()
     assert str(error.value) == message
@@ -326,7 +326,7 @@ def test_config_errors(message: str) -> None:
 
 @pytest.mark.parametrize("message", INPUT_ERRORS)
 def test_input_errors(message: str) -> None:
-    """Data that cannot be used is an InputError, which is a ValueError, and says where and what to do."""
+    """Invalid data is an InputError, which is a ValueError: where, and what to do."""
     with pytest.raises(InputError) as error:
         INPUT_ERRORS[message]()
     assert str(error.value) == message

@@ -40,7 +40,7 @@ def test_the_list_of_terms_grows_with_it() -> None:
     assert terms == ["a"]
 
 
-def test_what_cannot_be_a_key_is_refused() -> None:
+def test_unhashable_terms_are_refused() -> None:
     """The vocabulary stays as it was."""
     vocabulary = GrowingVocabulary(["a"])
     with pytest.raises(TypeError):

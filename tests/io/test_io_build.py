@@ -86,7 +86,7 @@ def test_several_files(tmp_path: Path, path: Path, docs: sp.csr_matrix) -> None:
 
 
 class Widening:
-    """A reader of somebody else: batches that widen."""
+    """A reader of the caller: batches that widen."""
 
     num_docs = None
 
@@ -128,7 +128,7 @@ def test_a_vocabulary_that_grows_beyond_16_bits(step: int, tmp_path: Path, monke
 
 
 def test_terms_may_not_vanish(docs: sp.csr_matrix) -> None:
-    """A reader whose batches become narrower is told so."""
+    """A reader whose batches become narrower is refused."""
 
     class Narrowing(Widening):
         def batches(self) -> Iterator[VectorBatch]:
@@ -181,8 +181,8 @@ def run(*arguments: object) -> None:
 def test_convert(tmp_path: Path, path: Path, docs: sp.csr_matrix, capsys: pytest.CaptureFixture[str]) -> None:
     """From lines to CIFF and on to .npz; the summary says what was written."""
     run(path, tmp_path / "docs.ciff")
-    assert "docs.ciff' in " in (told := capsys.readouterr().out)
-    assert "120 vectors, 40 terms" in told
+    assert "docs.ciff' in " in (message := capsys.readouterr().out)
+    assert "120 vectors, 40 terms" in message
     run(tmp_path / "docs.ciff", tmp_path / "docs.npz", "--progress")
     assert "convert" in capsys.readouterr().err
     check(segmax.build(tmp_path / "docs.npz"), docs)

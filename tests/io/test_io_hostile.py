@@ -395,8 +395,8 @@ def test_arrow_files_are_bounded_before_they_are_decoded(tmp_path: Path) -> None
         "dictionary.stream": "compressed dictionaries of at most 512 MiB",
     }
     assert all((tmp_path / name).stat().st_size < MIB for name in expected)
-    told = said_within(300 * MIB, *(("build", tmp_path / name) for name in expected))
-    for (name, message), said in zip(expected.items(), told, strict=True):
+    answers = said_within(300 * MIB, *(("build", tmp_path / name) for name in expected))
+    for (name, message), said in zip(expected.items(), answers, strict=True):
         assert said.startswith(f"'{tmp_path / name}': expected {message}"), said
 
 

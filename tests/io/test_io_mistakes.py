@@ -47,7 +47,7 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({"a_txt": "cats", "z_jsonl": ZEBRA}, r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"),
         ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"),
@@ -65,9 +65,9 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
         ),
     ],
 )
-def test_mixed_folders(tmp_path: Path, files: dict[str, str], told: str) -> None:
+def test_mixed_folders(tmp_path: Path, files: dict[str, str], message: str) -> None:
     """Which documents are meant is not clear; naming the files decides."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         open_texts(folder(tmp_path, **files))
 
 
@@ -99,13 +99,13 @@ def test_a_file_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     folder(Path("notes"), a_md="cats", sub__b_md="dogs")
     folder(Path(), v_jsonl='{"id": "a", "vector": {"x": 1}}\n')
     Path("link.jsonl").symlink_to("v.jsonl")
-    for sources, told in (
+    for sources, message in (
         (["notes", "notes/sub"], "'notes/sub/b.md' is given twice"),
         (["notes/a.md", "./notes/../notes/a.md"], "'notes/../notes/a.md' is given twice, also as 'notes/a.md'"),
         (["v.jsonl", "link.jsonl"], "'link.jsonl' is given twice, also as 'v.jsonl'"),
     ):
         assert main(["index", *sources, "out"]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert [document.id for document in open_texts(["notes/a.md", "notes/sub"])] == ["a.md", "b.md"]
 
 
@@ -163,7 +163,7 @@ def test_names_in_any_case(tmp_path: Path) -> None:
 def test_ignored_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """The shell says what is read and what is not, once; further members of JSON matter where there are no ids."""
     monkeypatch.chdir(tmp_path)
-    for content, name, told in (
+    for content, name, message in (
         ("Doc Id,Headline,Content\n1,H,cats\n", "a.csv", "columns read: headline, content; columns ignored: Doc Id\n"),
         ("question,answer\nwho,me\n", "a.csv", "columns read: question; columns ignored: answer\n"),
         ('{"Doc Id": 1, "text": "cats"}\n', "a.jsonl", "columns read: text; columns ignored: Doc Id\n"),
@@ -174,8 +174,8 @@ def test_ignored_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
         Path(name).write_text(content)
         assert main(["index", name, "out", "--overwrite"]) == 0
         said = capsys.readouterr().err
-        assert said.count("ignored") == (told is not None)
-        assert told is None or told in said
+        assert said.count("ignored") == (message is not None)
+        assert message is None or message in said
 
 
 # --- ids -------------------------------------------------------------------------------------------------------------
@@ -194,8 +194,8 @@ def test_ids_that_come_twice_name_the_file(tmp_path: Path, name: str) -> None:
     write_vectors(tmp_path / name, [vectors_of(["a", "b", "a"])], "tokens" if name == "v.tsv" else None, terms=["w"])
     source: Any = open_vectors(tmp_path / name, "tokens") if name == "v.tsv" else tmp_path / name
     at = ("line 3", "line 1") if ".jsonl" in name or name == "v.tsv" else ("row 2", "row 0")
-    told = rf"{name}', {at[0]}: expected every id once, got 'a' again, first at '.*{name}', {at[1]}"
-    with pytest.raises(InputError, match=told):
+    message = rf"{name}', {at[0]}: expected every id once, got 'a' again, first at '.*{name}', {at[1]}"
+    with pytest.raises(InputError, match=message):
         segmax.build(source)
     if name != "v.tsv":
         write_vectors(tmp_path / f"x{name}", [vectors_of(["a"])], terms=["w"])
@@ -260,7 +260,7 @@ def test_ids_are_not_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (
             [{"id": "7", "text": "cat"}, {"text": "dog"}],
@@ -271,9 +271,9 @@ def test_ids_are_not_empty(tmp_path: Path) -> None:
         (["cat", {"id": "7", "text": "dog"}], "document 1: expected no id, as in those before, got '7'"),
     ],
 )
-def test_mixed_ids_in_memory(texts: list[Any], told: str) -> None:
+def test_mixed_ids_in_memory(texts: list[Any], message: str) -> None:
     """As in files."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         segmax.from_texts(texts)
 
 
@@ -333,17 +333,17 @@ def test_standard_input(
     options: list[str],
     found: int | str,
 ) -> None:
-    """Lines of text and CSV are told by their content where it tells, or by --from."""
+    """Lines of text and CSV are recognized by content where that is possible, or by --from."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     code = main(["index", "-", "out", *options])
-    told = capsys.readouterr()
+    message = capsys.readouterr()
     if isinstance(found, str):
         assert code == 2
-        assert found in told.err
-        assert len(told.err) < 320
+        assert found in message.err
+        assert len(message.err) < 320
     else:
-        assert code == 0, told.err
+        assert code == 0, message.err
         with segmax.open("out") as index:
             assert index.num_docs == found
             assert index.search("cats").texts[0].text

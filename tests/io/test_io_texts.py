@@ -88,7 +88,7 @@ def test_lines_of_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ('{"id": 1, "text": "a"', r"line 2: expected JSON, got something else \(Expecting ',' delimiter"),
         ('["id"]', "line 2: expected an object, got list"),
@@ -99,11 +99,11 @@ def test_lines_of_json(tmp_path: Path) -> None:
         ('{"id": 1, "text": "\udcff"}', "line 2: expected UTF-8, got the byte 0xff"),
     ],
 )
-def test_wrong_lines(tmp_path: Path, line: str, told: str) -> None:
+def test_wrong_lines(tmp_path: Path, line: str, message: str) -> None:
     """The message has the file, the line and what is wrong."""
     content = '{"id": 0, "text": "fine"}\n' + line + "\n"
     (tmp_path / "texts.jsonl").write_bytes(content.encode("utf-8", "surrogateescape"))
-    with pytest.raises(InputError, match=rf"texts\.jsonl', {told}"):
+    with pytest.raises(InputError, match=rf"texts\.jsonl', {message}"):
         list(open_texts(tmp_path / "texts.jsonl"))
 
 
@@ -120,7 +120,7 @@ def test_columns_that_differ(tmp_path: Path) -> None:
         list(open_texts(tmp_path / "texts.tsv"))
 
 
-def test_what_is_no_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sources_without_texts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectors, files that are not there, and names that may be of ir_datasets when that is not installed."""
     (tmp_path / "docs.jsonl").write_text('{"id": 1, "vector": {"a": 1}}\n')
     with refused(InputError, expected="texts", got="jsonl vectors"):
@@ -176,18 +176,20 @@ def test_ir_datasets_without_a_network(monkeypatch: pytest.MonkeyPatch, name: st
         module = types.ModuleType("ir_datasets")
         module.load = lambda _, error=error: Offline(error)  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "ir_datasets", module)
-        told = rf"collection '{name.removeprefix('irds:')}' could not be fetched \({error}\); check the network, or put"
+        message = (
+            rf"collection '{name.removeprefix('irds:')}' could not be fetched \({error}\); check the network, or put"
+        )
         for read in (lambda: list(open_texts(name)), lambda: read_queries(name), lambda: read_qrels(name)):
-            with pytest.raises(InputError, match=told):
+            with pytest.raises(InputError, match=message):
                 read()
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             _ = open_texts(name).num_docs
     module.load = lambda _: Offline(ZeroDivisionError("a bug"))  # type: ignore[attr-defined]
     with pytest.raises(ZeroDivisionError, match="a bug"):
         read_queries(name)
 
 
-def test_paths_are_told_from_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_ids_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are not there are not looked for in ir_datasets; what is there is a file, whatever its name."""
     monkeypatch.chdir(tmp_path)
     for name in ("none.tsv", "some/none.jsonl.gz", "./none", "/none", "topics.301-450", "qrels.trec8"):
@@ -215,7 +217,7 @@ def test_judged_sets(shared: Path) -> None:
 
 
 def test_repeated_words_become_vectors(tmp_path: Path) -> None:
-    """Anserini's tabs and PISA's colons; how words are repeated tells, or whoever reads says it."""
+    """Anserini's tabs and PISA's colons; recognized by how words are repeated, or as the caller says."""
     (tmp_path / "anserini.tsv").write_text("q1\tcat cat cat ##s ##s\nq2\tdog dog dog\n")
     expected = [{"cat": 3.0, "##s": 2.0}, {"dog": 3.0}]
     assert read_queries(tmp_path / "anserini.tsv") == (["q1", "q2"], None, expected)
@@ -260,12 +262,12 @@ def test_queries_of_json(tmp_path: Path) -> None:
         path.write_text(f'{{"id": 1, {first}}}\n{{"id": 2, {second}}}\n')
         with refused(InputError, where="queries", expected="a text in every line, or a vector", hint="make two files"):
             read_queries(path)
-    for line, told in (
+    for line, message in (
         ('{"id": 1, "vector": {"a": "x"}}', "expected a finite number as the weight of 'a', got str"),
         ('{"id": 1}', "expected a text or a vector, got id"),
     ):
         path.write_text(line)
-        with pytest.raises(InputError, match=rf"queries\.jsonl', line 1: {told}"):
+        with pytest.raises(InputError, match=rf"queries\.jsonl', line 1: {message}"):
             read_queries(path)
 
 
@@ -360,7 +362,7 @@ def test_qrels_of_others(tmp_path: Path) -> None:
                     "\nqid iteration docid Relevance\nq1 0 d1 2.0\nq1 0 d2 0\nq1 0 d1 2\nü 0 d-3 1\n"):  # fmt: skip
         path.write_bytes(content.encode())
         assert read_qrels(path) == QRELS
-    for content, told in (
+    for content, message in (
         ("q1 0 d1 2\nq1 0 d2\tx y z\n", "line 2: expected query, 0, document, grade"),
         ("q1 0 d1 2\nq1 0 d2 high\n", "line 2: expected a whole number as grade, got 'q1 0 d2 high'"),
         ("q1 d1 high\nq1 d2 1\n", "line 1: expected a whole number as grade, got 'q1 d1 high'"),
@@ -369,7 +371,7 @@ def test_qrels_of_others(tmp_path: Path) -> None:
         ("q1 d1 1\nq1 d1 0\n", "line 2: expected the grade 1 that a line before gives this document, got 'q1 d1 0'"),
     ):
         path.write_text(content)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read_qrels(path)
     with refused(InputError, expected="names without blanks in this format", got="'d 1'"):
         write_qrels(tmp_path / "other", {"q": {"d 1": 1}})
@@ -392,7 +394,7 @@ def test_runs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("q1 Q0 d1 1 2.0\n", "line 1: expected query, Q0, document, rank, score, tag"),
         ("q1 Q0 d1 1 high tag\n", "line 1: expected a score, got"),
@@ -403,14 +405,14 @@ def test_runs(tmp_path: Path) -> None:
         ("q1\td1\t0\n", "line 1: expected a whole number from 1 on as rank"),
     ],
 )
-def test_runs_that_cannot_be(tmp_path: Path, content: str, told: str) -> None:
+def test_invalid_runs_are_refused(tmp_path: Path, content: str, message: str) -> None:
     """The message has the line."""
     (tmp_path / "run").write_text(content)
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         read_run(tmp_path / "run")
 
 
-def test_runs_that_cannot_be_written(tmp_path: Path) -> None:
+def test_invalid_runs_are_not_written(tmp_path: Path) -> None:
     """Blanks in names, formats that do not exist; nothing is left."""
     with refused(InputError, expected="names without blanks"):
         write_run(tmp_path / "run", {"q 1": {"d": 1.0}})
@@ -453,7 +455,7 @@ def test_csv(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("a,b\n1,2\n", r"line 1: expected a header with a column of texts \(text, .*\), got 'a,b'"),
         ("id,text\n1,a,b\n", "line 2: expected 2 columns, as in the first line, got 3"),
@@ -463,10 +465,10 @@ def test_csv(tmp_path: Path) -> None:
         ("id,text\n1,a\n1,b\n", r"line 3: expected every id once, got '1' again, first at '.*docs\.csv', line 2"),
     ],
 )
-def test_wrong_csv(tmp_path: Path, content: str, told: str) -> None:
+def test_wrong_csv(tmp_path: Path, content: str, message: str) -> None:
     """The message has the file and the line."""
     (tmp_path / "docs.csv").write_text(content)
-    with pytest.raises(InputError, match=rf"docs\.csv', {told}"):
+    with pytest.raises(InputError, match=rf"docs\.csv', {message}"):
         list(open_texts(tmp_path / "docs.csv"))
 
 
@@ -489,7 +491,7 @@ def test_json_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ('[{"id": 1, "text": "a"},\n{"id": 2 "text": "b"}]', r"line 2: expected JSON, got Expecting ',' delimiter"),
         ('[{"id": 1, "text": "a"}\n{"id": 2}]', "line 2: expected ',' or ']' behind an element, got '{\"id\": 2}]'"),
@@ -500,14 +502,14 @@ def test_json_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ('[{"id": 1, "text": "a"},\n {"text": "b"}]', "line 2: expected an id as string or whole number"),
     ],
 )
-def test_wrong_json_arrays(tmp_path: Path, content: str, told: str) -> None:
+def test_wrong_json_arrays(tmp_path: Path, content: str, message: str) -> None:
     """The message has the file and the line."""
     (tmp_path / "docs.json").write_text(content)
-    with pytest.raises(InputError, match=rf"docs\.json', {told.replace('{', '.').replace(']', '.')}"):
+    with pytest.raises(InputError, match=rf"docs\.json', {message.replace('{', '.').replace(']', '.')}"):
         list(open_texts(tmp_path / "docs.json"))
 
 
-def test_a_mistake_in_a_long_array_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_a_long_array_is_found_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not after everything behind it has been read for an end."""
     from segmax.io import streams
 
@@ -570,21 +572,21 @@ def test_documents_without_ids_are_numbered(tmp_path: Path) -> None:
 
 
 def test_several_files_of_any_kind(tmp_path: Path) -> None:
-    """One after the other; an id that comes again is told with both places."""
+    """One after the other; the error about a repeated id names both places."""
     (tmp_path / "a.jsonl").write_text('{"id": "d1", "text": "one"}\n')
     (tmp_path / "b.csv").write_text("id,text\nd2,two\n")
     (tmp_path / "c.tsv").write_text("d3\tthree\nd1\tfour\n")
     reader = open_texts([tmp_path / "a.jsonl", tmp_path / "b.csv"])
     assert [document.id for document in reader] == ["d1", "d2"]
     again = open_texts([tmp_path / name for name in ("a.jsonl", "b.csv", "c.tsv")])
-    told = r"c\.tsv', line 2: expected every id once, got 'd1' again, first at '.*a\.jsonl', line 1"
-    with pytest.raises(InputError, match=told):
+    message = r"c\.tsv', line 2: expected every id once, got 'd1' again, first at '.*a\.jsonl', line 1"
+    with pytest.raises(InputError, match=message):
         list(again)
     with refused(InputError, expected="a file or folder of texts", got="none"):
         open_texts([])
 
 
-def test_null_is_told(tmp_path: Path) -> None:
+def test_null_is_reported(tmp_path: Path) -> None:
     """From a text that is not there; a title may be null."""
     path = tmp_path / "docs.jsonl"
     path.write_text('{"id": 1, "title": null, "text": "fine"}\n{"id": 2, "text": null}\n')
@@ -603,7 +605,7 @@ def test_null_is_told(tmp_path: Path) -> None:
 
 def test_pipes_are_read(tmp_path: Path) -> None:
     """Once, into a scratch file, so that they can be gone through again; messages have their names."""
-    for content, told in (
+    for content, message in (
         ('{"id": "d1", "text": "one"}\n', None),
         ('{"id": "d1"}\n', "pipe', line 1: expected a text under"),
     ):
@@ -612,12 +614,12 @@ def test_pipes_are_read(tmp_path: Path) -> None:
         os.mkfifo(pipe)
         writer = threading.Thread(target=pipe.write_text, args=(content,))
         writer.start()
-        if told is None:
+        if message is None:
             reader = open_texts(pipe, scratch=tmp_path)
             assert list(reader) == list(reader) == [("d1", "", "one")]
             assert [entry.name for entry in tmp_path.iterdir()] == ["pipe"]
         else:
-            with pytest.raises(InputError, match=told):
+            with pytest.raises(InputError, match=message):
                 list(open_texts(pipe))
         writer.join()
 
@@ -659,7 +661,7 @@ def test_scores_and_grades_are_plain_numbers(tmp_path: Path, score: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("vector", "told"),
+    ("vector", "message"),
     [
         ('{"a": NaN}', "expected numbers, got NaN"),
         ('{"a": -Infinity}', "expected numbers, got -Infinity"),
@@ -671,9 +673,9 @@ def test_scores_and_grades_are_plain_numbers(tmp_path: Path, score: str) -> None
         ('{"a": 1}, "vector": {"b": 1}', "expected every member of an object once, got 'vector' again"),
     ],
 )
-def test_weights_of_queries_are_plain_numbers(tmp_path: Path, vector: str, told: str) -> None:
+def test_weights_of_queries_are_plain_numbers(tmp_path: Path, vector: str, message: str) -> None:
     """And every term comes once, as in documents."""
     path = tmp_path / "queries.jsonl"
     path.write_text(f'{{"id": 1, "vector": {{"a": 1}}}}\n{{"id": 2, "vector": {vector}}}\n')
-    with pytest.raises(InputError, match=rf"queries\.jsonl', line 2: {told}"):
+    with pytest.raises(InputError, match=rf"queries\.jsonl', line 2: {message}"):
         read_queries(path)

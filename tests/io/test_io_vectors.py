@@ -246,8 +246,8 @@ def test_scales(tmp_path: Path) -> None:
 def test_formats_of_whole_numbers_say_so(tmp_path: Path) -> None:
     """CIFF and repeated words want a scale for floats; nothing is left behind."""
     batches, terms = batches_of(Collection(["a", "b"], [{"x": 2.0}, {"y": 0.5}]))
-    for name, told in (("docs.ciff", r"^0\.5 in document 1$"), ("docs.tsv", r"^0\.5$")):
-        with refused(InputError, got=told, hint="{scale} that rounds"):
+    for name, message in (("docs.ciff", r"^0\.5 in document 1$"), ("docs.tsv", r"^0\.5$")):
+        with refused(InputError, got=message, hint="{scale} that rounds"):
             write_vectors(tmp_path / name, batches, terms=terms)
     assert list(tmp_path.iterdir()) == []
 
@@ -334,7 +334,7 @@ def test_files_that_seismic_shares(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ending", ["gz", "xz", "zst"])
 def test_compressed_csr(tmp_path: Path, ending: str) -> None:
-    """BigANN's files as they are handed out: read, written, and told where they break off or are too long."""
+    """BigANN's files as they are handed out: read, written, and refused where they are too short or too long."""
     name = f"docs.csr.{ending}"
     check_needs(name, AWKWARD["plain"])
     batches, terms = batches_of(plain(400))
@@ -402,8 +402,8 @@ def test_texts_beside_vectors_are_not_carried(tmp_path: Path) -> None:
         ("q1\tto be or not to be be\nq2\tthe the band of the nineties\n", "tsv-text"),
     ],
 )
-def test_repeated_words_are_told_from_text(tmp_path: Path, content: str, kind: str) -> None:
-    """Words that repeat the one before, more often than text does, are weights; where all are 1, nothing tells."""
+def test_repeated_words_and_text_are_distinguished(tmp_path: Path, content: str, kind: str) -> None:
+    """Words that repeat the one before, more often than in text, are weights; where all weights are 1, both look alike."""
     (tmp_path / "queries.tsv").write_text(content)
     assert format_of(tmp_path / "queries.tsv") == kind
     if kind == "tsv-text":
@@ -413,18 +413,18 @@ def test_repeated_words_are_told_from_text(tmp_path: Path, content: str, kind: s
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "message"),
     [
         ("d1\tfine\nd2\tcaf\xe9\n".encode("latin-1"), "line 2: expected UTF-8, got the byte 0xe9; convert it"),
         (b"d1\tfine\nd2\tnul\x01\n", "line 2: expected UTF-8, got the control character 0x01"),
         ("caf\xe9 au lait".encode("latin-1"), "line 1: expected UTF-8, got the byte 0xe9"),
     ],
 )
-def test_text_that_is_not_utf8(tmp_path: Path, content: bytes, told: str) -> None:
+def test_text_that_is_not_utf8(tmp_path: Path, content: bytes, message: str) -> None:
     """The message has the line."""
     for name in ("texts.tsv", "texts"):
         (tmp_path / name).write_bytes(content)
-        with pytest.raises(InputError, match=rf"{name}', {told}"):
+        with pytest.raises(InputError, match=rf"{name}', {message}"):
             format_of(tmp_path / name)
 
 
@@ -441,13 +441,13 @@ def test_npz_with_ids_and_terms_of_numpy(tmp_path: Path, compressed: bool) -> No
     assert read(open_vectors(tmp_path / "a.npz")) == Collection(["d1", "日本"], [{"y": 2}, {"x": 1}])
     save(tmp_path / "b.npz", **arrays, ids=np.array([7, 9]))  # type: ignore[arg-type]
     assert read(open_vectors(tmp_path / "b.npz")).ids == ["7", "9"]
-    for wrong, told in (
+    for wrong, message in (
         ({"ids": np.array(["a"])}, "2 ids, one per row, got 1"),
         ({"terms": np.array(["a"])}, "2 terms"),
         ({"ids": np.array([1.5, 2])}, "ids as strings, got float64"),
     ):
         save(tmp_path / "c.npz", **{**arrays, **wrong})  # type: ignore[arg-type]
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read(open_vectors(tmp_path / "c.npz"))
 
 
@@ -650,7 +650,7 @@ def test_ciff_in_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    ("lists", "ids", "told"),
+    ("lists", "ids", "message"),
     [
         ({"a": {5: 1}}, ["x"], r'postings list 1 of 1 \("a"\): expected documents from 0 to 1 - 1, got 5'),
         ({"a": {0: 1}}, ["x", "y", "z"], None),
@@ -659,13 +659,13 @@ def test_ciff_in_many_buckets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ({"a": {0: 2}}, [""], r"docs\.ciff', row 0: expected an id, got an empty string"),
     ],
 )
-def test_odd_ciff(tmp_path: Path, lists: dict[str, dict[int, int]], ids: list[str], told: str | None) -> None:
+def test_odd_ciff(tmp_path: Path, lists: dict[str, dict[int, int]], ids: list[str], message: str | None) -> None:
     """Documents without postings, no documents, an empty term; a document that is not there."""
     (tmp_path / "docs.ciff").write_bytes(slow_ciff(lists, ids))
-    if told is None:
+    if message is None:
         assert read(open_vectors(tmp_path / "docs.ciff")).ids == ids
     else:
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read(open_vectors(tmp_path / "docs.ciff"))
 
 
@@ -718,7 +718,7 @@ def test_folders_of_datasets(tmp_path: Path) -> None:
         open_vectors(tmp_path / "two")
 
 
-def test_parquet_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_parquet_is_refused(tmp_path: Path) -> None:
     """Column numbers that are none, weights that are words, files that do not fit together."""
     arrow = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
@@ -729,7 +729,7 @@ def test_parquet_that_cannot_be(tmp_path: Path) -> None:
 
     pq.write_table(table([1.0, 3.0], [1, 2]), path)
     assert read(open_vectors(path)) == Collection(["a"], [{"1": 1.0, "3": 2.0}])
-    for indices, values, told in (
+    for indices, values, message in (
         ([1.5], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got 1\.5"),
         ([float("nan")], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got nan"),
         ([1e300], [1.0], r"docs\.parquet': expected whole numbers as column numbers, got 1e\+300"),
@@ -739,7 +739,7 @@ def test_parquet_that_cannot_be(tmp_path: Path) -> None:
         ([True], [1.0], r"docs\.parquet': expected terms as words or whole numbers, .* got bool, double"),
     ):
         pq.write_table(table(indices, values), path)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             read(open_vectors(path))
     pq.write_table(table([1], [1.0]), path)
     pq.write_table(arrow.table({"id": ["a"], "tokens": [["x"]], "weights": [[1.0]]}), tmp_path / "other.parquet")
@@ -785,7 +785,7 @@ def test_parquet_of_several_splits(tmp_path: Path) -> None:
 
 
 def test_arrow_files_under_any_name(tmp_path: Path) -> None:
-    """Parquet, Arrow's files (feather) and its streams are told by their content."""
+    """Parquet, Arrow's files (feather) and its streams are recognized by content."""
     arrow = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
     ipc = pytest.importorskip("pyarrow.ipc")
@@ -862,16 +862,16 @@ def test_damaged_files(tmp_path: Path, name: str) -> None:
             read(open_vectors(bad, name.split(".")[1].replace("bin", "seismic")))
     for place in rng.integers(0, len(data), 150).tolist():
         bad.write_bytes(data[:place] + bytes([data[place] ^ (1 << int(rng.integers(8)))]) + data[place + 1 :])
-        told = name
+        message = name
         try:
             for _ in open_vectors(bad, name.split(".")[1].replace("bin", "seismic")).batches():
                 pass
         except InputError as error:
-            told = str(error)
-        assert name in told
+            message = str(error)
+        assert name in message
 
 
-def test_what_is_no_file_of_vectors(tmp_path: Path) -> None:
+def test_files_without_vectors_are_refused(tmp_path: Path) -> None:
     """Text, nothing, and what is not there; and formats that do not exist."""
     (tmp_path / "text.tsv").write_text("d1\tsome words of text\nd2\tand more\n")
     with refused(InputError, expected=r"an \.npz file", got="columns of text", hint="encode it first"):
@@ -943,9 +943,9 @@ def test_strings_that_a_format_cannot_hold(tmp_path: Path) -> None:
         ("docs.jsonl", Collection(["\ud800"], [{"x": 1.0}]), "expected strings that UTF-8 can hold"),
         ("docs.npz", Collection(["a"], [{"\ud800": 1.0}]), "expected strings that UTF-8 can hold"),
     ]
-    for name, collection, told in cases:
+    for name, collection, message in cases:
         batches, terms = batches_of(collection)
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             write_vectors(tmp_path / name, batches, terms=terms)
         assert list(tmp_path.iterdir()) == []
 
