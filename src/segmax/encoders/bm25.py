@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
-from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError
+from segmax.base.files import replacing, write_errors
 from segmax.base.optional import need
 from segmax.base.parallel import Workers
 from segmax.base.system import num_cores
@@ -290,15 +290,10 @@ class BM25(LearningEncoder):
             "terms": self._terms.terms,
             "document_frequencies": self._frequencies.tolist(),
         }
-        try:
+        with write_errors(path / FILE_NAME):
             path.mkdir(parents=True, exist_ok=True)
             with replacing(path / FILE_NAME) as file:
                 file.write(json.dumps(content).encode("utf-8"))
-        except OSError as error:
-            msg = (
-                f"could not write '{path / FILE_NAME}' ({error.strerror or error}); what was there before is untouched"
-            )
-            raise WriteError(msg) from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, workers: int | None = None) -> Self:

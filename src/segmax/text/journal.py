@@ -11,15 +11,15 @@ import itertools
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning, WriteError
-from segmax.base.files import open_regular, replacing
+from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning
+from segmax.base.files import open_regular, replacing, write_errors
 from segmax.storage.components import Arrays
 from segmax.storage.tables import TextTable, text_arrays
 from segmax.vectors.csr import Csr, canonical, check_structure
@@ -82,7 +82,8 @@ class Journal:
         if self._is_ours:
             self._write(self.entries)
             return
-        _guarded(self.folder.mkdir, self.folder)
+        with write_errors(self.folder):
+            self.folder.mkdir()
         try:
             self._write(self.entries)
         except BaseException:  # else an empty folder would stand in the way of the next run
@@ -171,11 +172,8 @@ class Journal:
             msg = f"'{self.folder / name}' is in the way, and segmax did not write it; move it away"
             raise IndexExistsError(msg)
 
-        def write() -> None:
-            with replacing(self.folder / name, self.folder / f"{name}.new") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-
-        _guarded(write, self.folder)
+        with write_errors(self.folder), replacing(self.folder / name, self.folder / f"{name}.new") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         entry = {
             "file": name,
             "num_docs": len(arrays["indptr"]) - 1,
@@ -196,11 +194,8 @@ class Journal:
             "is_written": self.is_written,
         }
 
-        def write() -> None:
-            with replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
-                file.write(json.dumps(content).encode("utf-8"))
-
-        _guarded(write, self.folder)
+        with write_errors(self.folder), replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
+            file.write(json.dumps(content).encode("utf-8"))
 
     def _read(self) -> None:
         content = self._content()
@@ -349,11 +344,3 @@ def _checked_entries(entries: object) -> list[dict[str, Any]]:
 
 def _shard_name(number: int) -> str:
     return f"shard-{number:06}.npz"
-
-
-def _guarded(write: Callable[[], object], folder: Path) -> None:
-    try:
-        write()
-    except OSError as error:
-        msg = f"could not write to '{folder}' ({error.strerror}); what was there before is untouched"
-        raise WriteError(msg) from error

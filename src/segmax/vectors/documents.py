@@ -90,6 +90,13 @@ class BaseVectors(abc.ABC):
         """The files, in the order in which they are read; none where that is not known."""
         return ()
 
+    @property
+    def name(self) -> str:
+        """What messages call it: its files, quoted."""
+        names = [f"'{path}'" for path in self.paths[:2]]
+        more = [" and others"] if len(self.paths) > 2 else []
+        return ", ".join(names) + "".join(more) if names else f"the given {type(self).__name__}"
+
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages."""
         return f"row {row}"
