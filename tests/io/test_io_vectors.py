@@ -403,7 +403,7 @@ def test_texts_beside_vectors_are_not_carried(tmp_path: Path) -> None:
     ],
 )
 def test_repeated_words_and_text_are_distinguished(tmp_path: Path, content: str, kind: str) -> None:
-    """Words that repeat the one before, more often than in text, are weights; where all weights are 1, both look alike."""
+    """Words that repeat more often than in text are weights; if all weights are 1, both look alike."""
     (tmp_path / "queries.tsv").write_text(content)
     assert format_of(tmp_path / "queries.tsv") == kind
     if kind == "tsv-text":
