@@ -27,7 +27,7 @@ def _on_or_off(text: str) -> bool:
 
 
 class _Nothing(str):
-    """The word "none": an option that is switched off, which `None` would not tell from one that was not given."""
+    """The word "none": an option that is switched off, unlike `None`, which means that it was not given."""
 
 
 def _word_or_none(text: str) -> str:

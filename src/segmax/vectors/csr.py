@@ -109,7 +109,7 @@ def is_matrix(value: object) -> bool:
 
 
 def _is_scipy(value: object) -> bool:
-    """Whether this is a scipy sparse matrix; there are none before somebody has loaded scipy."""
+    """Whether this is a scipy sparse matrix; there are none before scipy is loaded."""
     issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
     return issparse is not None and bool(issparse(value))
 
