@@ -686,7 +686,7 @@ def test_devices_are_refused() -> None:
         assert done.stdout == "{'q': {'a': 2.0}}\n"
         with Path("/dev/zero").open() as zero:
             done = subprocess.run(command, stdin=zero, capture_output=True, text=True, check=False, timeout=60)
-        assert "is a device" in done.stderr.splitlines()[-1]
+        assert "got a device" in done.stderr.splitlines()[-1]
 
 
 # --- numbers in judgments and runs ----------------------------------------------------------------------------------

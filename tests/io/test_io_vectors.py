@@ -247,7 +247,7 @@ def test_formats_of_whole_numbers_say_so(tmp_path: Path) -> None:
     """CIFF and repeated words want a scale for floats; nothing is left behind."""
     batches, terms = batches_of(Collection(["a", "b"], [{"x": 2.0}, {"y": 0.5}]))
     for name, message in (("docs.ciff", r"^0\.5 in document 1$"), ("docs.tsv", r"^0\.5$")):
-        with refused(InputError, got=message, hint="{scale} that rounds"):
+        with refused(InputError, got=message, hint="scale that rounds"):
             write_vectors(tmp_path / name, batches, terms=terms)
     assert list(tmp_path.iterdir()) == []
 
@@ -403,7 +403,7 @@ def test_texts_beside_vectors_are_not_carried(tmp_path: Path) -> None:
     ],
 )
 def test_repeated_words_and_text_are_distinguished(tmp_path: Path, content: str, kind: str) -> None:
-    """Words that repeat more often than in text are weights; if all weights are 1, both look alike."""
+    """Words that repeat the one before, more often than in text, are weights; with weights of 1, both look alike."""
     (tmp_path / "queries.tsv").write_text(content)
     assert format_of(tmp_path / "queries.tsv") == kind
     if kind == "tsv-text":

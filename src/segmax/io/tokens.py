@@ -131,7 +131,7 @@ def _check(rows: Csr, ids: list[str]) -> None:
         raise InputError(
             expected=f"whole numbers up to {_LARGEST_WEIGHT} as weights, since words are repeated",
             got=rows.values[bad][0],
-            hint="choose a {scale} that rounds, 'x100' or '/5x256'",
+            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
         )
     odd = next((name for name in ids if set(name) & set("\t\n\r") or name != name.strip() or not name), None)
     if odd is not None:
