@@ -122,7 +122,7 @@ class TestReport:
         )
 
     def test_goals(self, results: Results) -> None:
-        """Every goal says whether it was reached, or that it was not measured."""
+        """Every goal was reached, missed or not measured."""
         goals = {goal.text: goal for goal in results.goals()}
         reached = {text: goal.reached for text, goal in goals.items()}
         assert reached["k=10, exact, scatter-add: ≥ 4 ×"] is False

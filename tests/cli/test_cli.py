@@ -1,4 +1,4 @@
-"""The command line does what the library does, and says what is wrong in one line."""
+"""The command line does what the library does, and reports errors in one line."""
 
 from __future__ import annotations
 
@@ -106,55 +106,55 @@ ARGUMENTS: dict[str, Callable[[], dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("flags", CONFIGS)
-def test_build_stores_what_the_config_says(folder: Path, flags: str) -> None:
+def test_options_of_the_config(folder: Path, flags: str) -> None:
     """Options of BuildConfig give the bytes that segmax.build gives."""
-    assert main(["build", "docs.npz", "told", *flags.split()]) == 0
+    assert main(["build", "docs.npz", "flagged", *flags.split()]) == 0
     segmax.build("docs.npz", path="made", config=BuildConfig(**CONFIGS[flags]))
-    assert contents("told") == contents("made")
+    assert contents("flagged") == contents("made")
 
 
 @pytest.mark.parametrize("flags", ARGUMENTS)
-def test_build_passes_arguments_on(folder: Path, flags: str) -> None:
-    """The other options do, too."""
+def test_options_that_are_arguments_of_build(folder: Path, flags: str) -> None:
+    """The other options give what the arguments of segmax.build give."""
     several = [] if "labels" in flags else ["--num-clusters", "6"]
-    assert main(["build", "docs.npz", "told", *flags.split(), *several]) == 0
+    assert main(["build", "docs.npz", "flagged", *flags.split(), *several]) == 0
     config = BuildConfig(num_clusters=6 if several else None)
     segmax.build("docs.npz", path="made", config=config, **ARGUMENTS[flags]())
-    assert contents("told") == contents("made")
+    assert contents("flagged") == contents("made")
 
 
 def test_build_joins_files_and_takes_options_anywhere(folder: Path) -> None:
     """Files follow each other in the order given, and options may stand among them."""
-    assert main(["build", "first.npz", "second.npz", "--num-clusters", "4", "told"]) == 0
+    assert main(["build", "first.npz", "second.npz", "--num-clusters", "4", "flagged"]) == 0
     segmax.build("docs.npz", path="made", config=BuildConfig(num_clusters=4))
-    assert contents("told") == contents("made")
+    assert contents("flagged") == contents("made")
 
 
-def test_build_says_what_it_made(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_build_prints_a_summary(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two lines: counts, then size, bytes per posting and seconds."""
-    main(["build", "docs.npz", "told", "--num-clusters", "4"])
+    main(["build", "docs.npz", "flagged", "--num-clusters", "4"])
     printed = capsys.readouterr()
-    with segmax.open("told") as index:
-        assert re.match(r"built 'told' in [0-9.]+ s: 300 documents, ", printed.out)
+    with segmax.open("flagged") as index:
+        assert re.match(r"built 'flagged' in [0-9.]+ s: 300 documents, ", printed.out)
         assert f"{index.num_postings:,} postings, 4 clusters x 8 segments, 8 bits\n" in printed.out
         assert f"{index.num_bytes / index.num_postings:.2f} bytes per posting" in printed.out
     assert printed.out.count("\n") == 2
     assert printed.err == ""
 
 
-def test_build_replaces_only_if_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without --overwrite an index stays; the message speaks of flags."""
-    assert main(["build", "docs.npz", "told"]) == 0
-    before = contents("told")
+def test_build_replaces_an_index_only_with_overwrite(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --overwrite an index stays; the message names the flag."""
+    assert main(["build", "docs.npz", "flagged"]) == 0
+    before = contents("flagged")
     capsys.readouterr()
-    assert "pass --overwrite to replace" in failure(capsys, "build", "first.npz", "told")
-    assert contents("told") == before
-    assert main(["build", "first.npz", "told", "--overwrite"]) == 0
-    with segmax.open("told") as index:
+    assert "pass --overwrite to replace" in failure(capsys, "build", "first.npz", "flagged")
+    assert contents("flagged") == before
+    assert main(["build", "first.npz", "flagged", "--overwrite"]) == 0
+    with segmax.open("flagged") as index:
         assert index.num_docs == 100
 
 
-def test_build_shows_progress_if_told(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_build_shows_progress_with_progress(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """--progress draws bars on standard error, --no-progress does not."""
     pytest.importorskip("rich")
     assert main(["build", "docs.npz", "a", "--progress"]) == 0
@@ -168,16 +168,16 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
     """Windows line ends, a missing last one and a byte order mark do not matter."""
     sp.save_npz("three.npz", sp.load_npz("docs.npz")[:3])
     Path("three.txt").write_bytes(text.encode())
-    assert main(["build", "three.npz", "told", "--ids", "three.txt"]) == 0
-    with segmax.open("told") as index:
+    assert main(["build", "three.npz", "flagged", "--ids", "three.txt"]) == 0
+    with segmax.open("flagged") as index:
         assert index.vectors(["a", "b", "c"]).shape == (3, NUM_TERMS)
 
 
-# --- what cannot be --------------------------------------------------------------------------------------------------
+# --- invalid arguments -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("flags", "told"),
+    ("flags", "message"),
     [
         ("--bits nine", "argument --bits: expected a whole number, got 'nine'"),
         ("--bits 9", "expected --bits to be 8 or 16, got 9"),
@@ -222,42 +222,46 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--bits", "argument --bits: expected one argument; see segmax build --help"),
     ],
 )
-def test_wrong_options(folder: Path, capsys: pytest.CaptureFixture[str], flags: str, told: str) -> None:
-    """A line says what was expected, and nothing is written."""
-    arguments = ["build", *(["docs.npz", "told"]), *flags.split()]
-    assert failure(capsys, *arguments).startswith(told)
-    assert not Path("told").exists()
+def test_invalid_options_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str
+) -> None:
+    """One line says what was expected, and nothing is written."""
+    arguments = ["build", *(["docs.npz", "flagged"]), *flags.split()]
+    assert failure(capsys, *arguments).startswith(message)
+    assert not Path("flagged").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("", "the following arguments are required: COMMAND; see segmax --help"),
         ("odd", "argument COMMAND: invalid choice: 'odd'"),
         ("build", "expected IN [IN ...] OUT, got nothing; see segmax build --help"),
         ("build docs.npz", "expected IN [IN ...] OUT, got docs.npz; see segmax build --help"),
-        ("build none.npz told", "there is no file 'none.npz'"),
-        ("build ids.txt told", "'ids.txt': expected an .npz file of scipy.sparse.save_npz"),
-        ("build docs.npz none/told", "expected an existing directory to put the index in, got 'none'"),
+        ("build none.npz flagged", "there is no file 'none.npz'"),
+        ("build ids.txt flagged", "'ids.txt': expected an .npz file of scipy.sparse.save_npz"),
+        ("build docs.npz none/flagged", "expected an existing directory to put the index in, got 'none'"),
         ("inspect", "the following arguments are required: INDEX; see segmax inspect --help"),
         ("inspect none", "there is no index at"),
         ("inspect scratch", "'"),
         ("inspect docs.npz", "'"),
-        ("inspect told --plot none/it.png", "expected an existing directory to put the plot in, got 'none'"),
-        ("inspect told --plot it.txt", "expected a plot to end in .png, .svg or .pdf, got 'it.txt'"),
-        ("inspect told --sample few", "argument --sample: expected a whole number, got 'few'"),
-        ("inspect told --seed odd", "argument --seed: expected a whole number, got 'odd'"),
+        ("inspect flagged --plot none/it.png", "expected an existing directory to put the plot in, got 'none'"),
+        ("inspect flagged --plot it.txt", "expected a plot to end in .png, .svg or .pdf, got 'it.txt'"),
+        ("inspect flagged --sample few", "argument --sample: expected a whole number, got 'few'"),
+        ("inspect flagged --seed odd", "argument --seed: expected a whole number, got 'odd'"),
     ],
 )
-def test_wrong_commands(folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str) -> None:
-    """So it is with paths and commands."""
+def test_invalid_commands_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
+) -> None:
+    """The same holds for paths and commands."""
     if "--plot" in arguments:
         pytest.importorskip("matplotlib")
-    assert failure(capsys, *arguments.split()).startswith(told)
+    assert failure(capsys, *arguments.split()).startswith(message)
 
 
-def test_an_error_is_an_exit_code(tmp_path: Path) -> None:
-    """As a process: code 2 and no traceback; 0 where all is well."""
+def test_an_error_sets_the_exit_code(tmp_path: Path) -> None:
+    """A process exits with 2 and without a traceback; with 0 on success."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "segmax.cli", *arguments]
@@ -271,11 +275,11 @@ def test_an_error_is_an_exit_code(tmp_path: Path) -> None:
     assert (right.returncode, right.stdout) == (0, f"segmax {segmax.__version__}\n")
 
 
-def test_a_closed_pipe_is_no_error(folder: Path) -> None:
-    """Whoever reads the report may stop: no traceback, and code 1."""
-    index = segmax.build("docs.npz", path=folder / "told")
+def test_a_closed_pipe_ends_the_command_quietly(folder: Path) -> None:
+    """If the reader of a pipe stops, there is no traceback, and the code is 1."""
+    index = segmax.build("docs.npz", path=folder / "flagged")
     index.close()
-    command = [sys.executable, "-m", "segmax.cli", "inspect", str(folder / "told"), "--json"]
+    command = [sys.executable, "-m", "segmax.cli", "inspect", str(folder / "flagged"), "--json"]
     read, write = os.pipe()
     os.close(read)
     try:
@@ -286,11 +290,11 @@ def test_a_closed_pipe_is_no_error(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "message"),
     [("build", "segmax: interrupted; no part of an index was written\n"), ("inspect", "segmax: interrupted\n")],
 )
 def test_interruption(
-    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, told: str
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, command: str, message: str
 ) -> None:
     """Control-C ends a command with code 130 and a line."""
 
@@ -299,20 +303,20 @@ def test_interruption(
 
     monkeypatch.setattr(segmax, "build", interrupted)
     monkeypatch.setattr(segmax, "open", interrupted)
-    assert main([command, "docs.npz", "told"][: 3 if command == "build" else 2]) == 130
-    assert capsys.readouterr().err == told
+    assert main([command, "docs.npz", "flagged"][: 3 if command == "build" else 2]) == 130
+    assert capsys.readouterr().err == message
 
 
-def test_errors_of_the_system_are_told(
+def test_errors_of_the_system_are_shown(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An OSError that nobody expected is a line, too."""
+    """An unexpected OSError is shown in one line, too."""
 
     def failing(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(segmax, "build", failing)
-    assert "No space left on device" in failure(capsys, "build", "docs.npz", "told")
+    assert "No space left on device" in failure(capsys, "build", "docs.npz", "flagged")
 
 
 # --- configuration files ---------------------------------------------------------------------------------------------
@@ -323,8 +327,8 @@ def test_a_file_gives_options(folder: Path) -> None:
     Path("build.toml").write_text("num-clusters = 5\nnum_segments = 4\nids = 'ids.txt'\ncompact = true\n")
     assert main(["build", "docs.npz", "filed", "--config", "build.toml"]) == 0
     flags = ["--num-clusters", "5", "--num-segments", "4", "--ids", "ids.txt", "--compact"]
-    assert main(["build", "docs.npz", "told", *flags]) == 0
-    assert contents("filed") == contents("told")
+    assert main(["build", "docs.npz", "flagged", *flags]) == 0
+    assert contents("filed") == contents("flagged")
 
 
 @pytest.mark.parametrize(
@@ -349,8 +353,8 @@ def effective(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]
     return tomllib.loads(capsys.readouterr().out)
 
 
-def test_the_command_line_comes_first(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """An option that is given twice is taken from the command line, a list of steps as a whole."""
+def test_flags_override_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A flag replaces the value in the file; a list of steps is replaced as a whole."""
     Path("build.toml").write_text(
         "bits = 16\nseed = 4\ncompact = true\npruning = ['top-terms=4']\nmemory_limit = 1000000000"
     )
@@ -374,10 +378,10 @@ def test_the_command_line_comes_first(folder: Path, capsys: pytest.CaptureFixtur
         ("--segments segments.npy", {"segments": "segments.npy"}, {"segmentation"}),
     ],
 )
-def test_another_choice_drops_what_goes_with_the_old(
+def test_flags_drop_options_of_the_file_that_no_longer_apply(
     folder: Path, capsys: pytest.CaptureFixture[str], flags: str, there: dict[str, Any], gone: set[str]
 ) -> None:
-    """Where the command line chooses other clusters or segments, options of the file that suit only its own go."""
+    """If a flag chooses other clusters or segments, options that only suit the choice of the file are ignored."""
     Path("build.toml").write_text(
         "clustering = 'dense'\ndense = 'dense.npy'\ndense_bits = 8\nrestarts = 3\n"
         "num_clusters = 9\nsegmentation = 'kmeans'"
@@ -388,7 +392,7 @@ def test_another_choice_drops_what_goes_with_the_old(
 
 
 def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The other way round, too."""
+    """--segmentation replaces the segments of the file."""
     Path("build.toml").write_text("segments = 'segments.npy'")
     values = effective(capsys, "--config", "build.toml", "--segmentation", "kmeans")
     assert values["segmentation"] == "kmeans"
@@ -396,7 +400,7 @@ def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("num_cluster = 5", "'build.toml': there is no option 'num_cluster'; did you mean 'num_clusters'?"),
         ("zzz = 5", "'build.toml': there is no option 'zzz'; the options are num_clusters, "),
@@ -420,15 +424,15 @@ def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.
         ("bits = 8\nbits = 8", "'build.toml' is not valid TOML: "),
     ],
 )
-def test_wrong_files(folder: Path, capsys: pytest.CaptureFixture[str], text: str, told: str) -> None:
-    """A mistake in a file is told with its name and the key."""
+def test_invalid_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
+    """A message about a file names the file and the key."""
     Path("build.toml").write_text(text)
-    assert failure(capsys, "build", "docs.npz", "told", "--config", "build.toml").startswith(told)
-    assert not Path("told").exists()
+    assert failure(capsys, "build", "docs.npz", "flagged", "--config", "build.toml").startswith(message)
+    assert not Path("flagged").exists()
 
 
-def test_a_file_that_is_not_there(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A missing file is told, and so is one that is no text."""
+def test_unreadable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A missing file, and one that is not text."""
     assert failure(capsys, "build", "--config", "none.toml").startswith(
         "could not read the configuration file 'none.toml'"
     )
@@ -445,27 +449,27 @@ FLAGS = {
 
 
 @pytest.mark.parametrize("name", FLAGS)
-def test_what_is_printed_can_be_read(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
-    """--print-config prints a file that stands for the options: it prints itself, and builds the same index."""
+def test_a_printed_file_can_be_read(folder: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    """--print-config prints a file that gives the same options: it prints itself, and builds the same index."""
     flags = FLAGS[name].split()
     assert main(["build", *flags, "--print-config"]) == 0
     text = capsys.readouterr().out
     Path("build.toml").write_text(text)
     assert main(["build", "--config", "build.toml", "--print-config"]) == 0
     assert capsys.readouterr().out == text
-    assert main(["build", "docs.npz", "told", *flags]) == 0
+    assert main(["build", "docs.npz", "flagged", *flags]) == 0
     assert main(["build", "docs.npz", "filed", "--config", "build.toml"]) == 0
-    assert contents("told") == contents("filed")
+    assert contents("flagged") == contents("filed")
 
 
 def test_print_config_shows_the_defaults(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Defaults are printed with their values, or as comments; nothing is built."""
-    values = effective(capsys, "docs.npz", "told")
+    values = effective(capsys, "docs.npz", "flagged")
     expected = {name: value for name, value in BuildConfig().to_dict().items() if value is not None}
     expected["pruning"] = expected.pop("pruning")
     sparse = {"clustering": "sparse", "dimensions": 64, "restarts": 1, "iterations": 10}
     assert values == {**expected, **sparse, "overwrite": False}
-    assert not Path("told").exists()
+    assert not Path("flagged").exists()
 
 
 def test_printed_text_survives(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -514,7 +518,7 @@ def built(folder: Path, capsys: pytest.CaptureFixture[str]) -> Path:
 
 
 def test_inspect_prints_tables(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The report shows counts, options, every component, the clusters and the bounds, and says what stood in."""
+    """The summary shows counts, options, every component, clusters and bounds, and which queries were used."""
     assert main(["inspect", "built"]) == 0
     text = capsys.readouterr().out
     with segmax.open(built) as index:
@@ -551,7 +555,7 @@ def test_inspect_without_queries_measures_no_bounds(built: Path, capsys: pytest.
     assert json.loads(capsys.readouterr().out)["tightness"] is None
 
 
-def test_inspect_refuses_other_files(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_inspect_refuses_files_without_queries(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Queries must be something that segmax search takes."""
     assert "there is no file 'none.npz'" in failure(capsys, "inspect", "built", "--queries", "none.npz")
     assert "it cannot search for text" in failure(capsys, "inspect", "built", "--queries", "ids.txt")
@@ -572,7 +576,7 @@ def test_inspect_draws(built: Path, flags: list[str]) -> None:
     assert width > 1000 < 3 * height
 
 
-def test_a_missing_matplotlib_is_told(
+def test_a_missing_matplotlib_is_reported(
     built: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The message says what to install, before any work is done."""
@@ -632,7 +636,7 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
     ],
 )
 def test_search_refuses(built: Path, capsys: pytest.CaptureFixture[str], flags: str, message: str) -> None:
-    """Every mistake is one line that says what was expected."""
+    """An error is one line that says what was expected."""
     assert message in failure(capsys, "search", "built", "queries.npz", *flags.split())
 
 
@@ -689,16 +693,16 @@ def test_a_warning_is_one_line(folder: Path, capsys: pytest.CaptureFixture[str])
     """All documents empty: the index is made, and standard error says so without a line of code."""
     sp.save_npz("empty.npz", sp.csr_matrix((3, 5)))
     assert main(["build", "empty.npz", "made", "--no-progress"]) == 0
-    told = (
+    message = (
         "all 3 documents are empty: no term has a weight above 0, so no search will find anything; check what you index"
     )
-    assert capsys.readouterr().err == f"segmax: warning: {told}\n"
+    assert capsys.readouterr().err == f"segmax: warning: {message}\n"
     assert main(["build", "docs.npz", "other", "--no-progress"]) == 0
     assert capsys.readouterr().err == ""
 
 
-def test_warnings_are_shown_as_before_once_a_command_has_run(folder: Path) -> None:
-    """What the command line does to warnings ends with it."""
+def test_a_command_restores_warnings(folder: Path) -> None:
+    """The way warnings are shown, and their filters, are as before."""
     shown, filters = warnings.showwarning, warnings.filters[:]
     assert main(["build", "docs.npz", "made", "--no-progress"]) == 0
     assert warnings.showwarning is shown

@@ -1,4 +1,4 @@
-"""What commands print: nothing that a terminal obeys, tables that fit, plain counts and numbers, and reasons."""
+"""What commands print: no control characters, tables that fit, plain numbers, and reasons for empty results."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # --- control characters ----------------------------------------------------------------------------------------------
 
 
-def test_what_a_terminal_obeys_is_escaped() -> None:
+def test_control_characters_are_escaped() -> None:
     """Controls, separators, direction marks and surrogates are escaped; letters, emoji and joiners stay."""
     for code in (*range(0x20), *range(0x7F, 0xA0), 0x202E, 0x2066, 0x2028, 0x200F, 0xFEFF, 0xD800):
         assert harmless(printable(f"a{chr(code)}b"))
@@ -142,9 +142,9 @@ def test_errors_show_no_control_characters(
 ) -> None:
     """An error names a file or value with its control characters escaped, in one line."""
     assert main([part.replace("\n", "") for part in arguments]) == 2
-    told = capsys.readouterr().err
-    assert harmless(told)
-    assert told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert harmless(shown)
+    assert shown.count("\n") == 1
 
 
 def test_warnings_are_one_safe_line(
@@ -159,10 +159,10 @@ def test_warnings_are_one_safe_line(
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert main(["completion", "bash"]) == 0
-    told = capsys.readouterr().err
-    assert told.startswith("segmax: warning: odd x")
-    assert harmless(told)
-    assert told.count("\n") == 1
+    shown = capsys.readouterr().err
+    assert shown.startswith("segmax: warning: odd x")
+    assert harmless(shown)
+    assert shown.count("\n") == 1
 
 
 def test_summaries_show_no_control_characters(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,8 +189,8 @@ def test_names_of_methods_are_shown_as_they_are(rng: np.random.Generator) -> Non
     assert harmless(str(found))
 
 
-def test_a_report_shows_odd_components(folder: Path) -> None:
-    """What an index calls its components is text."""
+def test_a_summary_escapes_names_of_components(folder: Path) -> None:
+    """Names of components are neither markup nor control sequences."""
     import dataclasses
 
     with segmax.open("docs.segmax") as index:
@@ -263,7 +263,7 @@ def test_a_file_that_exists_is_a_file(folder: Path, capsys: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (["none.jsonl"], "there is no file 'none.jsonl'; to search for this text, use -q none.jsonl"),
         (["my;queries.npz"], "there is no file 'my;queries.npz'; to search for this text, use -q 'my;queries.npz'"),
@@ -282,12 +282,10 @@ def test_a_file_that_exists_is_a_file(folder: Path, capsys: pytest.CaptureFixtur
         (["vitamin", "-q", "vitamin"], "expected a file of queries or -q, got both: 'vitamin' and 'vitamin'"),
     ],
 )
-def test_what_looks_like_a_path_must_be_one(
-    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], told: str
-) -> None:
-    """A mistyped name of a file is no query."""
+def test_a_path_must_exist(folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    """A mistyped file name is an error, not a query."""
     assert main(["search", "docs.segmax", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"segmax: error: {told}")
+    assert capsys.readouterr().err.startswith(f"segmax: error: {message}")
 
 
 @pytest.mark.parametrize("holds_queries", [False, True])
@@ -316,7 +314,7 @@ def test_a_folder_without_queries_is_a_word(folder: Path, capsys: pytest.Capture
     assert capsys.readouterr().out.startswith("q1 Q0 b 1 ")
 
 
-def test_ids_that_ir_datasets_knows_are_no_words(
+def test_ids_of_ir_datasets_are_read(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An id with a slash is read if ir_datasets knows it; with `irds:`, it must be one."""
@@ -422,9 +420,9 @@ def test_queries_that_find_nothing_are_counted(folder: Path, capsys: pytest.Capt
     texts = ["oranges", "!", "the", "zebra", "unicorn"]
     Path("q.jsonl").write_text("".join(json.dumps({"_id": f"q{i}", "text": t}) + "\n" for i, t in enumerate(texts)))
     assert main(["search", "docs.segmax", "q.jsonl"]) == 0
-    told = capsys.readouterr()
-    assert {line.split()[0] for line in told.out.splitlines()} == {"q0"}
-    assert told.err == (
+    shown = capsys.readouterr()
+    assert {line.split()[0] for line in shown.out.splitlines()} == {"q0"}
+    assert shown.err == (
         "segmax: 4 of 5 queries found nothing: 2 with only unknown words, 1 without words, 1 with only stop words\n"
     )
     sp.save_npz("q.npz", sp.csr_matrix((3, 4)))
@@ -433,7 +431,7 @@ def test_queries_that_find_nothing_are_counted(folder: Path, capsys: pytest.Capt
 
 
 class SlowEncoder:
-    """Takes its time, and counts how often it is asked."""
+    """Is slow, and counts its calls."""
 
     stopwords = ()
     vocabulary = ("vitamin", "rare")
@@ -448,7 +446,7 @@ class SlowEncoder:
         return sp.csr_matrix([[1.0, 0.0]] * len(batch))
 
 
-def test_encoding_and_search_are_timed_apart(
+def test_encoding_and_search_are_timed_separately(
     folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The query is encoded once, and that time is not that of the search; nor is the time to load the encoder."""
@@ -478,8 +476,8 @@ def test_counts_are_singular_and_plural() -> None:
     assert counted(1000, "query", "queries") == "1,000 queries"
 
 
-def test_an_index_of_one_document_is_said_so(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Build, search and evaluate speak of 1 document."""
+def test_one_document_is_singular(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Commands print "1 document"."""
     Path("one.jsonl").write_text('{"_id": "a", "text": "vitamin"}\n')
     assert main(["index", "one.jsonl", "one.segmax"]) == 0
     assert main(["search", "one.segmax", "vitamin"]) == 0

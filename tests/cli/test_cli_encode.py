@@ -1,4 +1,4 @@
-"""From texts to a searchable index in two commands, what they refuse at once, and what bash completes."""
+"""From texts to an index in two commands, errors before any work is done, and completion of file names."""
 
 from __future__ import annotations
 
@@ -109,19 +109,19 @@ def test_queries_are_resumed(folder: Path) -> None:
     assert not Path("queries.npz.encoding").exists()
 
 
-def test_vectors_are_no_texts_of_queries(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_queries_without_texts_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Files that hold vectors only are refused as queries to encode."""
     Path("vectors.jsonl").write_text('{"id": "q1", "vector": {"copper": 2}}\n')
     for name in ("vectors.jsonl", "docs.npz"):
-        told = failure(capsys, "encode", name, "out.npz", "--queries", "--encoder", "docs.bm25")
-        assert told.startswith(f"'{name}': expected queries with texts to encode, got vectors")
+        message = failure(capsys, "encode", name, "out.npz", "--queries", "--encoder", "docs.bm25")
+        assert message.startswith(f"'{name}': expected queries with texts to encode, got vectors")
 
 
-# --- refused at once -------------------------------------------------------------------------------------------------
+# --- errors before any work is done ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (
             "out.odd",
@@ -136,18 +136,18 @@ def test_vectors_are_no_texts_of_queries(folder: Path, capsys: pytest.CaptureFix
         ("none/out.npz", "expected an existing directory to put the file in, got 'none'"),
         ("beir", "expected a format out of"),
         ("docs.npz", "'docs.npz' exists"),
-        ("out.npz --queries", "BM25 knows no documents yet; encode documents first"),
+        ("out.npz --queries", "BM25 has learned from no documents yet; fit it, or load one that was saved"),
         ("out.npz --queries", "--encoder docs.bm25"),
         ("out.npz --dense max", "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"),
         ("out.npz --dense max --queries", "--dense is for documents, and --queries encodes none"),
     ],
 )
 def test_refused_before_anything_is_encoded(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
-    """What cannot be written is told at once, in the words of the command line, and no folder is begun."""
+    """An output that cannot be written is an error at once, which names flags, and nothing is created."""
     before = sorted(path.name for path in folder.rglob("*"))
-    assert told in failure(capsys, "encode", "beir", *arguments.split())
+    assert message in failure(capsys, "encode", "beir", *arguments.split())
     assert sorted(path.name for path in folder.rglob("*")) == before
 
 
@@ -164,16 +164,16 @@ def test_whole_numbers(folder: Path) -> None:
 def test_another_files_encoder_is_not_replaced(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """docs.jsonl would replace docs.bm25, which belongs to docs.npz: refused, but for --overwrite."""
     before = Path("docs.bm25/bm25.json").read_text()
-    told = failure(capsys, "encode", "beir", "docs.jsonl", "--k1", "0.9")
-    assert told.startswith("'docs.bm25' exists, perhaps of another file than 'docs.jsonl', which would replace it")
-    assert told.endswith("or pass --overwrite")
+    message = failure(capsys, "encode", "beir", "docs.jsonl", "--k1", "0.9")
+    assert message.startswith("'docs.bm25' exists, perhaps of another file than 'docs.jsonl', which would replace it")
+    assert message.endswith("or pass --overwrite")
     assert not Path("docs.jsonl.encoding").exists()
     assert Path("docs.bm25/bm25.json").read_text() == before
     assert main(["encode", "beir", "docs.jsonl", "--k1", "0.9", "--overwrite"]) == 0
     assert BM25.load("docs.bm25").k1 == 0.9
 
 
-def test_options_that_python_has(folder: Path) -> None:
+def test_options_reach_the_encoder(folder: Path) -> None:
     """--delta and --no-title reach the encoder, in both commands that encode."""
     flags = ["--method", "bm25l", "--delta", "0.25", "--no-title"]
     assert main(["encode", "beir", "other.npz", *flags]) == 0
@@ -192,7 +192,7 @@ def test_options_that_python_has(folder: Path) -> None:
 # --- two steps -------------------------------------------------------------------------------------------------------
 
 
-def test_two_steps_are_as_good_as_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_steps_give_the_index_of_one(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """An index of encoded vectors, with encoder and texts, answers text as that of segmax index does."""
     assert main(["index", "beir", "one.segmax"]) == 0
     assert main(["build", "docs.npz", "two.segmax", "--encoder", "docs.bm25", "--texts", "beir"]) == 0
@@ -216,7 +216,7 @@ def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ("--encoder bm25", "expected --encoder to be the BM25 that made the vectors, a folder such as docs.bm25"),
         ("--encoder other.bm25", "the encoder did not make these vectors: they have 'waveguid'"),
@@ -229,8 +229,8 @@ def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
         ("--texts none.jsonl", "there is no file 'none.jsonl'"),
     ],
 )
-def test_what_does_not_belong_together(
-    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, told: str
+def test_parts_that_do_not_belong_together_are_refused(
+    folder: Path, capsys: pytest.CaptureFixture[str], arguments: str, message: str
 ) -> None:
     """Another encoder, other texts, or those in another order are refused, and no index is left."""
     lines = Path("beir/corpus.jsonl").read_text().splitlines(keepends=True)
@@ -238,13 +238,13 @@ def test_what_does_not_belong_together(
     for name, chosen in (("fewer", lines[:2]), ("more", [*lines, extra]), ("swapped", [lines[1], lines[0], lines[2]])):
         Path(f"{name}.jsonl").write_text("".join(chosen))
     other = BM25()
-    list(other.encode_documents([[Document("a", "", "entirely different")]]))
+    other.fit([[Document("a", "", "entirely different")]])
     other.save("other.bm25")
-    assert failure(capsys, "build", "docs.npz", "out", *arguments.split()).startswith(told)
+    assert failure(capsys, "build", "docs.npz", "out", *arguments.split()).startswith(message)
     assert not Path("out").exists()
 
 
-def test_vectors_without_words_have_no_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_encoder_needs_vectors_with_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Columns that are only numbers cannot be matched with the words of queries; --terms names them."""
     import scipy.sparse as sp
 
@@ -262,16 +262,16 @@ def test_vectors_without_words_have_no_encoder(folder: Path, capsys: pytest.Capt
 def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--clustering max needs a model, and excludes other ways to cluster."""
     assert main(["index", "beir", "out", "--clustering", "sparse"]) == 0
-    told = failure(capsys, "index", "beir", "other", "--clustering", "max")
-    assert told == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
-    told = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
-    assert told == "--dense does not apply to --clustering max, only to dense"
-    told = failure(capsys, "index", "beir", "other", "--clustering", "odd")
-    assert told.startswith(
+    message = failure(capsys, "index", "beir", "other", "--clustering", "max")
+    assert message == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
+    message = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
+    assert message == "--dense does not apply to --clustering max, only to dense"
+    message = failure(capsys, "index", "beir", "other", "--clustering", "odd")
+    assert message.startswith(
         "expected --clustering to be 'sparse' or 'dense' or 'labels' or 'cls' or 'mean' or 'max', got 'odd'"
     )
-    told = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
-    assert told == "--clustering max applies to texts, and 'docs.npz' holds vectors"
+    message = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
+    assert message == "--clustering max applies to texts, and 'docs.npz' holds vectors"
     assert not Path("other").exists()
 
 
@@ -302,7 +302,7 @@ def test_bash_completes_names_with_blanks(tmp_path: Path, capsys: pytest.Capture
     assert completed("pl") == ["plain.npz"]
 
 
-def test_texts_without_ids_are_numbered_and_said_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_note_says_that_documents_are_numbered(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A line on standard error, once, says that documents get numbers as ids."""
     (tmp_path / "plain.jsonl").write_text('{"text": "one cat"}\n{"text": "two dogs"}\n')
     assert main(["encode", str(tmp_path / "plain.jsonl"), str(tmp_path / "out.npz"), "--no-progress"]) == 0

@@ -1,4 +1,4 @@
-"""What is loaded when: importing segmax and asking for help load nothing that takes long."""
+"""A command loads only what it needs; importing segmax and showing help load nothing that takes long."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import scipy.sparse as sp
 
 import segmax
 from segmax.cli.main import COMMANDS
@@ -43,6 +44,17 @@ def test_the_front_door_loads_nothing_heavy(code: str) -> None:
 def test_help_of_a_command_loads_nothing_heavy(command: str) -> None:
     """The help of a command needs numpy at most."""
     assert loaded(helped(command)).isdisjoint(HEAVY)
+
+
+def test_a_search_for_vectors_loads_only_the_search(tmp_path: Path) -> None:
+    """Without texts, a search needs neither an encoder nor what builds indexes; of large packages it needs numpy."""
+    docs = sp.random(50, 20, 0.3, format="csr", random_state=0)
+    segmax.build(docs, path=tmp_path / "docs.segmax").close()
+    sp.save_npz(tmp_path / "queries.npz", docs[:3])
+    arguments = ["search", str(tmp_path / "docs.segmax"), str(tmp_path / "queries.npz")]
+    modules = loaded(f"from segmax.cli import main\nassert main({arguments!r}) == 0")
+    assert modules.isdisjoint(HEAVY)
+    assert not [name for name in modules if name.startswith(("segmax.building", "segmax.encoders"))]
 
 
 def test_names_are_loaded_when_used() -> None:

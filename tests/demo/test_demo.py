@@ -31,7 +31,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("columns", [80, 60])
-def test_the_demo_tells_its_story(
+def test_the_demo_shows_relevance_and_speed(
     quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
 ) -> None:
     """Relevance and speed, each in a table that fits; safe methods agree with exhaustive search; it runs twice."""
@@ -68,7 +68,7 @@ def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.M
 
 
 def test_the_last_line_is_a_command_that_works(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the demo built can be searched as it says, and the collection is there for other commands."""
+    """The printed command searches the demo's index, and other commands find the collection."""
     demo.main()
     words = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])
     assert command_line(words[words.index("search") :]) == 0
@@ -103,7 +103,7 @@ def test_a_link_in_place_of_the_picture_is_replaced(quick: Path, tmp_path: Path)
 def test_without_matplotlib_there_is_no_picture(
     quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The demo says so and goes on."""
+    """The demo prints the reason and continues."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     demo.main()
@@ -112,7 +112,7 @@ def test_without_matplotlib_there_is_no_picture(
     assert "try it yourself" in shown
 
 
-def test_what_is_in_the_way_is_an_error(quick: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_refused(quick: Path) -> None:
     """A file in the place of the folder is one line, no traceback, and stays."""
     Path("segmax-demo").write_text("mine")
     with pytest.raises(SystemExit, match=r"segmax\.demo: error: "):

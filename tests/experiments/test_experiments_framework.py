@@ -129,13 +129,13 @@ def index() -> segmax.Index:
 
 
 def test_the_example_agrees_with_the_paper() -> None:
-    """All bounds and decisions of Figure 4 are as printed."""
+    """All bounds and decisions are those of Figure 4."""
     outcome = EXPERIMENTS["example"].run(Task())
     assert [finding.verdict for finding in outcome.findings] == ["holds"] * 4
 
 
 def test_bounds_are_read_as_the_index_has_them(index: segmax.Index) -> None:
-    """What one search for all documents tells is what `cluster_bounds` computes, also for a query without terms."""
+    """One search for all documents returns what `cluster_bounds` computes, also for a query without terms."""
     reader = BoundReader(index)
     for query in [*tiny().single_queries(), {}, {NUM_TERMS + 1: 1.0}]:
         read, computed = reader.read(query), index.cluster_bounds(query)
@@ -147,9 +147,9 @@ def test_tightness_is_that_of_the_report(index: segmax.Index) -> None:
     """Means of Actual/BoundSum and Actual/MaxSBound are those of `inspect`."""
     queries = tiny().single_queries()
     found = tightness(index, queries)
-    told = segmax.inspect(index, queries).tightness
-    assert found["actual_over_bound_sum"] == pytest.approx(told.bound_sum.mean)
-    assert found["actual_over_max_bound"] == pytest.approx(told.max_bound.mean)
+    summary = segmax.inspect(index, queries).tightness
+    assert found["actual_over_bound_sum"] == pytest.approx(summary.bound_sum.mean)
+    assert found["actual_over_max_bound"] == pytest.approx(summary.max_bound.mean)
     assert len(found["cluster_avg_over_max"]) == len(found["cluster_actual_over_max"]) <= index.num_clusters
 
 
@@ -176,9 +176,9 @@ def test_gap_and_tightness_are_means_of_one_kind(index: segmax.Index) -> None:
     """Tightness, and the gap of means that is worked out of it, are means over queries of means over clusters."""
     queries = tiny().single_queries()
     found = bound_ratios(index, queries)
-    told = segmax.inspect(index, queries).tightness
-    assert found["tightness"] == pytest.approx(told.max_bound.mean)
-    assert found["gap of means"] == pytest.approx(1 / told.max_bound.mean - 1 / told.avg_bound.mean)
+    summary = segmax.inspect(index, queries).tightness
+    assert found["tightness"] == pytest.approx(summary.max_bound.mean)
+    assert found["gap of means"] == pytest.approx(1 / summary.max_bound.mean - 1 / summary.avg_bound.mean)
     per_query = []
     for query in queries:
         bounds = index.cluster_bounds(query)
@@ -252,13 +252,13 @@ def test_clusters_scale_with_the_collection(num_docs: int, expected: tuple[int, 
 
 
 def test_the_number_of_clusters_can_be_chosen() -> None:
-    """What the user says counts, up to one cluster per document."""
+    """The user's choice counts, up to one cluster per document."""
     assert Task(num_clusters=64).clusters(tiny()) == (8, 64)
     assert Task(num_clusters=9999).clusters(tiny()) == (NUM_DOCS // 8, NUM_DOCS)
 
 
 def test_methods_are_the_papers() -> None:
-    """No threshold seed, no sweep, MaxScore inside clusters unless the user says otherwise, always in their order."""
+    """No threshold estimate, no sweep, MaxScore inside clusters by default, and clusters in their order."""
     task = Task(documents="blocks")
     assert Task().asc(0.9) == segmax.paper.ASC(mu=0.9, documents="maxscore", estimate_threshold=False, sweep=False)
     plain = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
@@ -324,7 +324,7 @@ def test_only_steps_of_earlier_runs_are_resumed(tmp_path: Path) -> None:
         assert (steps.num_resumed, len(calls)) == (resumed, 1)
 
 
-def test_steps_of_other_code_are_taken_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_steps_of_other_code_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Changed Python files and an extension of another size make another digest, and another digest other steps."""
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "a.py").write_text("1")
@@ -344,7 +344,7 @@ def test_steps_of_other_code_are_taken_anew(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
-    """The second is told that the first is under way."""
+    """The second is refused while the first is running."""
     path = tmp_path / "steps.jsonl"
     with (
         Steps(path).opened(progress=False),
@@ -370,7 +370,7 @@ def test_steps_depend_on_options_and_collection() -> None:
     assert len(calls) == 5
 
 
-def test_what_json_cannot_hold_is_refused() -> None:
+def test_steps_return_json_values_only() -> None:
     """A step that returns an object fails at once, not when it is resumed."""
     with pytest.raises(TypeError, match="expected a JSON value, got object"):
         Steps().get({}, object)
@@ -381,7 +381,7 @@ def test_what_json_cannot_hold_is_refused() -> None:
 
 @pytest.fixture
 def described(tmp_path: Path) -> dict[str, object]:
-    """A collection of vectors in files; what its description says."""
+    """The description of a collection of vectors in files."""
     rng = np.random.default_rng(1)
     docs = random_docs(rng, 50, 30)
     terms = [f"w{column}" for column in range(30)]
@@ -407,9 +407,9 @@ def described(tmp_path: Path) -> dict[str, object]:
     }
 
 
-def opened(tmp_path: Path, told: object, **options: object) -> Collection:
+def opened(tmp_path: Path, description: object, **options: object) -> Collection:
     """The collection of a description."""
-    (tmp_path / "it.json").write_text(json.dumps(told))
+    (tmp_path / "it.json").write_text(json.dumps(description))
     return open_collection(tmp_path / "it.json", cache=tmp_path / "cache", **options)
 
 
@@ -428,7 +428,7 @@ def test_a_description_becomes_a_collection(described: dict[str, object], tmp_pa
     assert opened(tmp_path, described, max_queries=1).queries.ids == ["q1"]
 
 
-def test_a_fingerprint_tells_collections_apart(described: dict[str, object], tmp_path: Path) -> None:
+def test_fingerprints_of_collections_differ(described: dict[str, object], tmp_path: Path) -> None:
     """It changes with judgments, queries and documents, and with nothing else."""
     first = opened(tmp_path, described).fingerprint
     assert opened(tmp_path, {**described, "name": "other"}).fingerprint == first
@@ -627,17 +627,17 @@ def test_files_are_whole_and_old_ones_go(tmp_path: Path) -> None:
     done = run_experiment(wordy(3), Task(), tmp_path, "command")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in done.files)
     assert "wordy-3.svg" in {path.name for path in done.files}
-    told = json.loads((tmp_path / "wordy.json").read_text(), parse_constant=pytest.fail)
-    assert told["records"] == [{"value": None}]
-    assert told["about"]["command"] == "command"
-    assert told["about"]["machine"]["cores"] >= 1
+    written = json.loads((tmp_path / "wordy.json").read_text(), parse_constant=pytest.fail)
+    assert written["records"] == [{"value": None}]
+    assert written["about"]["command"] == "command"
+    assert written["about"]["machine"]["cores"] >= 1
     assert r"| p\|q |" in (tmp_path / "wordy.md").read_text()
     run_experiment(wordy(1), Task(), tmp_path, "command")
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".md", ".svg"]
 
 
 def test_without_matplotlib_there_are_no_pictures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables are written all the same, and it is told what to install."""
+    """Tables are still written, and the reason names what to install."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     done = run_experiment(wordy(2), Task(), tmp_path, "command")
@@ -708,7 +708,7 @@ def loaded_by(arguments: list[str]) -> set[str]:
 
 
 def test_every_module_is_named_after_its_experiment() -> None:
-    """What the catalog says is what the module has."""
+    """The catalog and the module agree."""
     for name, listed in LISTED.items():
         chosen = EXPERIMENTS[name]
         assert (chosen.name, chosen.place, chosen.title) == listed
@@ -719,7 +719,7 @@ def test_every_module_is_named_after_its_experiment() -> None:
     assert set(segmax.experiments.__all__) <= set(dir(segmax.experiments))
 
 
-def test_help_without_a_name_tells_about_all(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_without_a_name_lists_all(capsys: pytest.CaptureFixture[str]) -> None:
     """The help lists all experiments and shows how to begin."""
     with pytest.raises(SystemExit, match="0"):
         command("--help")
@@ -731,7 +731,7 @@ def test_help_without_a_name_tells_about_all(capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The help of an experiment says what it does, what data it takes, and has an example."""
+    """The help of an experiment explains what it does and what data it takes, with an example."""
     with pytest.raises(SystemExit, match="0"):
         command(name, "--help")
     out = capsys.readouterr().out
@@ -761,25 +761,25 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
     ],
 )
 def test_invalid_arguments_are_refused(arguments: tuple[str, ...], message: str) -> None:
-    """The message says what was expected; nothing is written."""
+    """The error states what was expected; nothing is written."""
     with refused(ConfigError, message=message):
         command(*arguments)
 
 
 def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run prints its tables, tells its files and the command; the same again computes nothing; --fresh does."""
+    """A run prints its tables, files and command; running it again computes nothing, except with --fresh."""
     arguments = ("space", "--data", FOLDER, "--quick", "--num-clusters", 8, "--out", tmp_path, "--max-queries", 3)
     command(*arguments)
     shown = capsys.readouterr()
     assert "Bytes by structure" in shown.out
     assert str(tmp_path / "space.json") in shown.err
-    told = json.loads((tmp_path / "space.json").read_text())["about"]
-    assert told["command"].startswith(
+    about = json.loads((tmp_path / "space.json").read_text())["about"]
+    assert about["command"].startswith(
         f"segmax experiment space --data {FOLDER} --max-queries 3 --quick --num-clusters 8"
     )
-    assert told["collections"][0]["num_queries"] == 3
-    assert not any(path in json.dumps({**told, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
-    assert told["resumed_steps"] == 0
+    assert about["collections"][0]["num_queries"] == 3
+    assert not any(path in json.dumps({**about, "command": ""}) for path in (str(FOLDER), str(tmp_path), sys.prefix))
+    assert about["resumed_steps"] == 0
     command(*arguments)
     assert "1 step of an earlier run" in capsys.readouterr().err
     command(*arguments, "--fresh")
@@ -838,7 +838,7 @@ def test_a_real_interruption_keeps_steps(tmp_path: Path) -> None:
     while process.poll() is None and not (steps.exists() and steps.stat().st_size):
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=60)
-    assert "what is done is kept" in told
+    _, errors = process.communicate(timeout=60)
+    assert "run the same command again to resume" in errors
     assert steps.read_text().endswith("\n")
     assert not (tmp_path / "bounds.json").exists()

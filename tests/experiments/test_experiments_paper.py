@@ -124,7 +124,7 @@ def test_runs_at_a_depth_below_10(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_resumes(name: str, tmp_path: Path) -> None:
-    """A second run with the same steps computes nothing, builds nothing, and says the same."""
+    """A second run with the same steps computes nothing, builds nothing, and returns the same."""
     experiment = MODULES[name].EXPERIMENT
     task = quick(collection(tmp_path, judged=True))
     first = experiment.run(task)
@@ -178,7 +178,7 @@ def test_rows_of_table_4(tmp_path: Path) -> None:
 
 
 def test_tracks_have_their_own_columns(tmp_path: Path) -> None:
-    """Beside a collection of the TREC tracks stand the paper's values for it, with nDCG@10."""
+    """For a collection of the TREC tracks, the paper's values for it are shown, with nDCG@10."""
     sheet = baselines.run(quick(collection(tmp_path, judged=True, name="trec-dl-2019"))).sheets[0]
     shown = dict(zip(sheet.columns, sheet.rows[1], strict=True))
     assert (shown["paper nDCG@10"], shown["paper Recall@10"], shown["paper MRT ms"]) == (0.7398, 0.1764, "26.3")
@@ -199,7 +199,7 @@ def test_tracks_have_their_own_columns(tmp_path: Path) -> None:
         ("dl200", "dev"),
     ],
 )
-def test_tracks_are_told_by_their_names(name: str, track: str) -> None:
+def test_tracks_are_recognized_by_their_names(name: str, track: str) -> None:
     """Only a deep learning track has its columns, not everything of its year."""
     assert baselines.track_of(name) == track
 
@@ -240,8 +240,8 @@ def test_numbers_of_clusters_are_scaled() -> None:
     assert scaled_clusters(Task(), _sized(1), printed.FIGURE_3_CLUSTERS) == {4096: 1}
 
 
-def test_no_table_tells_more_clusters_than_are_built(tmp_path: Path) -> None:
-    """Where more clusters are wanted than there are documents, Table 6 tells one per document."""
+def test_no_table_shows_more_clusters_than_are_built(tmp_path: Path) -> None:
+    """If --num-clusters exceeds the number of documents, Table 6 shows one cluster per document."""
     task = dataclasses.replace(quick(collection(tmp_path, judged=True)), num_clusters=100_000, ks=(10,))
     assert zero_shot.run(task).sheets[0].rows[0][1] == NUM_DOCS
 
@@ -259,7 +259,7 @@ def _sized(num_docs: int) -> Collection:
     return Collection(name="c", documents=None, queries=EncodedQueries([], []), num_docs=num_docs)
 
 
-def test_collections_of_one_name_are_told_apart() -> None:
+def test_collections_of_one_name_are_numbered() -> None:
     """Two collections of the same name get different ones, so that none hides another."""
     assert unique_names([_sized(1), _sized(2), _sized(3)]) == ["c", "c #2", "c #3"]
 
@@ -467,7 +467,7 @@ def test_bounds_do_not_flip_on_a_hair(ratios: tuple[float, ...], expected: str) 
 
 
 def test_nothing_is_not_as_good_as_nothing() -> None:
-    """Where the reference finds nothing, it cannot be told whether something is lost."""
+    """If the reference finds nothing, a loss cannot be decided."""
     nothing = compared(row(1.0, 0.0), row(1.0, 0.0), "R")
     assert is_as_good(nothing, "R").verdict == is_more(nothing).verdict == "unknown"
     assert is_more(compared(row(1.0, 0.7), row(1.0, 0.7), "R")).verdict == "tie"
@@ -478,7 +478,7 @@ def test_nothing_is_not_as_good_as_nothing() -> None:
 
 
 def test_one_query_is_too_few_for_t_tests() -> None:
-    """With one query no finding about significance is told, but why."""
+    """With one query, significance is not decided, and the reason is given."""
     alone = {name: {"per_query": {"MRR@10": [1.0]}} for name in ("asc", "maxscore")}
     finding = no_degradation("k = 10", t_tests(alone, [("asc", "maxscore")]))
     assert finding.verdict == "unknown"
@@ -498,12 +498,12 @@ def test_tables_have_t_tests(name: str, tmp_path: Path) -> None:
         assert all(line["method"] != line["against"] for line in lines)
         made, same = map(int, re.search(r"all (\d+) of them .* In (\d+) of them", sheet.note).groups())
         assert made == len(lines) + same > 0
-    told = [finding for finding in outcome.findings if "paired t-tests" in finding.claim]
-    assert told
-    assert all("tests" in finding.evidence and "Holm" in finding.rule for finding in told)
+    concluded = [finding for finding in outcome.findings if "paired t-tests" in finding.claim]
+    assert concluded
+    assert all("tests" in finding.evidence and "Holm" in finding.rule for finding in concluded)
 
 
-def test_a_significant_loss_is_told() -> None:
+def test_a_significant_loss_is_named() -> None:
     """A loss on all queries refutes that nothing is lost, and is named; the smallest p-value is printed."""
     found = {"asc": {"per_query": {"R": [0.1, 0.2, 0.3]}}, "maxscore": {"per_query": {"R": [0.5, 0.61, 0.7]}}}
     finding = no_degradation("k = 10", t_tests(found, [("asc", "maxscore")]))
@@ -568,9 +568,9 @@ def test_findings_on_table_2() -> None:
         name: clustering.Pair(row(v.flat_ms, visited=v.flat_visited), row(v.ms, visited=v.visited))
         for name, v in zip(names, printed.TABLE_2.values(), strict=True)
     }
-    told = clustering.findings(found)
-    assert set(verdicts(told)) == {"holds"}
-    assert "71.8 ms after 90.8" in told[4].claim
+    concluded = clustering.findings(found)
+    assert set(verdicts(concluded)) == {"holds"}
+    assert "71.8 ms after 90.8" in concluded[4].claim
     alone = clustering.findings({"sparse": found["sparse"]})
     assert verdicts(alone) == ["holds", "holds", *["unknown"] * 4]
     against = {**found, "max": clustering.Pair(row(90.8, visited=68), row(99.0, visited=70))}
@@ -614,7 +614,7 @@ def line(label: str, clusters: int, points: dict[float, tuple[float, float]]) ->
 
 
 def test_findings_on_figure_3() -> None:
-    """Recall kept and lost, and the fastest number of clusters, decide; a single curve tells nothing of clusters."""
+    """Recall kept and lost, and the fastest number of clusters, decide; a single curve decides nothing."""
     few = line("few", 512, {0.3: (10, 0.5), 0.9: (40, 0.979), 1.0: (50, 0.98)})
     many = line("many", 4096, {0.3: (9, 0.5), 0.9: (60, 0.979), 1.0: (70, 0.98)})
     assert verdicts(overestimation.findings([few, many], "R")) == ["holds", "holds"]
@@ -666,9 +666,9 @@ def test_averages_and_findings_on_table_6() -> None:
     assert zero_shot.average(found, quality, "maxscore") == pytest.approx((known.maxscore_ndcg, 1.0), abs=0.0001)
     anytime = zero_shot.average(found, quality, "anytime")
     assert anytime == pytest.approx((known.anytime_ndcg, known.anytime_speedup), abs=0.005)
-    told = zero_shot.findings(10, found, quality)
-    assert verdicts(told) == ["holds"] * 4
-    assert "52 queries" in told[0].rule  # 13 collections of 4
+    concluded = zero_shot.findings(10, found, quality)
+    assert verdicts(concluded) == ["holds"] * 4
+    assert "52 queries" in concluded[0].rule  # 13 collections of 4
     same = {name: {**methods, "asc": methods["maxscore"]} for name, methods in found.items()}
     assert verdicts(zero_shot.findings(10, same, quality)) == ["holds", "tie", "holds", "fails"]
     mixed = {**quality, "FEVER": "recall_of_exact"}
@@ -694,18 +694,18 @@ def test_findings_on_table_7(k: int, tmp_path: Path) -> None:
     unbounded = {key: row(100.0) for key in found}
     budget = budgets.Budget(printed.TABLE_7_BUDGET[k], "the paper's", rows, found)
 
-    def told(under: dict[str, Row], without: dict[str, Row]) -> list[str]:
+    def concluded(under: dict[str, Row], without: dict[str, Row]) -> list[str]:
         return verdicts(budgets.findings(k, [budget._replace(found=under)], without, ("MRR", "R")))
 
-    assert told(found, unbounded) == ["holds"] * 5
+    assert concluded(found, unbounded) == ["holds"] * 5
     one_measure = {key: row(9.0, v["R"], MRR=0.1 if key.startswith("asc") else 0.2) for key, v in found.items()}
-    assert told(one_measure, unbounded)[:4] == ["fails", "holds", "fails", "holds"]
+    assert concluded(one_measure, unbounded)[:4] == ["fails", "holds", "fails", "holds"]
     late = {key: row(100.0, 1.0 if key.startswith("anytime") else 0.5, MRR=0.0) for key in found}
-    assert told(late, unbounded) == ["unknown", "fails", "unknown", "fails", "fails"]
+    assert concluded(late, unbounded) == ["unknown", "fails", "unknown", "fails", "fails"]
     fast = {key: row(0.1, MRR=0.5) for key in found}
-    assert told(fast, fast) == ["unknown"] * 5
+    assert concluded(fast, fast) == ["unknown"] * 5
     hardly = {key: row(1.0, p99_ms=1.02 * printed.TABLE_7_BUDGET[k]) for key in found}
-    assert told(found, hardly)[-1] == "tie"
+    assert concluded(found, hardly)[-1] == "tie"
 
 
 def test_findings_on_section_4_4() -> None:
@@ -721,9 +721,9 @@ def test_findings_on_section_4_4() -> None:
     bad = {**found, "pruned asc": row(80.0, 0.2), "pruned maxscore": row(75.0, 0.3942)}
     assert verdicts(static_pruning.findings(bad, "R")) == ["fails"] * 3
     collapsed = {**found, "pruned asc": row(1.0, 0.01), "pruned maxscore": row(2.0, 0.01)}
-    told = static_pruning.findings(collapsed, "R")
-    assert verdicts(told) == ["unknown", "unknown", "fails"]
-    assert "keeps only 2.5% of R" in told[0].rule
+    concluded = static_pruning.findings(collapsed, "R")
+    assert verdicts(concluded) == ["unknown", "unknown", "fails"]
+    assert "keeps only 2.5% of R" in concluded[0].rule
 
 
 def test_queries_of_equal_weights_are_not_pruned(tmp_path: Path) -> None:

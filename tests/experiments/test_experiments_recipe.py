@@ -108,8 +108,8 @@ def write_model(folder: Path) -> None:
     bert.mkdir()
     vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
     (bert / "vocab.txt").write_text("".join(f"{word}\n" for word in vocabulary))
-    told = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 256}
-    (bert / "tokenizer_config.json").write_text(json.dumps(told))
+    found = {"tokenizer_class": "BertTokenizer", "do_lower_case": True, "model_max_length": 256}
+    (bert / "tokenizer_config.json").write_text(json.dumps(found))
     torch.manual_seed(3)
     shape = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     config = transformers.BertConfig(vocab_size=len(vocabulary), initializer_range=0.7, **shape)

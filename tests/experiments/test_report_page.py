@@ -95,15 +95,15 @@ def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
     assert text.count(">0.1235</td>") == 2
 
 
-def test_the_overview_says_what_was_measured_and_how(tmp_path: Path) -> None:
+def test_the_overview_shows_what_was_measured_and_how(tmp_path: Path) -> None:
     """The overview names the collections of every experiment, and whether it was a quick look or a full run."""
     run_experiment(named("one"), Task(), tmp_path, "command")
     run_experiment(named("two"), Task(quick=True), tmp_path, "command")
     for name, collections in (("one", ["NFCorpus", _EVIL]), ("two", [])):
-        told = json.loads((tmp_path / f"{name}.json").read_text())
+        written = json.loads((tmp_path / f"{name}.json").read_text())
         known = {"num_docs": 3633, "num_queries": 323, "judged": True, "fingerprint": "f"}
-        told["about"]["collections"] = [{"name": each, **known} for each in collections]
-        (tmp_path / f"{name}.json").write_text(json.dumps(told))
+        written["about"]["collections"] = [{"name": each, **known} for each in collections]
+        (tmp_path / f"{name}.json").write_text(json.dumps(written))
     gathered(tmp_path)
     text = (tmp_path / "report.html").read_text()
     overview = text[text.index("<nav") : text.index("</nav>")]
@@ -141,7 +141,7 @@ def test_one_title_of_the_paper() -> None:
 
 
 def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
-    """Known experiments as the paper has them, others behind; the command and the machine are told."""
+    """Known experiments come in the order of the paper, others follow; the command and the machine are shown."""
     for name in ("aaa", "space", "example", "properties"):
         chosen = named(name) if name != "example" else EXPERIMENTS["example"]
         run_experiment(chosen, Task(), tmp_path, f"segmax experiment {name}")
@@ -176,15 +176,15 @@ def test_a_folder_without_outcomes_is_refused(tmp_path: Path) -> None:
 def test_an_incomplete_outcome_is_refused(missing: str, tmp_path: Path) -> None:
     """The message names the file and what it lacks."""
     run_experiment(named("one"), Task(), tmp_path, "command")
-    told = json.loads((tmp_path / "one.json").read_text())
-    del told["about"][missing]
-    (tmp_path / "one.json").write_text(json.dumps(told))
+    written = json.loads((tmp_path / "one.json").read_text())
+    del written["about"][missing]
+    (tmp_path / "one.json").write_text(json.dumps(written))
     with refused(InputError, where="one.json", got=f"lacks about.{missing}", hint="run it again"):
         gathered(tmp_path)
 
 
 def test_without_matplotlib_there_is_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told what to install, and nothing is written."""
+    """The error names what to install, and nothing is written."""
     run_experiment(named("one"), Task(), tmp_path, "command")
     monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
     with refused(MissingPackageError, hint="pip install"):

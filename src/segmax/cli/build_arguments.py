@@ -27,6 +27,7 @@ from segmax.vectors.documents import POOLINGS
 if TYPE_CHECKING:
     import segmax
 
+_CONFIG = tuple(field.name for field in dataclasses.fields(BuildConfig))
 _KMEANS = frozenset({"num_clusters", "dimensions", "restarts", "iterations"})
 #: What documents can be clustered by, with the options that apply only to some of these.
 _APPLY: Mapping[str, frozenset[str]] = {
@@ -107,7 +108,7 @@ def read_build_arguments(args: argparse.Namespace, clusterings: Sequence[str]) -
     _sparse(options)
     num_threads(options.get("threads"))
     MemoryLimit(options.get("memory_limit"))
-    return BuildArguments(options, kind, BuildConfig(**_given(options, *BuildConfig().to_dict())))
+    return BuildArguments(options, kind, BuildConfig(**_given(options, *_CONFIG)))
 
 
 def _given(options: Options, *names: str) -> Options:

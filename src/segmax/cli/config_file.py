@@ -40,8 +40,8 @@ def _option_for(key: str, path: str) -> Option:
     if name in OPTIONS:
         return OPTIONS[name]
     close = difflib.get_close_matches(name, OPTIONS, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"the options are {', '.join(OPTIONS)}"
-    raise ConfigError(f"there is no option '{key}'", where=f"'{path}'", hint=hint)
+    meant = f"did you mean '{close[0]}'?" if close else f"the options are {', '.join(OPTIONS)}"
+    raise ConfigError(f"there is no option '{key}'; {meant}", where=f"'{path}'")
 
 
 def config_text(values: Mapping[str, Any], leave_out: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from segmax.cli.parser import real_number, whole_number
-from segmax.encoders.bm25 import METHODS
+from segmax.encoders.bm25_weights import METHODS
 from segmax.encoders.transformer import DTYPES
 
 
@@ -27,7 +27,7 @@ def _on_or_off(text: str) -> bool:
 
 
 class _Nothing(str):
-    """The word "none": an option that is switched off, which `None` would not tell from one that was not given."""
+    """The word "none": an option that is switched off, unlike `None`, which means that it was not given."""
 
 
 def _word_or_none(text: str) -> str:

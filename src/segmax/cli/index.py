@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import segmax
-from segmax.base.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError
+from segmax.base.memory import MemoryLimit
 from segmax.building.resources import scratch_folder
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
 from segmax.cli.formats import add_from
 from segmax.cli.options import CLUSTERINGS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
-from segmax.cli.reading import read_texts
+from segmax.cli.reading import note_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, format_of, open_vectors
-from segmax.io.read_errors import check_distinct
-from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
 from segmax.text.pipeline import from_texts
-from segmax.vectors.documents import POOLINGS
+from segmax.vectors.documents import POOLINGS, BaseVectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -108,36 +106,20 @@ def run(args: argparse.Namespace) -> None:
 
 def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse.Namespace) -> segmax.Index:
     folder = scratch_folder(asked.options.get("scratch"), output)
-    spools = {one: Spooled(one, folder) for one in dict.fromkeys(inputs) if is_stream(one)}
-    files = [str(spools[one].path) if one in spools else one for one in inputs]
-    format = getattr(args, "format", None)
-    try:
-        if _are_vectors(files, format):
-            _check_no_text_options(args, asked, inputs[0])
-            check_distinct([[Path(one)] for one in files])
-            vectors = files if format is None else open_vectors(files, format, scratch=folder)
-            return segmax.build(vectors, path=output, **asked.keywords())
-        return from_texts(
-            read_texts(files, format),
-            encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
-            path=output,
-            keep_texts="no_texts" not in args,
-            title="no_title" not in args,
-            **asked.keywords(),
-        )
-    except InputError as error:
-        raise renamed(error, spools.values()) from error
-
-
-def _are_vectors(inputs: list[str], format: str | None) -> bool:
-    """Whether the inputs are vectors. Texts may also be ir_datasets ids."""
-    if format is not None:
-        return format in VECTOR_FORMATS
-    kinds = [Path(one).exists() and format_of(one) in VECTOR_FORMATS for one in inputs]
-    if any(kinds) and not all(kinds):
-        vectors, texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
-        raise InputError(expected="texts or vectors", got=f"both: '{vectors}' holds vectors, and '{texts}' does not")
-    return all(kinds)
+    limit = MemoryLimit(asked.options.get("memory_limit"))
+    documents = open_documents(inputs, format=getattr(args, "format", None), memory_limit=limit, scratch=folder)
+    if isinstance(documents, BaseVectors):
+        _check_no_text_options(args, asked, inputs[0])
+        return segmax.build(documents, path=output, **asked.keywords())
+    note_texts(documents)
+    return from_texts(
+        documents,
+        encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
+        path=output,
+        keep_texts="no_texts" not in args,
+        title="no_title" not in args,
+        **asked.keywords(),
+    )
 
 
 def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:

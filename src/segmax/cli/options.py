@@ -115,7 +115,7 @@ _CLUSTERS = (
     _field("num_clusters", "number of clusters", default=f"one per {DOCS_PER_CLUSTER:,} documents"),
     _field("num_segments", "number of segments per cluster; more of them tighten bounds and enlarge the index"),
     _field("segmentation", "how the documents of a cluster are assigned to segments"),
-    Option("segments", FILE, "FILE.npy", "use these segments: a label per document", "as --segmentation says"),
+    Option("segments", FILE, "FILE.npy", "use these segments: a label per document", "assigned by --segmentation"),
     _field("document_order", "order of the documents inside a cluster"),
     _field("seed", "random seed; the same seed gives the same index"),
 )

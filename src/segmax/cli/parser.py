@@ -28,7 +28,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""
-        raise ConfigError(message, hint=f"see {self.prog} --help")
+        msg = f"{message}; see {self.prog} --help"
+        raise ConfigError(msg)
 
 
 class CommandParser(Parser):
@@ -96,9 +97,8 @@ def inputs_and_output(args: argparse.Namespace, command: str) -> tuple[list[str]
     """Return IN ... and OUT."""
     paths: list[str] = getattr(args, "paths", [])
     if len(paths) < 2:
-        raise ConfigError(
-            expected="IN [IN ...] OUT", got=" ".join(paths) or "nothing", hint=f"see segmax {command} --help"
-        )
+        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax {command} --help"
+        raise ConfigError(msg)
     return paths[:-1], paths[-1]
 
 

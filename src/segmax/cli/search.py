@@ -90,7 +90,7 @@ def _search_texts(
 def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argparse.Namespace) -> None:
     """Print the results of a file of queries, and count those that find nothing on standard error."""
     asked = _read_file(file, index)
-    found = index.search_batch(asked.vectors, **how)
+    found = index.search_batch(asked.rows, **how)
     reasons = _unanswered(index, asked, found)
     for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
         reason = reasons[row].sentence if row in reasons else None

@@ -109,12 +109,12 @@ def _has(collection: Collection, source: Source, number: int) -> bool:
 
 def _plan(collection: Collection, source: Source, number: int, segments: int) -> Plan:
     if source.given in collection.dense:
-        clusters: Dense | Labels | None = Dense(collection.dense[source.given])
+        clustering: Dense | Labels | None = Dense(collection.dense[source.given])
     elif source.given in collection.labels:
-        clusters = Labels(collection.labels[source.given][number])
+        clustering = Labels(collection.labels[source.given][number])
     else:
-        clusters = None
-    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clusters)
+        clustering = None
+    return Plan(num_clusters=number, num_segments=segments, representation=source.name, clustering=clustering)
 
 
 def _sheet(found: Mapping[str, Pair], number: int, k: int) -> Sheet:

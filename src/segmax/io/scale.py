@@ -38,7 +38,7 @@ class Scale:
                 raise InputError(
                     expected="integer impacts",
                     got=f"the weight {values[odd[0]]}",
-                    hint="choose a scale that rounds, 'x100' or '/5x256'",
+                    hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
                 )
             return vectors
         values *= self.factor

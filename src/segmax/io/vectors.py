@@ -36,7 +36,7 @@ _PLAIN = frozenset({"npz", "seismic", "parquet"})
 
 def open_vectors(
     path: Paths,
-    format: str | None = None,
+    format: str | Sequence[str | None] | None = None,
     *,
     scale: str | float | None = None,
     memory_limit: MemoryLimit | None = None,
@@ -52,10 +52,11 @@ def open_vectors(
         with sparse columns; lines of repeated words. Text formats, CIFF and .csr may be gzip, zstd or xz. Standard
         input ("-") and pipes are kept in a scratch file.
     format
-        One of the keys of `VECTOR_FORMATS`; None: what the content says.
+        One of the keys of `VECTOR_FORMATS`, for all files, or a list of them, one per file. None: what the content
+        shows.
     scale
-        What is done to weights: "x100" or "/5x256" make integer impacts of floats, "impacts" wants whole numbers, and
-        others of `SCALES`; or a factor. None: nothing.
+        What is done to weights: "x100" or "/5x256" make integer impacts of floats, "impacts" requires whole numbers;
+        see `SCALES`. Or a factor. None: nothing.
     memory_limit
         Only needed for .npz files that are not CSR, which have to be read whole.
     scratch
@@ -79,18 +80,24 @@ def open_vectors(
     given = [path] if isinstance(path, (str, bytes, os.PathLike)) or not isinstance(path, Iterable) else path
     sources = [checked_path("path", one) for one in given]
     scaled = parse_scale(scale)
-    if format is not None and format not in VECTOR_FORMATS:
-        raise ConfigError(expected=f"format to be one of {', '.join(VECTOR_FORMATS)}", got=f"{format!r}")
+    formats = [format] * len(sources) if format is None or isinstance(format, str) else list(format)
+    for name in filter(None, formats):
+        if name not in VECTOR_FORMATS:
+            raise ConfigError(option="format", expected=f"one of {', '.join(VECTOR_FORMATS)}", got=f"{name!r}")
     if not sources:
         raise InputError(expected="a file of vectors", got="none")
     folder = None if scratch is None else Path(scratch)
-    return opened_in_files(sources, folder, lambda paths: _of_files(paths, format, scaled, memory_limit, folder))
+    return opened_in_files(sources, folder, lambda paths: _of_files(paths, formats, scaled, memory_limit, folder))
 
 
 def _of_files(
-    paths: list[Path], format: str | None, scaled: Scale, memory_limit: MemoryLimit | None, folder: Path | None
+    paths: list[Path],
+    formats: Sequence[str | None],
+    scaled: Scale,
+    memory_limit: MemoryLimit | None,
+    folder: Path | None,
 ) -> BaseVectors:
-    kinds = [format or _vector_format(one) for one in paths]
+    kinds = [format or _vector_format(one) for one, format in zip(paths, formats, strict=True)]
     sources = [_files(one, kind) if kind in _JOINED else [one] for one, kind in zip(paths, kinds, strict=True)]
     files = [(file, kind) for several, kind in zip(sources, kinds, strict=True) for file in several]
     limit = memory_limit or MemoryLimit(None)

@@ -29,8 +29,8 @@ class Fate(NamedTuple):
     kind: int
     bound: float  # the bound that decided, or the score
     threshold: float  # θ then
-    needed: float  # what a bound had to reach then: θ, θ/η, or the seed
-    seed: float  # a lower bound of the exact k-th score, known from the start
+    needed: float  # what a bound had to reach then: θ, θ/η, or the estimate
+    estimate: float  # a lower bound of the exact k-th score, known from the start
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,12 +76,12 @@ class Engine:
     ) -> tuple[Hits, Fate]:
         """Search with a trace, watching what happens to one row; -1 watches none."""
         with input_errors():
-            rows, scores, stats, columns, watched, scale, seed = self.core.trace(
+            rows, scores, stats, columns, watched, scale, estimate = self.core.trace(
                 terms, weights, min(k, self.core.num_docs), params, row
             )
         hits = Hits(rows, scores, stats.reshape(-1), self.ids, self._entries(columns, scale))
         kind, bound, threshold, needed = watched
-        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, seed * scale)
+        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, estimate * scale)
 
     def _entries(self, columns: Mapping[str, NDArray[Any]], scale: float) -> list[TraceEntry]:
         """Return the decisions of a trace, in the scale of the scores."""

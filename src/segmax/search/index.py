@@ -417,7 +417,7 @@ class Index:
 
     def _batch(self, queries: object) -> Csr:
         """Return the terms and weights of many queries, pruned as the index was built to."""
-        if not is_matrix(queries):
+        if not isinstance(queries, Csr) and not is_matrix(queries):
             queries = query_list(queries)
             if queries and all(isinstance(query, str) for query in queries):
                 queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import numbers
 import os
 from collections import Counter
@@ -42,8 +43,9 @@ class EncodedQueries:
     ----------
     ids
         An id per query; no id comes twice.
-    vectors
-        A matrix with a row per query, or a list of single queries.
+    rows
+        A matrix with a row per query, as scipy's or as a CSR triple, or a list of single queries. `search_batch` takes
+        all of them, and a CSR triple without loading scipy.
     texts
         The texts that the vectors were made from; None where the queries came as vectors.
 
@@ -55,11 +57,11 @@ class EncodedQueries:
     """
 
     ids: list[str]
-    vectors: Any
+    rows: Any
     texts: list[str] | None = None
 
     def __post_init__(self) -> None:
-        count = self.vectors.shape[0] if is_matrix(self.vectors) else len(self.vectors)
+        count = self.rows.num_rows if isinstance(self.rows, Csr) else _count(self.rows)
         if count != len(self.ids):
             raise InputError(expected="an id per query", got=f"{len(self.ids)} ids and {count} queries")
         _check_once(self.ids)
@@ -67,9 +69,16 @@ class EncodedQueries:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @functools.cached_property
+    def vectors(self) -> Any:
+        """The queries as a matrix of scipy, or as a list of single queries."""
+        return _matrix(self.rows) if isinstance(self.rows, Csr) else self.rows
+
     def num_terms(self, row: int) -> int:
         """Return the number of terms of a query."""
-        query = self.vectors[row]
+        if isinstance(self.rows, Csr):
+            return int(self.rows.indptr[row + 1] - self.rows.indptr[row])
+        query = self.rows[row]
         return int(query.nnz) if is_matrix(query) else len(query)
 
     def only(self, rows: list[int]) -> EncodedQueries:
@@ -77,6 +86,10 @@ class EncodedQueries:
         vectors = self.vectors[rows] if is_matrix(self.vectors) else _chosen(self.vectors, rows)
         texts = None if self.texts is None else _chosen(self.texts, rows)
         return EncodedQueries(_chosen(self.ids, rows), vectors, texts)
+
+
+def _count(queries: Any) -> int:
+    return int(queries.shape[0]) if is_matrix(queries) else len(queries)
 
 
 def _chosen(values: Sequence[Any], rows: list[int]) -> list[Any]:
@@ -116,7 +129,7 @@ def read_encoded_queries(
 
 def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
     rows = None if only is None else [row for row, name in enumerate(queries.ids) if name in only]
-    if not rows:  # with none left something is wrong, and the caller can tell what
+    if not rows:  # with no query left the caller reports what is wrong
         return queries
     ids, texts, vectors = queries
     return Queries(
@@ -160,7 +173,7 @@ def read_query_vectors(path: str | os.PathLike[str], lookup: TermLookup = None, 
     if reader.terms is not None and lookup is not None:
         columns = _columns_of(reader.terms, lookup, num_terms)
         rows = rows._replace(indices=columns[rows.indices], num_columns=int(columns.max(initial=num_terms - 1)) + 1)
-    return EncodedQueries(ids, _matrix(rows))
+    return EncodedQueries(ids, rows)
 
 
 def _columns_of(words: Sequence[str], lookup: TermLookup, num_terms: int) -> NDArray[np.int64]:

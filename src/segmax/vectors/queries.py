@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, check_unmasked
 from segmax.base.errors import InputError
-from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
+from segmax.vectors.csr import Csr, check_structure, is_matrix, matrix_to_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -202,10 +202,18 @@ def _of_one_kind(queries: list[Any]) -> list[Any]:
     return queries
 
 
+def _checked_rows(rows: Csr) -> Csr:
+    """Return rows that a file holds, which have not been a matrix of scipy yet."""
+    check_structure(rows, rows.num_rows)
+    if rows.values.dtype.kind not in "buif":
+        raise InputError(expected="weights of a float or integer dtype", got=rows.values.dtype)
+    return rows
+
+
 def query_batch(queries: object, lookup: TermLookup = None, num_terms: int = 0) -> Csr:
     """Return many queries as one CSR triple with int64 terms and float64 weights."""
-    if is_matrix(queries):
-        csr = matrix_to_csr(queries)
+    if isinstance(queries, Csr) or is_matrix(queries):
+        csr = _checked_rows(queries) if isinstance(queries, Csr) else matrix_to_csr(queries)
         return Csr(csr.indptr, csr.indices.astype(np.int64), _as_doubles(csr.values), csr.num_columns)
     parts = [query_arrays(query, lookup, num_terms) for query in query_list(queries)]
     indptr = np.zeros(len(parts) + 1, dtype=np.int64)
