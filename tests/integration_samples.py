@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from segmax.encoders.base import EncodedBatch
-from segmax.vectors.documents import Document
+from segmax.vectors.documents import Document, VectorBatch
 
 #: Two say the same, one has no word.
 TEXTS = {
@@ -34,13 +33,13 @@ class WordCounts:
         """The words that documents had."""
         return list(self._numbers)
 
-    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[VectorBatch]:
         """Count the words of documents."""
         for batch in batches:
             for document in batch:
                 for word in document.whole.split():
                     self._numbers.setdefault(word, len(self._numbers))
-            yield EncodedBatch([d.id for d in batch], self.encode_queries([d.whole for d in batch]), {})
+            yield VectorBatch([d.id for d in batch], self.encode_queries([d.whole for d in batch]), {})
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Count the words of queries; those that no document has are left out."""

@@ -26,11 +26,6 @@ FIRST_STEPS = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md",
 WIDTH = 120
 #: A block of code, with its fence and its language.
 BLOCK = re.compile(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", flags=re.MULTILINE)
-#: Pages that are not wrapped yet.
-STILL_WIDE = {
-    "docs/findings.md",
-    "docs/format.md",
-}
 #: Set where every extra is installed (make test-extras): a block that cannot be run is then an error.
 ALL_EXTRAS = "SEGMAX_ALL_EXTRAS" in os.environ
 
@@ -231,7 +226,7 @@ def wide_lines(text: str) -> list[int]:
     return [number for number, line in shown if len(line) > WIDTH and not line.lstrip().startswith("|")]
 
 
-@pytest.mark.parametrize("document", [document for document in DOCUMENTS if document not in STILL_WIDE])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_lines_fit_a_screen(document: str) -> None:
     """Lines have at most 120 characters, except in code blocks, tables and link targets."""
     assert wide_lines((ROOT / document).read_text()) == []

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 
 import segmax
 import segmax.io
+from conftest import refused
 from segmax import paper
 from segmax.clustering import Dense
 from segmax.errors import ConfigError, InputError
@@ -178,7 +179,7 @@ def test_weights_of_queries_are_numbers(name: str) -> None:
     queries = [([0], values)] if name == "objects" else [([0], values), {0: values[0]}]
     for query in queries:
         for ask in (index.search, lambda query: index.search_batch([query]), index.cluster_bounds):
-            with pytest.raises(InputError, match="expected numbers as query weights, got"):
+            with refused(InputError, message="expected numbers as query weights, got"):
                 ask(query)
 
 
@@ -188,7 +189,7 @@ def test_truth_values_among_numbers(truth: Any) -> None:
     index = segmax.build(DOCS)
     for query in ({0: truth, 1: 1.5}, ([0, 1], [1.5, truth]), ([0, 1], (truth, 2))):
         for ask in (index.search, lambda query: index.search_batch([query])):
-            with pytest.raises(InputError, match="expected numbers as query weights, got"):
+            with refused(InputError, message="expected numbers as query weights, got"):
                 ask(query)
 
 
@@ -202,7 +203,7 @@ def test_masks_are_refused() -> None:
         matrix = row.asformat(form)
         matrix.data = weights
         queries.append(matrix)
-        with pytest.raises(InputError, match="expected weights without a mask, got a masked array"):
+        with refused(InputError, expected="weights without a mask", got="a masked array"):
             segmax.build(matrix)
     for query in queries:
         for ask in (index.search, lambda query: index.search_batch([query])):
@@ -217,7 +218,7 @@ def test_masks_are_refused() -> None:
 
 
 def test_scores_fit_a_double() -> None:
-    """Infinite scores could not be told apart, so a query that might have such is refused, however it is asked."""
+    """Infinite scores have no order, so a query that might have such scores is refused."""
     index = segmax.build(sp.csr_matrix(np.diag([1e300, 2e300, 3e300])))
     query = {0: 1e308, 1: 1e308}
     asks: list[Callable[[], object]] = [
@@ -229,7 +230,7 @@ def test_scores_fit_a_double() -> None:
         lambda: index.explain(query, 0),
     ]
     for ask in asks:
-        with pytest.raises(InputError, match="expected query weights whose scores fit a double"):
+        with refused(InputError, message="expected query weights whose scores fit a double"):
             ask()
     assert index.search({0: 1e7, 1: 1e7}).rows.tolist() == [1, 0]
 
@@ -243,7 +244,7 @@ def test_k_of_any_integer_type() -> None:
 
 
 @pytest.mark.parametrize("path", [None, 5, b"x", "a\0b", ["x"], 1.5], ids=repr)
-def test_what_is_no_path(path: Any) -> None:
+def test_invalid_paths_are_refused(path: Any) -> None:
     """Said in one way, wherever a path is expected."""
     index = segmax.build(DOCS)
     takes: list[Callable[[Any], object]] = [segmax.open, segmax.verify, index.save]
@@ -252,7 +253,7 @@ def test_what_is_no_path(path: Any) -> None:
     if path != ["x"]:
         takes.append(segmax.io.open_vectors)
     for take in takes:
-        with pytest.raises(ConfigError, match=r"expected (path|scratch) to be a path, as a string or pathlib"):
+        with refused(ConfigError, option="path|scratch", expected="a path, as a string or pathlib"):
             take(path)
 
 
@@ -263,9 +264,9 @@ def test_weights_of_queries_fit_a_double() -> None:
     row = sp.csr_matrix((data, np.array([1]), np.array([0, 1])), shape=(1, 3))
     for query in ({1: data[0]}, ([1], data), row):
         for ask in (index.search, lambda query: index.search_batch([query])):
-            with pytest.raises(InputError, match="expected finite query weights >= 0, got inf for term 1"):
+            with refused(InputError, message="expected finite query weights >= 0, got inf for term 1"):
                 ask(query)
-    with pytest.raises(InputError, match="expected finite query weights >= 0, got inf for term 1"):
+    with refused(InputError, message="expected finite query weights >= 0, got inf for term 1"):
         index.search_batch(row)
 
 
@@ -316,7 +317,7 @@ def test_matrices_put_together_by_hand(name: str) -> None:
 
 @pytest.mark.parametrize("message", CONFIG_ERRORS)
 def test_config_errors(message: str) -> None:
-    """An option that cannot be is a ConfigError, which is a ValueError, and says what was expected and what came."""
+    """An invalid option is a ConfigError, which is a ValueError: what was expected, and what was given."""
     with pytest.raises(ConfigError) as error:
         CONFIG_ERRORS[message]()
     assert str(error.value) == message
@@ -325,7 +326,7 @@ def test_config_errors(message: str) -> None:
 
 @pytest.mark.parametrize("message", INPUT_ERRORS)
 def test_input_errors(message: str) -> None:
-    """Data that cannot be used is an InputError, which is a ValueError, and says where and what to do."""
+    """Invalid data is an InputError, which is a ValueError: where, and what to do."""
     with pytest.raises(InputError) as error:
         INPUT_ERRORS[message]()
     assert str(error.value) == message

@@ -141,7 +141,7 @@ WRITERS: dict[str, Callable[[Path], object]] = {
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_replace_a_link(tmp_path: Path, name: str) -> None:
-    """A link where a file belongs, or under a name that is easy to guess, leads nobody to another file."""
+    """A link where a file belongs, or under a name that is easy to guess, does not lead to another file."""
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     for link in (name, f"{name}.new", f"{name}.part", f".{name}.{os.getpid()}.part"):

@@ -99,7 +99,7 @@ BAD_FILES: dict[str, tuple[dict[str, Callable[[sp.csr_matrix], Any] | None], str
     "indptr falls": ({"indptr": lambda d: np.r_[d.indptr[:9], d.indptr[8] - 1, d.indptr[10:]]}, "got a fall at row 8"),
     "indptr too short": ({"indptr": lambda d: d.indptr[:-1]}, "expected 61 entries in indptr, got 60"),
     "indptr too long": ({"indptr": lambda d: np.r_[d.indptr, d.nnz]}, "expected 61 entries in indptr, got 62"),
-    "indptr ends early": ({"indptr": lambda d: np.r_[d.indptr[:-1], d.indptr[-2]]}, "as indptr says, got"),
+    "indptr ends early": ({"indptr": lambda d: np.r_[d.indptr[:-1], d.indptr[-2]]}, "as indptr states, got"),
     "indptr ends late": ({"indptr": lambda d: np.r_[d.indptr[:-1], d.nnz + 5]}, "entries up to row 60, got"),
     "indptr starts late": ({"indptr": lambda d: np.r_[1, d.indptr[1:]]}, "expected indptr to start at 0, got 1"),
     "indptr negative": ({"indptr": lambda d: np.r_[-1, d.indptr[1:]]}, "expected indptr to start at 0, got -1"),

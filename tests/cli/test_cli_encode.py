@@ -136,7 +136,7 @@ def test_queries_without_texts_are_refused(folder: Path, capsys: pytest.CaptureF
         ("none/out.npz", "expected an existing directory to put the file in, got 'none'"),
         ("beir", "expected a format out of"),
         ("docs.npz", "'docs.npz' exists"),
-        ("out.npz --queries", "BM25 knows no documents yet; encode documents first"),
+        ("out.npz --queries", "BM25 has learned from no documents yet; fit it, or load one that was saved"),
         ("out.npz --queries", "--encoder docs.bm25"),
         ("out.npz --dense max", "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"),
         ("out.npz --dense max --queries", "--dense is for documents, and --queries encodes none"),
@@ -238,7 +238,7 @@ def test_parts_that_do_not_belong_together_are_refused(
     for name, chosen in (("fewer", lines[:2]), ("more", [*lines, extra]), ("swapped", [lines[1], lines[0], lines[2]])):
         Path(f"{name}.jsonl").write_text("".join(chosen))
     other = BM25()
-    list(other.encode_documents([[Document("a", "", "entirely different")]]))
+    other.fit([[Document("a", "", "entirely different")]])
     other.save("other.bm25")
     assert failure(capsys, "build", "docs.npz", "out", *arguments.split()).startswith(message)
     assert not Path("out").exists()

@@ -20,11 +20,14 @@ import scipy.sparse as sp
 import segmax
 from conftest import refused
 from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError, SegmaxError
+from segmax.base.scratch import ScratchFile
 from segmax.cli.main import main
 from segmax.encoders import bm25 as module
-from segmax.encoders import load_encoder
+from segmax.encoders import load_encoder, word_processes
 from segmax.encoders.base import Encoder
-from segmax.encoders.bm25 import BM25, METHODS
+from segmax.encoders.bm25 import BM25
+from segmax.encoders.bm25_weights import METHODS
+from segmax.encoders.stop_words import stop_word_lists
 from segmax.vectors.documents import Document
 
 bm25s = pytest.importorskip("bm25s")
@@ -46,9 +49,11 @@ def documents(texts: Sequence[str]) -> list[Document]:
 
 def encoded(encoder: BM25, docs: list[Document], batch: int = 1000) -> tuple[list[str], sp.csr_matrix]:
     """All ids and all vectors."""
-    batches = list(encoder.encode_documents(docs[i : i + batch] for i in range(0, len(docs), batch)))
+    parts = [docs[i : i + batch] for i in range(0, len(docs), batch)]
+    encoder.fit(parts)
+    batches = list(encoder.encode_documents(parts))
     ids = [doc_id for part in batches for doc_id in part.ids]
-    return ids, sp.csr_matrix(sp.vstack([part.vectors for part in batches]))
+    return ids, sp.csr_matrix(sp.vstack([part.matrix() for part in batches]))
 
 
 def vaswani_texts(name: str) -> list[str]:
@@ -111,28 +116,28 @@ def test_empty_documents_and_unknown_words() -> None:
     assert queries.shape == (3, len(encoder.vocabulary))
     assert queries.toarray().sum(axis=1).tolist() == [0, 2, 1]
     assert queries[1, encoder.vocabulary.index("cat")] == 2
-    assert list(BM25().encode_documents([])) == []
-    assert list(BM25().encode_documents([[]])) == []
+    assert list(encoder.encode_documents([])) == []
+    assert list(encoder.encode_documents([[]])) == []
     ids, nothing = encoded(BM25(), documents(["", "the"]))
     assert (ids, nothing.shape) == (["d0", "d1"], (2, 0))
 
 
-def test_learning_at_once_tells_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    """learn_documents has counted all documents when it returns; what it yields is what encode_documents yields."""
+def test_one_pass_is_fit_and_encode(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """fit_encode has counted all documents when it returns; it yields what fit and encode_documents yield."""
     monkeypatch.setattr(module, "_PIECE_DOCS", 2)
     docs = documents(["cats sleep", "", "dogs chase cats", "rain", "more rain"])
-    told: list[int] = []
+    counts: list[int] = []
     encoder = BM25()
-    weights = encoder.learn_documents([docs], told.append)
-    assert (told, encoder.num_docs) == ([2, 2, 1], 5)
-    found = sp.vstack([batch.vectors for batch in weights])
+    weights = encoder.fit_encode(iter([docs]), tmp_path, counts.append)
+    assert (counts, encoder.num_docs) == ([2, 2, 1], 5)
+    found = sp.vstack([batch.matrix() for batch in weights])
     assert abs(found - encoded(BM25(), docs)[1]).max() == 0
 
 
 def test_a_vocabulary_that_is_empty_is_one() -> None:
     """Queries over it have no words; BM25 that has neither documents nor a vocabulary says so."""
     assert BM25.of_vocabulary([]).encode_queries(["cats"]).shape == (1, 0)
-    with pytest.raises(InputError, match="knows no documents yet"):
+    with pytest.raises(InputError, match="has learned from no documents yet"):
         BM25().encode_queries(["cats"])
 
 
@@ -167,12 +172,12 @@ def test_a_helper_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None
     """A process that ends too early is told, and waited for by nobody."""
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    monkeypatch.setattr(module.WordProcess, "count", _killed)
+    monkeypatch.setattr(word_processes.WordProcess, "count", _killed)
     with pytest.raises(SegmaxError, match="ended too early"):
         encoded(BM25(workers=2), documents(["one two", "three", "four", "five"]))
 
 
-def _killed(self: module.WordProcess, texts: Sequence[str]) -> None:
+def _killed(self: word_processes.WordProcess, texts: Sequence[str]) -> None:
     self._process.kill()
     self._process.wait()
     self._send(list(texts))
@@ -224,7 +229,7 @@ def test_a_system_that_starts_no_more_processes(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
     started = watched_processes(monkeypatch, most)
-    with pytest.raises(ConfigError, match=r"could not start process \d to count words .*unavailable\); pass a smaller"):
+    with refused(ConfigError, message=r"could not start process \d to count words .*unavailable", hint="{workers=1}"):
         encoded(BM25(workers=8), documents([f"word{i}" for i in range(50)]))
     assert len(started) == most
     assert all(process.returncode == 0 for process in started)
@@ -236,10 +241,10 @@ def test_a_process_that_takes_no_rules_is_waited_for(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
     started = watched_processes(monkeypatch)
 
-    def broken(self: module.WordProcess, what: object) -> None:
+    def broken(self: word_processes.WordProcess, what: object) -> None:
         raise BrokenPipeError(errno.EPIPE, "Broken pipe")
 
-    monkeypatch.setattr(module.WordProcess, "_send", broken)
+    monkeypatch.setattr(word_processes.WordProcess, "_send", broken)
     with pytest.raises(SegmaxError, match="Broken pipe"):
         encoded(BM25(workers=2), documents([f"word{i}" for i in range(5)]))
     assert started
@@ -256,13 +261,13 @@ def test_saved_and_loaded(tmp_path: Path, vaswani: tuple[list[str], list[str]]) 
     assert sorted(file.name for file in (tmp_path / "saved").iterdir()) == ["bm25.json"]
     loaded = BM25.load(tmp_path / "saved")
     assert repr(loaded) == repr(encoder)
-    assert loaded.describe() == encoder.describe()
+    assert loaded.to_dict() == encoder.to_dict()
     assert (loaded.encode_queries(queries) != encoder.encode_queries(queries)).nnz == 0
-    again = sp.vstack([batch.vectors for batch in loaded.weigh_documents([docs])])
+    again = sp.vstack([batch.matrix() for batch in loaded.encode_documents([docs])])
     assert (again != weights).nnz == 0
-    (more,) = loaded.weigh_documents([[Document("n", "", "unheardof transistor")]])
-    assert more.vectors.shape == (1, len(loaded.vocabulary))
-    assert more.vectors.nnz == 1
+    (more,) = loaded.encode_documents([[Document("n", "", "unheardof transistor")]])
+    assert more.matrix().shape == (1, len(loaded.vocabulary))
+    assert more.matrix().nnz == 1
     assert isinstance(loaded, Encoder)
 
 
@@ -331,9 +336,9 @@ def loads_or_names(folder: Path) -> bool:
     try:
         loaded = BM25.load(folder, workers=1)
         loaded.encode_queries(["cats chase"])
-        list(loaded.weigh_documents([documents(TEXTS)]))
+        list(loaded.encode_documents([documents(TEXTS)]))
     except SegmaxError as error:
-        return "bm25.json" in str(error) or "knows no documents yet" in str(error)
+        return "bm25.json" in str(error) or "has learned from no documents yet" in str(error)
     return True
 
 
@@ -476,13 +481,13 @@ def test_highlights_are_what_was_found(text: str, query: str, marked: str) -> No
 def test_scratch_of_the_build_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Word counts wait where the build's scratch files do, on the command line as well."""
     places: list[Path] = []
-    begin = module.ScratchFile.__init__
+    begin = ScratchFile.__init__
 
-    def watched(self: module.ScratchFile, folder: Path) -> None:
+    def watched(self: ScratchFile, folder: Path) -> None:
         places.append(folder)
         begin(self, folder)
 
-    monkeypatch.setattr(module.ScratchFile, "__init__", watched)
+    monkeypatch.setattr(ScratchFile, "__init__", watched)
     segmax.from_texts(["cats sleep"], scratch=tmp_path, progress=False)
     (tmp_path / "docs.txt").write_text("1\tcats sleep\n2\tdogs run\n")
     (tmp_path / "docs.jsonl").write_text('{"_id": "1", "text": "cats sleep"}\n')
@@ -512,35 +517,41 @@ def test_wrong_options() -> None:
         ({"b": "much"}, "expected b to be a number"),
         ({"method": "bm26"}, "'lucene' or 'robertson'"),
         ({"language": "klingon"}, "'english'"),
-        ({"stopwords": "klingon"}, "a language of bm25s"),
-        ({"stopwords": [1]}, "to be words"),
+        ({"stopwords": "klingon"}, r"expected stopwords to be a language \(english, en, "),
+        ({"stopwords": [1]}, "expected stopwords to be words"),
         ({"workers": 0}, "expected workers to be from 1 to"),
         ({"workers": 10**9}, "expected workers to be from 1 to"),
     ):
         with pytest.raises(ConfigError, match=message):
             BM25(**options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="knows no documents yet"):
+    with pytest.raises(InputError, match="has learned from no documents yet"):
         BM25().encode_queries(["cat"])
 
 
-@pytest.mark.parametrize(("package", "wanted"), [("bm25s", "BM25 needs bm25s"), ("Stemmer", "needs PyStemmer")])
-def test_missing_packages_say_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str, wanted: str) -> None:
-    """Without bm25s or a stemmer the message has the command."""
-    for name in [name for name in sys.modules if name.split(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, package, None)
-    with refused(MissingPackageError, message=wanted, hint="pip install"):
+def test_stop_words_are_those_of_bm25s() -> None:
+    """Every language has the words that bm25s has, in the same order, by name and by code."""
+    lists = stop_word_lists()
+    assert len(lists) == 30
+    for language, words in lists.items():
+        assert BM25(stopwords=language).stopwords == words == bm25s.tokenization._infer_stopwords(language)
+
+
+def test_a_missing_stemmer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the stemmer the message has the command; BM25 without stemming needs no package."""
+    monkeypatch.setitem(sys.modules, "Stemmer", None)
+    with refused(MissingPackageError, message="needs PyStemmer", hint="pip install"):
         BM25()
-    BM25(stopwords=None, language=None)
+    BM25(language=None)
 
 
 def test_memory_does_not_grow_with_the_collection(tmp_path: Path) -> None:
     """Ten times as many documents, of which nobody keeps any, take at most a few megabytes more."""
     program = f"""
+from pathlib import Path
 from segmax.encoders.bm25 import BM25
 from segmax.vectors.documents import Document
 from segmax.base.system import anonymous_memory
-bm25 = BM25(workers=1, scratch={str(tmp_path)!r})
+bm25 = BM25(workers=1)
 def docs(count, seen):
     for i in range(count):
         yield [Document(f"document-{{i:09}}", "", " ".join(f"word{{(i * 31 + j * j) % 5000}}" for j in range(50)))]
@@ -549,8 +560,8 @@ def docs(count, seen):
 def peak(count):
     seen = []
     postings = 0
-    for batch in bm25.encode_documents(docs(count, seen)):
-        postings += batch.vectors.nnz
+    for batch in bm25.fit_encode(docs(count, seen), Path({str(tmp_path)!r})):
+        postings += len(batch.vectors.indices)
         seen.append(anonymous_memory())
     assert postings > 30 * count
     return max(seen)

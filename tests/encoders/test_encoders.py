@@ -32,12 +32,11 @@ from segmax.base.errors import (
 from segmax.base.progress import BuildProgress
 from segmax.cli import encode
 from segmax.encoders import BM25
-from segmax.encoders.base import EncodedBatch
 from segmax.encoders.chunks import batched, regrouped
 from segmax.encoders.pooling import write_dense
 from segmax.io import open_vectors
 from segmax.text import encode_texts
-from segmax.vectors.documents import Document
+from segmax.vectors.documents import Document, VectorBatch
 
 pytest.importorskip("bm25s")
 pytest.importorskip("Stemmer")
@@ -65,15 +64,15 @@ class Lengths:
         self._fail_after = fail_after
         self.num_encoded = 0
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         return {"encoder": "lengths", "option": self._option}
 
-    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[VectorBatch]:
         for batch in regrouped(batches, 10):
             if self._fail_after is not None and self.num_encoded >= self._fail_after:
                 raise KeyboardInterrupt
             rows = np.array([(len(doc.title), len(doc.text), 1) for doc in batch], dtype=np.float32)
-            yield EncodedBatch([doc.id for doc in batch], sp.csr_matrix(rows), {"max": rows[:, :2] + 0.5})
+            yield VectorBatch([doc.id for doc in batch], sp.csr_matrix(rows), {"max": rows[:, :2] + 0.5})
             self.num_encoded += len(batch)
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
@@ -137,7 +136,8 @@ def test_bm25_through_shards_is_bm25(tmp_path: Path) -> None:
     done = encode_texts(encoder, docs, tmp_path / "docs.npz", shard_seconds=0)
     found = stored(tmp_path / "docs.npz")
     plain = BM25()
-    weights = sp.vstack([batch.vectors for batch in plain.encode_documents([docs])])
+    plain.fit([docs])
+    weights = sp.vstack([batch.matrix() for batch in plain.encode_documents([docs])])
     assert found.ids == [doc.id for doc in docs]
     assert found.terms == plain.vocabulary == encoder.vocabulary
     assert abs(found.vectors - weights).max() == 0
@@ -201,13 +201,13 @@ def test_other_texts_and_options_are_refused(tmp_path: Path) -> None:
     swapped = [docs[1], docs[0], *docs[2:]]
     with pytest.raises(InputError, match="texts have changed"):
         encode_texts(Lengths(), swapped, target)
-    with pytest.raises(InputError, match="30 at least, got 20"):
+    with pytest.raises(InputError, match="at least 30, got 20"):
         encode_texts(Lengths(), docs[:20], target)
-    with pytest.raises(ConfigError, match="begun with option = 1, now it is 2"):
+    with pytest.raises(ConfigError, match="started with option = 1, now it is 2"):
         encode_texts(Lengths(option=2), docs, target)
-    with pytest.raises(ConfigError, match="begun with title = True, now it is False"):
+    with pytest.raises(ConfigError, match="started with title = True, now it is False"):
         encode_texts(Lengths(), docs, target, title=False)
-    with pytest.raises(ConfigError, match="begun with encoder = 'lengths', now it is 'bm25'"):
+    with pytest.raises(ConfigError, match="started with encoder = 'lengths', now it is 'bm25'"):
         encode_texts(BM25(), docs, target)
     journal = tmp_path / "docs.npz.encoding" / "journal.json"
     journal.write_text(journal.read_text()[:-10])
@@ -537,7 +537,7 @@ def test_weights_that_no_file_holds_stop_at_once(tmp_path: Path) -> None:
     """An encoder that gives a negative weight: an error that names the document, before anything is kept."""
 
     class Negative(Lengths):
-        def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+        def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[VectorBatch]:
             for batch in super().encode_documents(batches):
                 yield batch._replace(vectors=-batch.vectors)
 
@@ -652,11 +652,13 @@ def test_the_command_encodes_documents_and_queries(
     assert "docs.npz: 40 documents" in printed
     assert "docs.bm25: the encoder" in printed
     plain = BM25(k1=0.9, b=0.4, language=None, stopwords=None)
-    (batch,) = plain.encode_documents([[doc._replace(title="") for doc in docs]])
+    untitled = [[doc._replace(title="") for doc in docs]]
+    plain.fit(untitled)
+    (batch,) = plain.encode_documents(untitled)
     found = stored(Path("docs.npz"))
     assert found.ids == [doc.id for doc in docs]
     assert found.terms == plain.vocabulary
-    assert abs(found.vectors - batch.vectors).max() == 0
+    assert abs(found.vectors - batch.matrix()).max() == 0
     write_corpus(Path("queries.jsonl"), [Document("q", "", f"{plain.vocabulary[0]} {plain.vocabulary[0]}")])
     run("queries.jsonl", "queries.npz", "--queries", "--encoder", "docs.bm25")
     assert "1 query," in capsys.readouterr().out

@@ -276,7 +276,7 @@ def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.Monk
         for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
             with pytest.raises(
                 InputError,
-                match=r"docs\.segmax.*no model that an index names unless you allow it; pass the folder or the model",
+                match=r"docs\.segmax.*no model that an index names unless you ask for it; pass the folder or the model",
             ):
                 ask()
         assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
@@ -455,7 +455,7 @@ def test_pickled_indexes_keep_the_choice(
     assert pickle.loads(packed).search("the cat").ids
     with segmax.open(index) as opened:
         packed = pickle.dumps(opened)
-    with pytest.raises(InputError, match="unless you allow it"):
+    with pytest.raises(InputError, match="unless you ask for it"):
         pickle.loads(packed).search("the cat")
 
 

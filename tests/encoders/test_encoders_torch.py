@@ -26,11 +26,11 @@ from conftest import SHARED, WIKI, clusters_of, refused, wiki_reader
 from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.cli.main import main
 from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder, write_dense
-from segmax.encoders.base import EncodedBatch, Encoder
+from segmax.encoders.base import Encoder
 from segmax.encoders.chunks import batched
-from segmax.encoders.transformer import TransformerEncoder, largest_weights
+from segmax.encoders.transformer import TransformerEncoder
 from segmax.text import encode_texts
-from segmax.vectors.documents import Document
+from segmax.vectors.documents import Document, VectorBatch
 from tiny_models import (
     HIDDEN,
     VOCABULARY,
@@ -75,12 +75,12 @@ def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def all_vectors(encoder: Encoder, docs: list[Document], batch: int = 3) -> EncodedBatch:
+def all_vectors(encoder: Encoder, docs: list[Document], batch: int = 3) -> VectorBatch:
     """Everything that documents become, in one batch."""
     parts = list(encoder.encode_documents(docs[i : i + batch] for i in range(0, len(docs), batch)))
-    vectors = sp.csr_matrix(sp.vstack([part.vectors for part in parts]))
+    vectors = sp.csr_matrix(sp.vstack([part.matrix() for part in parts]))
     dense = {name: np.concatenate([part.dense[name] for part in parts]) for name in parts[0].dense}
-    return EncodedBatch([doc_id for part in parts for doc_id in part.ids], vectors, dense)
+    return VectorBatch([doc_id for part in parts for doc_id in part.ids], vectors, dense)
 
 
 def library_vectors(folder: Path, texts: list[str], side: str) -> np.ndarray:
@@ -362,24 +362,13 @@ def test_resumed_with_a_model(splade: Path, tmp_path: Path, monkeypatch: pytest.
     whole = encode_texts(encoder(), docs, tmp_path / "whole.npz")
     with pytest.raises(KeyboardInterrupt):
         encode_texts(encoder(), stopping(), tmp_path / "parts.npz", shard_seconds=0)
-    with pytest.raises(ConfigError, match="begun with dtype = 'float32', now it is 'bfloat16'"):
+    with pytest.raises(ConfigError, match="started with dtype = 'float32', now it is 'bfloat16'"):
         encode_texts(encoder("bfloat16"), docs, tmp_path / "parts.npz")
     parts = encode_texts(encoder(), docs, tmp_path / "parts.npz")
     assert parts.num_resumed == 32
     assert parts.num_postings == whole.num_postings
     assert (tmp_path / "parts.npz").read_bytes() == (tmp_path / "whole.npz").read_bytes()
     assert parts.dense["max"].read_bytes() == whole.dense["max"].read_bytes()
-
-
-def test_largest_weights(rng: np.random.Generator) -> None:
-    """The vectorized choice is that of a loop; of equal weights those in front stay."""
-    matrix = sp.csr_matrix(rng.integers(0, 4, (30, 20)) * (rng.random((30, 20)) < 0.6), dtype=np.float32)
-    for count in (1, 3, 7, 50):
-        expected = np.zeros(matrix.shape, dtype=np.float32)
-        for row, weights in enumerate(matrix.toarray()):
-            for column in sorted(range(20), key=lambda c: (-weights[c], c))[:count]:
-                expected[row, column] = weights[column]
-        np.testing.assert_array_equal(largest_weights(matrix, count).toarray(), expected)
 
 
 @pytest.mark.parametrize("encoder", [SparseModel, UniCOIL, LexMAE])

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import scipy.stats
 
 import segmax
-from conftest import SHARED, topic_docs
+from conftest import SHARED, refused, topic_docs
 from segmax import ASC, Exhaustive, _core, paper
 from segmax.cli.main import main
 from segmax.demo import FOLDER
@@ -73,7 +73,7 @@ def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
         ("maxscore:budget_ms=3", "expected options of maxscore"),
     ],
 )
-def test_wrong_methods_are_told(text: str, complaint: str) -> None:
+def test_invalid_methods_are_refused(text: str, complaint: str) -> None:
     """What is wrong about the name of a method is told with what would be right."""
     with pytest.raises(ConfigError, match=complaint):
         parse_method(text)
@@ -201,7 +201,7 @@ def test_corrections_are_as_defined(rng: np.random.Generator) -> None:
             rejected.add(int(test))
         assert {number for number, p in enumerate(fair) if p <= level} == rejected
     assert corrected([], "holm") == []
-    with pytest.raises(ConfigError, match="expected correction to be 'holm' or 'bonferroni' or 'none', got 'sidak'"):
+    with refused(ConfigError, option="^correction$", expected="'holm' or 'bonferroni' or 'none'", got="'sidak'"):
         corrected([0.1], "sidak")
 
 
@@ -249,7 +249,7 @@ def test_exact_methods_give_one_run(found: tuple[segmax.typing.Evaluation, Path]
         assert {line.rsplit(" ", 1)[0] for line in (runs / f"{name}.run").read_text().splitlines()} == exact
 
 
-def test_what_is_told_is_what_was_found(vaswani: segmax.Index, found: tuple[segmax.typing.Evaluation, Path]) -> None:
+def test_measures_match_the_runs(vaswani: segmax.Index, found: tuple[segmax.typing.Evaluation, Path]) -> None:
     """Recall of exact, ratio of scores, clusters and documents are those of the searches; latencies are in order."""
     evaluation, _ = found
     queries = read_queries(FOLDER)
@@ -362,7 +362,7 @@ def test_own_documents_may_be_called_by_numbers(rng: np.random.Generator) -> Non
     found = evaluate(index, docs[:10], {str(n): {str(n): 1} for n in range(10)}, passes=1, drop_self=True)
     assert found.dropped_self
     assert found["asc"].relevance["MRR@10"] == 0
-    with pytest.raises(InputError, match="expected queries that have the id of a document, got none"):
+    with refused(InputError, expected="queries that have the id of a document", got="none"):
         evaluate(index, EncodedQueries(["a"], docs[:1]), drop_self=True)
 
 
@@ -373,7 +373,7 @@ def test_measures_stand_at_the_depth_that_there_is(rng: np.random.Generator) -> 
     assert found.measures == ("MRR@5", "nDCG@5", "Recall@5")
 
 
-def test_judged_queries_that_are_not_asked_are_told(rng: np.random.Generator) -> None:
+def test_judged_queries_without_a_query_are_counted(rng: np.random.Generator) -> None:
     """Their number is in the result and below the table."""
     docs, _ = topic_docs(rng, 40)
     found = evaluate(segmax.build(docs), docs[:2], {"0": {"1": 1}, "x": {"1": 1}, "y": {}}, methods=["asc"], passes=1)
@@ -385,9 +385,9 @@ def test_judged_queries_that_are_not_asked_are_told(rng: np.random.Generator) ->
 def test_queries_have_one_id_each(rng: np.random.Generator) -> None:
     """Ids that repeat, and too few of them, are refused."""
     docs, _ = topic_docs(rng, 4)
-    with pytest.raises(InputError, match="expected every query once, got the id 'a' again"):
+    with refused(InputError, expected="every query once", got="the id 'a' again"):
         EncodedQueries(["a", "a"], docs[:2])
-    with pytest.raises(InputError, match="expected an id per query, got 1 ids and 2 queries"):
+    with refused(InputError, expected="an id per query", got="1 ids and 2 queries"):
         EncodedQueries(["a"], docs[:2])
 
 
@@ -398,7 +398,7 @@ def test_given_judgments_may_have_numbers(rng: np.random.Generator) -> None:
     plain = evaluate(index, docs[:2], {"0": {"0": 2}, "1": {"1": 1}}, methods=["asc"], passes=1)
     odd = evaluate(index, docs[:2], {0: {0: 2.0}, 1: {1: np.int64(1)}}, methods=["asc"], passes=1)  # type: ignore[dict-item]
     assert plain["asc"].relevance == odd["asc"].relevance
-    with pytest.raises(InputError, match="expected whole numbers as grades, got 'good' for document '1'"):
+    with refused(InputError, expected="whole numbers as grades", got="'good' for document '1'"):
         evaluate(index, docs[:2], {"0": {"1": "good"}})  # type: ignore[dict-item]
 
 
@@ -492,7 +492,7 @@ def test_many_queries_are_asked_in_parts(rng: np.random.Generator, monkeypatch: 
         ({"queries": 7}, "expected queries as a path, a matrix or an iterable, got int"),
     ],
 )
-def test_wrong_arguments_are_told(arguments: dict[str, object], complaint: str) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, object], complaint: str) -> None:
     """What cannot be evaluated is told before anything is searched."""
     docs = sp.random(20, 30, 0.3, format="csr", random_state=1)
     given: dict[str, object] = {"queries": docs[:3], **arguments}
@@ -548,7 +548,7 @@ def read_row(path: Path) -> dict[str, float]:
         (["--data", ".", "--correction", "fdr"], "argument --correction: invalid choice: 'fdr'"),
     ],
 )
-def test_command_tells_what_is_wrong(
+def test_command_reports_mistakes(
     arguments: list[str],
     complaint: str,
     tmp_path: Path,

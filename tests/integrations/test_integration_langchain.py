@@ -119,7 +119,7 @@ def test_an_index_can_be_enough(tmp_path: Path) -> None:
     assert (document.id, document.page_content) == ("cat", TEXTS["cat"])
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_invalid_arguments_are_refused() -> None:
     """Parts that do not fit raise pydantic's error, which is a ValueError, with our words."""
     retriever = made()
     with pytest.raises(ValidationError, match=r"expected texts=\.\.\., since the index keeps none"):

@@ -138,7 +138,7 @@ def test_an_index_can_be_enough(tmp_path: Path) -> None:
     assert (node.node_id, node.text) == ("cat", TEXTS["cat"])
 
 
-def test_what_cannot_be_is_told() -> None:
+def test_invalid_arguments_are_refused() -> None:
     """Parts that do not fit raise at once."""
     retriever = made()
     with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from conftest import random_docs
+from conftest import random_docs, refused
 from integration_samples import run_documented
 from segmax.base.errors import InputError
 from segmax.integrations.sentence_transformers import semantic_search_segmax
@@ -101,12 +101,12 @@ def test_a_token_that_occurs_twice_counts_twice() -> None:
     assert results == [[{"corpus_id": 1, "score": 8.0}], [{"corpus_id": 0, "score": 3.0}]]
 
 
-def test_what_does_not_fit_is_told(rng: np.random.Generator) -> None:
+def test_mismatched_embeddings_are_refused(rng: np.random.Generator) -> None:
     """No corpus, sides that do not fit together and things that are no embeddings raise InputError."""
     corpus, queries = vectors(rng)
-    with pytest.raises(InputError, match="expected corpus_embeddings or corpus_index, got neither"):
+    with refused(InputError, expected="corpus_embeddings or corpus_index", got="neither"):
         semantic_search_segmax(queries)
-    with pytest.raises(InputError, match="expected queries of 40 columns, as the index has, got 39"):
+    with refused(InputError, expected="queries of 40 columns, as the index has", got="39"):
         semantic_search_segmax(queries[:, :39], corpus, index_kwargs=QUIET)
     with pytest.raises(InputError, match="both as tensors or both decoded"):
         semantic_search_segmax(queries, [[("a", 1.0)]], index_kwargs=QUIET)
@@ -114,9 +114,9 @@ def test_what_does_not_fit_is_told(rng: np.random.Generator) -> None:
         semantic_search_segmax([[("a", 1.0)]], corpus, index_kwargs=QUIET)
     with pytest.raises(InputError, match=r"expected query_embeddings as a sparse tensor, .* got int"):
         semantic_search_segmax(5, corpus, index_kwargs=QUIET)
-    with pytest.raises(InputError, match=r"expected \(token, weight\) in a decoded embedding, got 5 in row 1"):
+    with refused(InputError, expected=r"\(token, weight\) in a decoded embedding", got=r"5 in row 1"):
         semantic_search_segmax([[("a", 1.0)], [5]], corpus, index_kwargs=QUIET)
-    with pytest.raises(InputError, match=r"expected query_embeddings of one width, got \[3, 4\]"):
+    with refused(InputError, expected=r"query_embeddings of one width", got=r"\[3, 4\]"):
         semantic_search_segmax([sp.csr_matrix((1, 3)), sp.csr_matrix((1, 4))], corpus, index_kwargs=QUIET)
 
 
@@ -244,9 +244,9 @@ def test_the_names_of_seismic_and_elasticsearch(rng: np.random.Generator) -> Non
         index_kwargs=QUIET,
     )
     assert results == by_hand(queries, corpus, 7)
-    with pytest.raises(InputError, match="expected query_embeddings or query_embeddings_decoded, got both"):
+    with refused(InputError, expected="query_embeddings or query_embeddings_decoded", got="both"):
         semantic_search_segmax(queries, corpus, query_embeddings_decoded=decoded(queries))
-    with pytest.raises(InputError, match="expected corpus_embeddings or corpus_embeddings_decoded, got both"):
+    with refused(InputError, expected="corpus_embeddings or corpus_embeddings_decoded", got="both"):
         semantic_search_segmax(queries, corpus, corpus_embeddings_decoded=decoded(corpus))
-    with pytest.raises(InputError, match="expected query_embeddings, got none"):
+    with refused(InputError, expected="query_embeddings", got="none"):
         semantic_search_segmax(corpus_embeddings=corpus)

@@ -38,7 +38,7 @@ def test_search_by_text_is_counting_by_hand(query: str, k: int) -> None:
 
 def test_batches_that_widen_are_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
     """An encoder that learns its vocabulary on the way may begin with fewer columns."""
-    monkeypatch.setattr("segmax.text.pipeline.batched", lambda documents: batched(documents, 1))
+    monkeypatch.setattr("segmax.text.encoded.batched", lambda documents: batched(documents, 1))
     index, encoder = made()
     assert index.num_terms == len(encoder.vocabulary)
     hits = TextSearch(index, encoder, TEXTS).by_text("the cat größe", 10)
@@ -77,7 +77,7 @@ def test_a_text_and_what_else_is_known() -> None:
     assert text_and_metadata({"text": "x", "year": 1999}) == ("x", {"year": 1999})
     assert text_and_metadata(Document("7", "", "x")) == ("x", {})
     assert text_and_metadata(Document("7", "t", "x")) == ("x", {"title": "t"})
-    with pytest.raises(InputError, match="expected a text as a string, or an object or mapping with 'text', got int"):
+    with refused(InputError, expected="a text as a string, or an object or mapping with 'text'", got="int"):
         text_and_metadata(5)
 
 
@@ -114,7 +114,7 @@ def test_params_and_target_recall_reach_the_search() -> None:
     limited = TextSearch(index, encoder, TEXTS, MaxScore())
     assert [(hit.id, hit.score) for hit in limited.by_text("the cat", 9)] == by_hand("the cat")
     both = TextSearch(index, encoder, TEXTS, MaxScore(), 0.9)
-    with pytest.raises(ConfigError, match="expected params or target_recall, got both"):
+    with refused(ConfigError, expected="params or target_recall", got="both"):
         both.by_text("cat", 1)
 
 

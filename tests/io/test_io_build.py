@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from conftest import random_docs
+from conftest import random_docs, refused
 from segmax.building.spool import Spool
 from segmax.cli import convert
 from segmax.cli.main import main
@@ -86,7 +86,7 @@ def test_several_files(tmp_path: Path, path: Path, docs: sp.csr_matrix) -> None:
 
 
 class Widening:
-    """A reader of somebody else: batches that widen."""
+    """A reader of the caller: batches that widen."""
 
     num_docs = None
 
@@ -128,7 +128,7 @@ def test_a_vocabulary_that_grows_beyond_16_bits(step: int, tmp_path: Path, monke
 
 
 def test_terms_may_not_vanish(docs: sp.csr_matrix) -> None:
-    """A reader whose batches become narrower is told so."""
+    """A reader whose batches become narrower is refused."""
 
     class Narrowing(Widening):
         def batches(self) -> Iterator[VectorBatch]:
@@ -136,14 +136,14 @@ def test_terms_may_not_vanish(docs: sp.csr_matrix) -> None:
             yield last
             yield VectorBatch(["x"], Csr(np.zeros(2, np.int64), np.zeros(0, np.uint32), np.zeros(0), 1))
 
-    with pytest.raises(InputError, match="expected 40 columns in every batch, got 1 in batch 1"):
+    with refused(InputError, expected="40 columns in every batch", got="1 in batch 1"):
         segmax.build(Narrowing(docs, 50))
 
 
 def test_errors_come_through(tmp_path: Path) -> None:
     """A wrong line stops a build with its number; nothing is written. Ids must differ."""
     (tmp_path / "bad.jsonl").write_text('{"id": 1, "vector": {"a": 1}}\n{"id": 1, "vector": {"a": }}\n')
-    with pytest.raises(InputError, match=r"bad\.jsonl', line 2, byte 27: expected a number"):
+    with refused(InputError, where=r"bad\.jsonl', line 2, byte 27", expected="a number"):
         segmax.build(tmp_path / "bad.jsonl", path=tmp_path / "index")
     (tmp_path / "twice.jsonl").write_text('{"id": 1, "vector": {"a": 1}}\n{"id": 1, "vector": {"a": 2}}\n')
     with pytest.raises(
@@ -181,8 +181,8 @@ def run(*arguments: object) -> None:
 def test_convert(tmp_path: Path, path: Path, docs: sp.csr_matrix, capsys: pytest.CaptureFixture[str]) -> None:
     """From lines to CIFF and on to .npz; the summary says what was written."""
     run(path, tmp_path / "docs.ciff")
-    assert "docs.ciff' in " in (told := capsys.readouterr().out)
-    assert "120 vectors, 40 terms" in told
+    assert "docs.ciff' in " in (message := capsys.readouterr().out)
+    assert "120 vectors, 40 terms" in message
     run(tmp_path / "docs.ciff", tmp_path / "docs.npz", "--progress")
     assert "convert" in capsys.readouterr().err
     check(segmax.build(tmp_path / "docs.npz"), docs)
@@ -226,7 +226,7 @@ def test_convert_for_seismic(tmp_path: Path, path: Path) -> None:
     run(tmp_path / "numbers.jsonl", tmp_path / "out.jsonl", "--to", "seismic-jsonl")
     lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert lines == [{"id": 7, "content": "", "vector": {"a": 1}}, {"id": 0, "content": "", "vector": {"a": 2}}]
-    with pytest.raises(InputError, match=r"seismic-jsonl has whole numbers below .* as ids, got 'doc 0'; choose"):
+    with refused(InputError, expected="whole numbers below .* as ids", got="'doc 0'", hint="choose jsonl"):
         run(path, tmp_path / "other.jsonl", "--to", "seismic-jsonl")
     assert not (tmp_path / "other.jsonl").exists()
 

@@ -184,7 +184,7 @@ def test_numbers_are_those_of_python(number: str) -> None:
 @pytest.mark.parametrize(
     "number", ["1e400", "-1", "-0.5", "1.", ".5", "+1", "01", "1e", "0x10", "NaN", "Infinity", "1_0", "१"]
 )
-def test_numbers_that_cannot_be(number: str) -> None:
+def test_invalid_numbers_are_refused(number: str) -> None:
     """What JSON does not have, and weights that are negative or infinite, name the line."""
     with pytest.raises(_core.CoreInputError, match=r"^line 1, byte 2"):
         fast(f'{{"id": 1, "vector": {{"a": {number}}}}}'.encode())

@@ -15,6 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import refused
 from segmax.cli.main import main
 from segmax.errors import ConfigError, InputError
 from segmax.io import (
@@ -46,7 +47,7 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
 
 
 @pytest.mark.parametrize(
-    ("files", "told"),
+    ("files", "message"),
     [
         ({"a_txt": "cats", "z_jsonl": ZEBRA}, r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"),
         ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"),
@@ -64,9 +65,9 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
         ),
     ],
 )
-def test_mixed_folders(tmp_path: Path, files: dict[str, str], told: str) -> None:
+def test_mixed_folders(tmp_path: Path, files: dict[str, str], message: str) -> None:
     """Which documents are meant is not clear; naming the files decides."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         open_texts(folder(tmp_path, **files))
 
 
@@ -76,7 +77,7 @@ def test_one_kind_of_files_can_be_chosen(tmp_path: Path) -> None:
     assert [document.id for document in open_texts(mixed, format="files")] == ["a.txt", "b.md"]
     assert [document.id for document in open_texts(mixed, format="jsonl-text")] == ["z"]
     assert [document.id for document in open_texts([mixed / "z.jsonl"])] == ["z"]
-    with pytest.raises(ConfigError, match="expected format to be 'beir' or"):
+    with refused(ConfigError, option="format", expected="'beir' or"):
         open_texts(mixed, format="npz")
     with pytest.raises(InputError, match=r"there is no file '.*corpus\.jsonl'"):
         open_texts(mixed, format="beir")
@@ -98,13 +99,13 @@ def test_a_file_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     folder(Path("notes"), a_md="cats", sub__b_md="dogs")
     folder(Path(), v_jsonl='{"id": "a", "vector": {"x": 1}}\n')
     Path("link.jsonl").symlink_to("v.jsonl")
-    for sources, told in (
+    for sources, message in (
         (["notes", "notes/sub"], "'notes/sub/b.md' is given twice"),
         (["notes/a.md", "./notes/../notes/a.md"], "'notes/../notes/a.md' is given twice, also as 'notes/a.md'"),
         (["v.jsonl", "link.jsonl"], "'link.jsonl' is given twice, also as 'v.jsonl'"),
     ):
         assert main(["index", *sources, "out"]) == 2
-        assert told in capsys.readouterr().err
+        assert message in capsys.readouterr().err
     assert [document.id for document in open_texts(["notes/a.md", "notes/sub"])] == ["a.md", "b.md"]
 
 
@@ -155,14 +156,14 @@ def test_names_in_any_case(tmp_path: Path) -> None:
     (tmp_path / "q.jsonl").write_text('{"QID": "q", "Query": "cats"}\n')
     assert read_queries(tmp_path / "q.jsonl") == (["q"], ["cats"], None)
     (tmp_path / "a.jsonl").write_text('{"id": 1, "text": "a", "Text": "b"}\n')
-    with pytest.raises(InputError, match=r"line 1: expected every name once, in whatever case, got 'text' again"):
+    with refused(InputError, where="line 1", expected="every name once, in whatever case", got="'text' again"):
         open_texts(tmp_path / "a.jsonl")
 
 
 def test_ignored_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     """The shell says what is read and what is not, once; further members of JSON matter where there are no ids."""
     monkeypatch.chdir(tmp_path)
-    for content, name, told in (
+    for content, name, message in (
         ("Doc Id,Headline,Content\n1,H,cats\n", "a.csv", "columns read: headline, content; columns ignored: Doc Id\n"),
         ("question,answer\nwho,me\n", "a.csv", "columns read: question; columns ignored: answer\n"),
         ('{"Doc Id": 1, "text": "cats"}\n', "a.jsonl", "columns read: text; columns ignored: Doc Id\n"),
@@ -173,8 +174,8 @@ def test_ignored_columns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
         Path(name).write_text(content)
         assert main(["index", name, "out", "--overwrite"]) == 0
         said = capsys.readouterr().err
-        assert said.count("ignored") == (told is not None)
-        assert told is None or told in said
+        assert said.count("ignored") == (message is not None)
+        assert message is None or message in said
 
 
 # --- ids -------------------------------------------------------------------------------------------------------------
@@ -193,14 +194,12 @@ def test_ids_that_come_twice_name_the_file(tmp_path: Path, name: str) -> None:
     write_vectors(tmp_path / name, [vectors_of(["a", "b", "a"])], "tokens" if name == "v.tsv" else None, terms=["w"])
     source: Any = open_vectors(tmp_path / name, "tokens") if name == "v.tsv" else tmp_path / name
     at = ("line 3", "line 1") if ".jsonl" in name or name == "v.tsv" else ("row 2", "row 0")
-    told = rf"{name}', {at[0]}: expected every id once, got 'a' again, first at '.*{name}', {at[1]}"
-    with pytest.raises(InputError, match=told):
+    message = rf"{name}', {at[0]}: expected every id once, got 'a' again, first at '.*{name}', {at[1]}"
+    with pytest.raises(InputError, match=message):
         segmax.build(source)
     if name != "v.tsv":
         write_vectors(tmp_path / f"x{name}", [vectors_of(["a"])], terms=["w"])
-        with pytest.raises(
-            InputError, match=rf"{name}', {at[1]}: expected .* 'a' again, first at '.*x{name}', {at[1]}"
-        ):
+        with refused(InputError, where=rf"{name}', {at[1]}", got=rf"'a' again, first at '.*x{name}', {at[1]}"):
             segmax.build([tmp_path / f"x{name}", tmp_path / name])
 
 
@@ -209,12 +208,10 @@ def test_queries_that_come_twice_name_the_file(tmp_path: Path) -> None:
     from segmax.text.queries import read_query_vectors
 
     write_vectors(tmp_path / "q.npz", [vectors_of(["a", "a"])])
-    with pytest.raises(InputError, match=r"q\.npz': expected every query once, got the id 'a' again"):
+    with refused(InputError, message=r"q\.npz': expected every query once, got the id 'a' again"):
         read_query_vectors(tmp_path / "q.npz")
     (tmp_path / "q.jsonl").write_text('{"id": 1, "text": "a"}\n\n{"id": "1", "text": "b"}\n')
-    with pytest.raises(
-        InputError, match=r"q\.jsonl', line 3: expected every query once, got the id '1' again, first at"
-    ):
+    with refused(InputError, where=r"q\.jsonl', line 3", expected="every query once", got="the id '1' again, first at"):
         read_queries(tmp_path / "q.jsonl")
 
 
@@ -222,14 +219,14 @@ def test_queries_that_come_twice_name_the_file(tmp_path: Path) -> None:
 def test_no_documents(tmp_path: Path, name: str, content: str) -> None:
     """The message names the file."""
     (tmp_path / name).write_text(content)
-    with pytest.raises(InputError, match=rf"{name}': expected at least one document, got an empty collection"):
+    with refused(InputError, where=rf"{name}'", expected="at least one document", got="an empty collection"):
         segmax.from_texts(tmp_path / name)
 
 
 def test_no_vectors(tmp_path: Path) -> None:
     """The message names the file."""
     sp.save_npz(tmp_path / "a.npz", sp.csr_matrix((0, 5)))
-    with pytest.raises(InputError, match=r"a\.npz': expected at least one document, got an empty collection"):
+    with refused(InputError, where=r"a\.npz'", expected="at least one document", got="an empty collection"):
         segmax.build(tmp_path / "a.npz")
 
 
@@ -242,28 +239,28 @@ def test_ids_are_not_empty(tmp_path: Path) -> None:
         ("a.tsv", "\ta\n"),
     ):
         (tmp_path / name).write_text(content)
-        with pytest.raises(InputError, match=rf"{name}', line \d: expected an id .* got ''"):
+        with refused(InputError, where=rf"{name}', line \d", expected="an id", got="''"):
             list(open_texts(tmp_path / name))
         if name != "a.tsv":
-            with pytest.raises(InputError, match="expected an id"):
+            with refused(InputError, expected="an id"):
                 read_queries(tmp_path / name)
     (tmp_path / "v.jsonl").write_text('{"id": "a", "vector": {"x": 1}}\n{"id": "", "vector": {"x": 1}}\n')
-    with pytest.raises(InputError, match=r"v\.jsonl', line 2: expected an id, got an empty string"):
+    with refused(InputError, where=r"v\.jsonl', line 2", expected="an id", got="an empty string"):
         segmax.build(tmp_path / "v.jsonl")
     for texts in ([{"id": "", "text": "a"}], {"": "a"}, [segmax.io.Document("", "", "a")]):
-        with pytest.raises(InputError, match=r"expected an id .* got ''"):
+        with refused(InputError, expected="an id", got="''"):
             segmax.from_texts(texts)
-    with pytest.raises(InputError, match="expected ids that are not empty, got '' at document 1"):
+    with refused(InputError, expected="ids that are not empty", got="'' at document 1"):
         segmax.build(sp.csr_matrix(np.ones((2, 2))), ids=["a", ""])
     (tmp_path / "run").write_text("q1\tQ0\t\t1\t2.5\ttag\n")
     (tmp_path / "qrels").write_text("q1\t0\t\t1\n")
     for read, name in ((read_run, "run"), (read_qrels, "qrels")):
-        with pytest.raises(InputError, match=rf"{name}', line 1: expected ids that are not empty"):
+        with refused(InputError, where=rf"{name}', line 1", expected="ids that are not empty"):
             read(tmp_path / name)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
-    ("texts", "told"),
+    ("texts", "message"),
     [
         (
             [{"id": "7", "text": "cat"}, {"text": "dog"}],
@@ -274,9 +271,9 @@ def test_ids_are_not_empty(tmp_path: Path) -> None:
         (["cat", {"id": "7", "text": "dog"}], "document 1: expected no id, as in those before, got '7'"),
     ],
 )
-def test_mixed_ids_in_memory(texts: list[Any], told: str) -> None:
+def test_mixed_ids_in_memory(texts: list[Any], message: str) -> None:
     """As in files."""
-    with pytest.raises(InputError, match=told):
+    with pytest.raises(InputError, match=message):
         segmax.from_texts(texts)
 
 
@@ -292,7 +289,9 @@ def test_queries_without_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert main(["search", "out", "q.jsonl"]) == 0
     assert capsys.readouterr().err.count("the queries have no ids; they are numbered from 0") == 1
     Path("q.jsonl").write_text('{"query": "cats", "id": "q"}\n{"query": "dogs"}\n')
-    with pytest.raises(InputError, match=r"q\.jsonl', line 2: expected an id .* got none; give ids to all, or to none"):
+    with refused(
+        InputError, where=r"q\.jsonl', line 2", expected="an id", got="none", hint="give ids to all, or to none"
+    ):
         read_queries("q.jsonl")
 
 
@@ -304,9 +303,7 @@ def test_indented_objects(tmp_path: Path, content: str) -> None:
     """The message says that an object goes on in the next line."""
     (tmp_path / "a.json").write_text(content)
     for read in (open_texts, open_vectors, read_queries):
-        with pytest.raises(
-            InputError, match=r"a\.json', line 1: expected a whole JSON object on the line, got the begi"
-        ):
+        with refused(InputError, where=r"a\.json', line 1", expected="a whole JSON object on the line", got="the begi"):
             read(tmp_path / "a.json")  # type: ignore[operator]
 
 
@@ -336,17 +333,17 @@ def test_standard_input(
     options: list[str],
     found: int | str,
 ) -> None:
-    """Lines of text and CSV are told by their content where it tells, or by --from."""
+    """Lines of text and CSV are recognized by content where that is possible, or by --from."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content.encode())))
     code = main(["index", "-", "out", *options])
-    told = capsys.readouterr()
+    message = capsys.readouterr()
     if isinstance(found, str):
         assert code == 2
-        assert found in told.err
-        assert len(told.err) < 320
+        assert found in message.err
+        assert len(message.err) < 320
     else:
-        assert code == 0, told.err
+        assert code == 0, message.err
         with segmax.open("out") as index:
             assert index.num_docs == found
             assert index.search("cats").texts[0].text

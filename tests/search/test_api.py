@@ -262,7 +262,7 @@ def test_score_and_vector(index: segmax.Index) -> None:
         index.vector("nobody")
 
 
-def test_explain_tells_each_fate(rng: np.random.Generator) -> None:
+def test_explain_covers_every_outcome(rng: np.random.Generator) -> None:
     """Returned, scored too low, below its block's bound, in a pruned cluster, after the end, without a common term."""
     docs = random_docs(rng, 2000, 60, 6.0)
     index = segmax.build(docs, clustering=rng.integers(0, 60, 2000))

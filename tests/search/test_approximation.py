@@ -73,7 +73,7 @@ def test_ignored_terms_are_as_if_never_asked(
 def test_bounded_terms_change_nothing(
     kind: type[segmax.ASC], count: int, docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator
 ) -> None:
-    """max_terms with "bounded" is exact, and tells how many terms served for bounds only."""
+    """max_terms with "bounded" is exact, and counts the terms that only bounds use."""
     for _ in range(25):
         query = as_query(rng, 60, int(rng.integers(1, 16)))
         hits = index.search(query, k=15, params=kind(max_terms=count, dropped="bounded"))
@@ -137,17 +137,17 @@ def test_bad_weights_are_still_reported(index: segmax.Index, weight: float) -> N
             index.search(([1, 2, 3], [1.0, weight, 2.0]), params=params)
 
 
-def test_explain_tells_that_a_query_was_shortened(index: segmax.Index) -> None:
-    """The reason says how many terms took no part; the score is that of the whole query."""
+def test_explain_mentions_dropped_terms(index: segmax.Index) -> None:
+    """The reason counts the terms left out; the score is that of the whole query."""
     query = {3: 9.0, 8: 5.0, 11: 1.0}
     found = index.search(query, k=3).rows
     for params in (segmax.ASC(max_terms=2), segmax.ASC(query_mass=0.9)):
         told = index.explain(query, int(found[0]), k=3, params=params)
-        assert "the lightest term of the query took no part" in str(told)
+        assert "the lightest term of the query was left out" in str(told)
         assert told.score == index.search(query, k=3).scores[0]
     assert "2 lightest terms" in str(index.explain(query, 0, params=segmax.ASC(max_terms=1)))
     bounded = index.explain(query, int(found[0]), params=segmax.ASC(max_terms=2, dropped="bounded"))
-    assert "bounds and final scores only" in str(bounded)
+    assert "counted only in bounds and final scores" in str(bounded)
     assert "lightest" not in str(index.explain(query, 0))
 
 
@@ -197,7 +197,7 @@ def test_best_first_misses_nothing_above_the_scaled_threshold(
             assert max(missed) <= hits.scores[-1] / eta
 
 
-def test_max_blocks_limits_the_work_and_says_so(
+def test_max_blocks_limits_the_work_and_is_reported(
     docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator
 ) -> None:
     """Fewer blocks give a part of the results; a limit that is not reached changes nothing."""
@@ -213,7 +213,7 @@ def test_max_blocks_limits_the_work_and_says_so(
     missed = next(row for row in exact.rows.tolist() if row not in few.rows.tolist())
     told = index.explain(query, missed, 10, segmax.BestFirst(max_blocks=2))
     assert told.decision == "limited"
-    assert "its block was not looked at" in str(told)
+    assert "its block was not scored" in str(told)
 
 
 def test_explaining_a_search_of_everything(docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator) -> None:

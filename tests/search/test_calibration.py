@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 import segmax
 from calibrations import stored_calibration, stored_setting
-from conftest import topic_docs, wiki_reader
+from conftest import refused, topic_docs, wiki_reader
 from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.errors import ConfigError, FormatError, InputError, WriteError
@@ -106,7 +106,7 @@ def test_without_a_calibration_search_is_exact() -> None:
 
 
 @pytest.mark.parametrize("target", [0.0, -1.0, 1.01, float("nan"), "0.9", True, None])
-def test_targets_that_cannot_be(index: segmax.Index, target: object) -> None:
+def test_invalid_targets_are_refused(index: segmax.Index, target: object) -> None:
     """Every way to give a target checks it."""
     for call in (index.expectation, index.params_for):
         with pytest.raises(ConfigError, match="target_recall"):
@@ -331,7 +331,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 def test_queries_that_find_nothing() -> None:
     """They cannot tell anything."""
     index = segmax.build(sp.csr_matrix([[1, 0, 0], [0, 2, 0]]))
-    with pytest.raises(InputError, match=r"expected queries that find something, got 2"):
+    with refused(InputError, expected=r"queries that find something", got=r"2"):
         index.tune([{2: 1.0}, {}], 5)
     with pytest.raises(InputError, match="got 0"):
         index.tune(sp.csr_matrix((0, 3)), 5)

@@ -165,7 +165,7 @@ def test_statistics_add_up(collection: tuple) -> None:
     assert stats.docs_scored == len(index)
 
 
-def test_a_search_may_finish_exhaustively_and_says_so(rng: np.random.Generator) -> None:
+def test_a_search_that_sweeps_reports_it(rng: np.random.Generator) -> None:
     """Where pruning cannot pay (k near the collection), a safe search sweeps; the trace and μ < 1 never do."""
     docs = random_docs(rng, 3000, 30, 8.0)
     index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))

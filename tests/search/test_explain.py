@@ -118,7 +118,7 @@ def test_products_are_true_where_scales_differ() -> None:
 
 
 def test_terms_that_were_left_out_are_marked() -> None:
-    """A search with the heaviest term alone: the explanation says which terms took no part."""
+    """A search with the heaviest term alone: the explanation marks the terms left out."""
     index = segmax.build(sp.csr_matrix([[3, 2], [1, 4]]), terms=["red", "blue"])
     told = index.explain({"red": 1, "blue": 5}, 0, params=segmax.ASC(max_terms=1))
     assert {match.word: match.searched for match in told.matched} == {"red": False, "blue": True}

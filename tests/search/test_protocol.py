@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import segmax
+from conftest import refused
 from segmax.errors import ConfigError
 from segmax.evaluation import evaluate
 from segmax.integrations.text_search import TextSearch
@@ -76,6 +77,5 @@ def test_an_index_is_searchable(index: segmax.Index) -> None:
 @pytest.mark.parametrize("other", [5, None, object(), ["docs.segmax"]])
 def test_other_values_are_refused(other: object) -> None:
     """What is neither a path nor searchable."""
-    with pytest.raises(ConfigError) as refused:
+    with refused(ConfigError, option="^index$", got=f"^{type(other).__name__}$"):
         evaluate(other, ["copper"])  # type: ignore[arg-type]
-    assert (refused.value.option, refused.value.got) == ("index", type(other).__name__)

@@ -405,8 +405,7 @@ def test_a_disk_that_fills_up(tmp_path: Path) -> None:
             with pytest.raises(WriteError) as error:
                 large.save(path, overwrite=True)
             assert str(error.value) == (
-                f"could not write the index to '{path}' (File too large): nothing was changed; "
-                "make room or choose another path"
+                f"could not write '{path}' (File too large): nothing was changed; make room or choose another path"
             )
             with pytest.raises(WriteError):
                 large.save(tmp_path / "fresh")

@@ -19,9 +19,8 @@ from conftest import clusters_of
 from segmax.cli.main import main
 from segmax.clustering import Dense, Pooled
 from segmax.demo import FOLDER
-from segmax.encoders.base import EncodedBatch
 from segmax.errors import ConfigError, InputError, SegmaxWarning
-from segmax.io import Document, read_queries
+from segmax.io import Document, VectorBatch, read_queries
 
 pytest.importorskip("bm25s")
 pytest.importorskip("Stemmer")
@@ -157,11 +156,11 @@ class Colors:
         self.pooling = pooling
         self.vocabulary = [f"w{number}" for number in range(50)]
 
-    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[VectorBatch]:
         for batch in batches:
             dense = np.array([(doc.text.count("red"), doc.text.count("blue")) for doc in batch], dtype=np.float32)
             vectors = self.encode_queries([doc.whole for doc in batch])
-            yield EncodedBatch([doc.id for doc in batch], vectors, dict.fromkeys(self.pooling, dense))
+            yield VectorBatch([doc.id for doc in batch], vectors, dict.fromkeys(self.pooling, dense))
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         rows = [[float(word in text.split()) for word in self.vocabulary] for text in batch]
@@ -210,10 +209,10 @@ def test_invalid_clusterings_are_refused() -> None:
         (
             "max",
             {"encoder": BM25()},
-            "expected clustering to be .* BM25, which has no token embeddings, got 'max'",
+            "expected encoder to be one that pools .* by 'max', .* got BM25.*, which pools none",
         ),
-        ("cls", {"encoder": Colors()}, "make it with pooling='cls'"),
-        (Pooled("cls"), {"encoder": Colors()}, "make it with pooling='cls'"),
+        ("cls", {"encoder": Colors()}, "by 'cls', .* which pools max; make a model with pooling='cls'"),
+        (Pooled("cls"), {"encoder": Colors()}, "by 'cls', .* which pools max; make a model with pooling='cls'"),
         ("odd", {}, "expected clustering to be 'sparse' or 'max' or 'mean' or 'cls', got 'odd'"),
     ):
         with pytest.raises(ConfigError, match=expected):

@@ -1,4 +1,4 @@
-"""What every room stands on: errors, checks, files, memory, threads, progress, and how things are displayed.
+"""What all other packages build on: errors, checks, files, memory, threads, progress, and how things are displayed.
 
 segmax logs to the logger "segmax" and its children, and is silent unless the application configures logging.
 """

@@ -1,4 +1,4 @@
-"""Checks of single options, with one way to say what was expected and what came."""
+"""Checks of single options. Each raises an error with the option, what was expected, and what was given."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LONGEST_VALUE = 80  # characters of a value in a message
 
 
 def parsed_int(text: str) -> int | None:
-    """Return a whole number that is written in ASCII digits; None if the text is none.
+    """Return a whole number written in ASCII digits; None if the text is not one.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def parsed_int(text: str) -> int | None:
 
 
 def parsed_float(text: str) -> float | None:
-    """Return a finite number that is written in ASCII digits; None if the text is none.
+    """Return a finite number written in ASCII digits; None if the text is not one.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def parsed_float(text: str) -> float | None:
 
 
 def shown(value: object) -> str:
-    """Return a value as messages show it: not too long, and whatever its repr raises.
+    """Return a value as messages show it: shortened, and safe if its repr raises.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def checked_bool(name: str, value: object) -> bool:
 
 
 def checked_path(name: str, value: object) -> Path:
-    """Return a path that a file may have, or raise ConfigError."""
+    """Return a valid path, or raise ConfigError."""
     try:
         path = Path(value)  # type: ignore[arg-type]
     except TypeError:
@@ -110,9 +110,10 @@ def checked_path(name: str, value: object) -> Path:
 
 
 def check_listed(expected: str, values: object) -> None:
-    """Raise InputError unless iterating over the values yields them in an order that means something.
+    """Raise InputError unless the values are a flat sequence or iterator.
 
-    A table yields the names of its columns, a mapping its keys, a string its letters, and a set no order.
+    Iterating over a table yields the names of its columns, over a mapping its keys, over a string its letters; a set
+    has no order.
     """
     problem = _not_listed(values)
     if problem is not None:

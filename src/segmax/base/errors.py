@@ -45,8 +45,8 @@ class SegmaxError(Exception):
     got
         What was given instead.
     hint
-        What to do. Options stand in braces, `{overwrite=True}`, so that the command line can show them as flags. Hence
-        a hint never holds data, which might have braces of its own: data belongs into `got`.
+        What to do. Write options in braces, `{overwrite=True}`, so that the command line can show them as flags. Never
+        put data into a hint, because it may contain braces; put it into `got`.
 
     Examples
     --------
@@ -76,15 +76,21 @@ class SegmaxError(Exception):
         super().__init__(self.text(_python_name))
 
     def text(self, name: Callable[[str, str], str]) -> str:
-        """Return the message; `name` spells an option, given its name and its value ("" for none)."""
+        """Return the message. `name` spells an option, given its name and its value ("" for none)."""
         parts = [f"{self.where}: "] if self.where else []
         parts.append(self._message or self._problem(name))
         if self.hint:
             parts.append("; " + _OPTION.sub(lambda found: name(found[1], (found[2] or "=")[1:]), self.hint))
         return "".join(parts)
 
+    def at(self, where: object) -> Self:
+        """Return a copy with another place."""
+        return type(self)(
+            self._message, where=where, option=self.option, expected=self.expected, got=self.got, hint=self.hint
+        )
+
     def edited(self, edit: Callable[[str], str]) -> Self:
-        """Return a copy whose parts have passed through a function, which gives a file another name, for instance."""
+        """Return a copy with a function applied to each part, to rename a file for instance."""
         return type(self)(
             edit(self._message),
             where=edit(self.where),

@@ -1,7 +1,7 @@
 """Files on disk: created without following links, replaced whole or not at all, read only if they are regular files.
 
-Everything in segmax that writes a file with a name writes it through this module. Standard library only; errors are
-those of the system, and callers add what they know about the file.
+Everything in segmax that writes a file with a name writes it through this module. Errors are those of the system, which
+`write_errors` turns into `WriteError`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
+from segmax.base.errors import SegmaxError, WriteError
 from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, READ_FLAGS, UPDATE_FLAGS
 
 _PERMISSIONS = 0o666  # less what the umask takes away
@@ -27,22 +28,22 @@ def create(path: Path) -> int:
     Raises
     ------
     FileExistsError
-        If something is at the path, be it a link that leads nowhere.
+        If something is at the path, even a dangling link.
     """
     return os.open(path, CREATE_FLAGS, _PERMISSIONS)
 
 
 @contextlib.contextmanager
 def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
-    """Open a file that takes the place of `path` once it is whole and on disk, or never.
+    """Open a file that replaces `path` once it is complete and on disk, or not at all.
 
     Parameters
     ----------
     path
         The file to write. A link there is replaced, not followed.
     temporary
-        Its name until then, in a folder that no other process writes to at the same time: what a crash left under that
-        name is removed. By default a name beside `path` that nobody else has.
+        Its name until then, in a folder that no other process writes to at the same time. A file of that name, left
+        behind by a crash, is removed. By default a unique name beside `path`.
 
     Examples
     --------
@@ -72,8 +73,23 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
     sync_folder(path.absolute().parent)
 
 
+@contextlib.contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn an OSError inside the context into WriteError: the file or folder could not be written.
+
+    Only for what is written whole or not at all, so that nothing has changed.
+    """
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except OSError as error:
+        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
+        raise WriteError(msg, hint="make room or choose another path") from error
+
+
 def _create_again(path: Path) -> int:
-    """Create a file under a name of ours, and remove what has it already."""
+    """Create a file, and remove what is there already."""
     try:
         return create(path)
     except FileExistsError:
@@ -92,7 +108,7 @@ def open_regular(path: Path) -> BufferedReader:
     Raises
     ------
     OSError
-        With a `strerror` that says what it is instead, if it is no regular file.
+        If it is not a regular file; `strerror` names what it is.
     """
     return os.fdopen(_checked_regular(os.open(path, READ_FLAGS), path), "rb")
 

@@ -1,4 +1,4 @@
-"""How much memory there is, and how much of it is in use: what keeps a build under its limit."""
+"""Limits on memory: how much a build may use, and how much is left."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ class MemoryLimit:
         """Raise ConfigError if so many bytes, which must stay in memory, are not available."""
         held = _held_memory()
         if held + size > self.limit:
-            told = f"this process holds {_mib(held)} already and needs {_mib(size)} more for {what}"
-            raise self._too_low(held + size + _LEAST_ROOM, told)
+            reason = f"this process holds {_mib(held)} already and needs {_mib(size)} more for {what}"
+            raise self._too_low(held + size + _LEAST_ROOM, reason)
 
     def available(self) -> int:
         """Return how many bytes may still be taken; at least a little, so that work goes on in small steps."""
@@ -81,8 +81,8 @@ class MemoryLimit:
 
     def _too_low(self, needed: int, reason: str) -> ConfigError:
         origin = " (the default)" if self._is_default else ""
-        msg = f"expected a memory_limit of at least {_mib(needed)}, got {_mib(self.limit)}{origin}: {reason}"
-        return ConfigError(msg)
+        got = f"{_mib(self.limit)}{origin}: {reason}"
+        return ConfigError(option="memory_limit", expected=f"at least {_mib(needed)}", got=got)
 
 
 def _held_memory() -> int:

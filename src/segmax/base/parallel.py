@@ -1,4 +1,4 @@
-"""Threads of our own over pieces of fixed size: results come in order and do not depend on their number."""
+"""A pool of threads that works on pieces of fixed size: results come in order, for any number of threads."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def ranges(offsets: NDArray[Any], size: int, count: int | None = None) -> Iterat
 class Workers:
     """A pool of threads for the time of a build.
 
-    Work always runs on the pool, with one thread, too: the main thread stays free to hear Ctrl-C, and then sets `stop`,
-    which the core looks at.
+    Work always runs on the pool, even with one thread, so that the main thread can handle Ctrl-C: it then sets `stop`,
+    which the core polls.
     """
 
     def __init__(self, threads: int) -> None:
@@ -71,8 +71,8 @@ class Workers:
         try:
             return self._pool.submit(function, item)
         except RuntimeError as error:  # the pool starts its threads one by one, as work comes
-            msg = f"the system could not start {self.threads} threads ({error}); pass a smaller number as threads"
-            raise ConfigError(msg) from error
+            msg = f"the system could not start {self.threads} threads ({error})"
+            raise ConfigError(msg, hint="pass a smaller number as {threads}") from error
 
     def __enter__(self) -> Self:
         return self

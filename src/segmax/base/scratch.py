@@ -1,30 +1,53 @@
-"""Scratch files: what does not fit into memory waits here."""
+"""Scratch files: what does not fit into memory waits here. They have no name, so that nothing is left behind."""
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from segmax.base.errors import WriteError
+from segmax.base.errors import SegmaxError, WriteError
 
 _WRITE_BYTES = 1 << 24
+_COPY_ENTRIES = 1 << 20
+
+
+@contextlib.contextmanager
+def scratch_errors(what: str, folder: Path | None, size: int | None = None) -> Iterator[None]:
+    """Turn an OSError inside the context into WriteError: a folder has no room for scratch files, for instance.
+
+    Parameters
+    ----------
+    what
+        What could not be done there.
+    folder
+        The folder; None: that of temporary files.
+    size
+        How many bytes it takes, where that is known.
+    """
+    try:
+        yield
+    except SegmaxError:
+        raise
+    except OSError as error:
+        needs = "" if size is None else f": it needs {size:,} bytes"
+        msg = f"could not {what} in '{folder or tempfile.gettempdir()}' ({error.strerror or error}){needs}"
+        raise WriteError(msg, hint="make room, or choose another folder with {scratch=...}") from error
 
 
 class ScratchFile:
-    """A file without a name: whatever ends the process, nothing is left behind."""
+    """A file of arrays."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        try:
+        with self._errors():
             self._file: BinaryIO = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115
-        except OSError as error:
-            raise self._error(error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -35,11 +58,9 @@ class ScratchFile:
     def write(self, array: NDArray[Any]) -> None:
         """Append an array."""
         view = np.ascontiguousarray(array).view(np.uint8).data if array.size else memoryview(b"")
-        try:
+        with self._errors():
             while len(view) > 0:
                 view = view[self._file.write(view[:_WRITE_BYTES]) :]
-        except OSError as error:
-            raise self._error(error) from error
 
     def mapped(self, dtypes_and_lengths: Iterable[tuple[DTypeLike, int]]) -> list[NDArray[Any]]:
         """Return the arrays written to the file, mapped; they outlive the file object."""
@@ -55,8 +76,34 @@ class ScratchFile:
             offset += arrays[-1].nbytes
         return arrays
 
-    def _error(self, error: OSError) -> WriteError:
-        return WriteError(
-            f"could not keep documents in '{self._folder}' while building ({error.strerror}): nothing was changed",
-            hint="make room, or choose another folder with {scratch=...}",
-        )
+    def _errors(self) -> contextlib.AbstractContextManager[None]:
+        return scratch_errors("keep documents", self._folder)
+
+
+class GrowingArray:
+    """A one-dimensional array in a scratch file, for formats that state its length before its content."""
+
+    def __init__(self, dtype: DTypeLike, folder: Path) -> None:
+        self.dtype = np.dtype(dtype)
+        self.length = 0
+        self._file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Add values at the end."""
+        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        self.length += len(values)
+
+    def blocks(self) -> Iterator[NDArray[Any]]:
+        """Yield everything, from the beginning."""
+        self._file.seek(0)
+        left = self.length
+        while left > 0:
+            count = min(left, _COPY_ENTRIES)
+            yield np.frombuffer(self._file.read(count * self.dtype.itemsize), self.dtype)
+            left -= count
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()

@@ -50,8 +50,8 @@ def tables(groups: Sequence[Sequence[Column]], width: int, styles: Sequence[str]
     Parameters
     ----------
     groups
-        Columns that belong together stay together if they fit. The very first column names the rows; where it does not
-        tell them apart, so do the columns of words behind it.
+        Columns that belong together stay together if they fit. The first column names the rows, together with the
+        columns of words after it where its cells are not unique.
     width
         The width of the terminal.
     styles
@@ -67,7 +67,7 @@ def tables(groups: Sequence[Sequence[Column]], width: int, styles: Sequence[str]
 
 
 def _num_keys(columns: Sequence[Column]) -> int:
-    """Return how many of the first columns it takes to tell rows apart."""
+    """Return how many of the first columns it takes to identify every row."""
     for count in range(1, len(columns)):
         rows = list(zip(*(column.cells for column in columns[:count]), strict=True))
         if len(set(rows)) == len(rows) or not columns[count].words:

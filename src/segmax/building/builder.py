@@ -28,7 +28,6 @@ from segmax.building.segments import checked_segments, independent_segments, kme
 from segmax.building.spool import Spool
 from segmax.search.calibration import LEAST_DOCS
 from segmax.search.index import Index, check_opens
-from segmax.search.opening import open_index
 from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.storage.meta import FORMAT_VERSION
@@ -90,24 +89,24 @@ def build(
     path
         Where to write the index; None keeps it in memory.
     ids
-        All strings or all integers, one per document, in order: a list, an array, a column of a DataFrame. Without them
-        those of the file, or the row numbers.
+        All strings or all integers, one per document: a list, an array, a column of a DataFrame. By default those of
+        the file, or the row numbers.
     terms
-        The vocabulary: a string per column, or a mapping of term to column; without it that of the file. Queries may
-        then name terms by word.
+        The vocabulary, so that queries can name terms by word: a string per column, or a mapping of term to column. By
+        default that of the file.
     texts
-        The text of every document, to be kept, compressed, and to come back with results: a string, (title, text), a
-        mapping or an object with "title" and "text" each. Asked for after the vectors, in their order. A mapping of id
-        to text, or a DataFrame with a column "id" beside "text" and "title", is matched by id.
+        The text of every document, to be stored compressed and returned with results: each a string, (title, text), or
+        a mapping or object with "title" and "text". They are read after the vectors, in the same order. A mapping of
+        id to text, or a DataFrame with a column "id" beside "text" and "title", is matched by id.
     encoder
-        What `Encoder.to_dict` says about what made the vectors, so that the index can encode queries by itself.
+        What made the vectors, as `Encoder.to_dict` returns it, so that the index can encode queries by itself.
     clustering
         What documents are clustered by: `Sparse()` (the default), `Dense(array)`, `Pooled("mean")` or `Labels(array)`
         of `segmax.clustering`. An array of labels is taken as `Labels`.
     segments
-        A segment label below `config.num_segments` per document; without them `config.segmentation` decides.
+        A segment label below `num_segments` per document; by default `segmentation` decides.
     config
-        Options that decide what is in the index; see `BuildConfig`.
+        Options that decide what the index holds; see `BuildConfig`.
     options
         Fields of `BuildConfig`, given directly: `build(vectors, num_clusters=512)`. They override those of `config`.
         And how the work is done, on which the index does not depend:
@@ -127,11 +126,11 @@ def build(
     Raises
     ------
     InputError
-        If the vectors, or what comes with them, cannot be used.
+        If vectors, ids, terms, texts or labels are invalid.
     ConfigError
-        If there is no such option, or it cannot have this value.
+        If an option is unknown, or has an invalid value.
     WriteError
-        If the index cannot be written, or what was built cannot be opened; an index at `path` is then unchanged.
+        If the index could not be written; an index at `path` is then unchanged.
 
     Warns
     -----
@@ -250,8 +249,9 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
             meta["calibration"] = calibrated(
                 Index(meta, arrays, None), clustered.sample, coding.scale, config.seed, resources
             ).to_list()
-        writer.commit(meta)
-    return Index(meta, writer.arrays, None) if isinstance(writer, MemoryWriter) else open_index(request.path or "")
+        meta = writer.commit(meta)
+    # Pickled by path, the index must be found from any working directory.
+    return Index(meta, arrays, None if request.path is None else request.path.absolute())
 
 
 def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:

@@ -70,11 +70,11 @@ class Sparse(Clustering):
     Parameters
     ----------
     dimensions
-        How many directions.
+        How many directions to project on.
     restarts
-        How often k-means starts anew; the best result stays.
+        How many times to run k-means from another start; the best result is kept.
     iterations
-        Rounds of k-means.
+        Rounds per run.
 
     Examples
     --------
@@ -101,16 +101,16 @@ class Sparse(Clustering):
 
 
 class Dense(Clustering):
-    """Cluster by dense vectors, one per document: CLS, mean- or max-pooled tokens, or any other.
+    """Cluster by dense vectors of your own, one per document.
 
     Parameters
     ----------
     vectors
-        An array of shape (documents, dimensions), or the path of an .npy file, which is mapped and never read whole.
+        An array of shape (documents, dimensions), or the path of an .npy file, which is memory-mapped.
     dimensions
-        Reduce to so many by principal component analysis, learned from a sample; None: keep all.
+        Reduce vectors to so many dimensions by principal component analysis on a sample; None: keep all.
     bits
-        8 keeps a byte per dimension of what k-means is trained on (FAISS's scalar quantizer); None: floats.
+        8: k-means is trained on one byte per dimension (FAISS's scalar quantizer), in less memory. None: floats.
     restarts, iterations
         As for `Sparse`.
 
@@ -230,7 +230,7 @@ class Pooled(Clustering):
 
 
 class Labels(Clustering):
-    """Clusters that are known: an integer label >= 0 per document.
+    """Use clusters that you have: an integer label >= 0 per document.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Texts that come beside vectors, in the order of rows: lists as they are, mappings and tables by the ids in them."""
+"""The texts of `build(texts=...)` in the order of rows: lists as they are, mappings and tables by id."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from segmax.vectors.documents import Document
 
 
 def check_texts(texts: object) -> None:
-    """Raise InputError for what cannot hold a text per document."""
+    """Raise InputError unless this can hold a text per document."""
     if not isinstance(texts, Mapping) and not is_frame(texts):
         check_listed("texts as a list or another iterable, one per document, a mapping of id to text or a table", texts)
 
@@ -36,6 +36,8 @@ def texts_by_row(texts: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterab
     >>> list(texts_by_row({"a": "one", "b": "two"}, ["b", "a"], 2))
     ['two', 'one']
     """
+    if isinstance(texts, MatchedTexts):
+        return texts.matched(ids)
     if isinstance(texts, Mapping):
         return _found_by_id(texts, ids, num_docs)
     if is_frame(texts):
@@ -43,6 +45,37 @@ def texts_by_row(texts: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterab
     if is_series(texts):
         _check_order(texts, ids)
     return texts  # type: ignore[no-any-return]
+
+
+class MatchedTexts:
+    """Texts with ids that have to be those of the rows, in the same order.
+
+    Parameters
+    ----------
+    documents
+        The texts.
+    name
+        What messages call them, such as their file.
+    """
+
+    def __init__(self, documents: Iterable[Document], name: str) -> None:
+        self._documents = documents
+        self._name = name
+
+    def __iter__(self) -> Iterator[Document]:
+        return iter(self._documents)
+
+    def matched(self, ids: Sequence[Any] | None) -> Iterator[Document]:
+        """Yield the texts; raise InputError at one whose id is not that of its row."""
+        for row, document in enumerate(self._documents):
+            if ids is not None and row < len(ids) and document.id != str(ids[row]):
+                raise InputError(
+                    where=f"'{self._name}'",
+                    expected=f"the text of document {str(ids[row])!r} in place {row}",
+                    got=f"{document.id!r}",
+                    hint="give the texts that the vectors were made of, in the same order",
+                )
+            yield document
 
 
 def _found_by_id(texts: Mapping[Any, object], ids: Sequence[Any] | None, num_docs: int) -> list[object]:
@@ -85,12 +118,15 @@ def _documents(frame: Any, column: str) -> Iterator[tuple[Any, Document]]:
 
 
 def _check_order(table: Any, ids: Sequence[Any] | None) -> None:
-    """Refuse rows in the order of the table if the labels of its rows say that another one is meant."""
+    """Raise InputError if the index of a table has the ids in another order."""
     labels = getattr(table, "index", None)
     if ids is None or labels is None or type(labels).__name__ == "RangeIndex" or len(labels) != len(ids):
         return
     named = list(labels)
     if named != list(ids) and set(named) == set(ids):
         kind = type(table).__name__
-        msg = f"expected texts in the order of ids, got a {kind} whose index has the ids in another order"
-        raise InputError(f"{msg}; pass texts.reindex(ids)")
+        raise InputError(
+            expected="texts in the order of ids",
+            got=f"a {kind} whose index has the ids in another order",
+            hint="pass texts.reindex(ids)",
+        )

@@ -13,7 +13,7 @@ from segmax.base.memory import MemoryLimit
 from segmax.io.read_errors import no_documents
 from segmax.io.vectors import open_vectors
 from segmax.vectors.csr import canonical, is_matrix, matrix_to_csr
-from segmax.vectors.documents import VectorBatch, VectorReader, WrappedVectors
+from segmax.vectors.documents import BaseVectors, VectorBatch, VectorReader, WrappedVectors
 from segmax.vectors.rows import bounded_ranges, slice_rows
 
 _MAX_COLUMNS = 2**28  # tables of a few hundred bytes per column are held in memory
@@ -103,8 +103,8 @@ def source_name(vectors: object) -> str:
     """Return what messages call the documents: their file, or what they came as."""
     if isinstance(vectors, (list, tuple)) and vectors and isinstance(vectors[0], (str, os.PathLike)):
         return ", ".join(source_name(path) for path in vectors[:2]) + (" and others" if len(vectors) > 2 else "")
-    if files := getattr(vectors, "paths", ()):
-        return source_name(list(files))
+    if isinstance(vectors, BaseVectors):
+        return vectors.name
     where = vectors if isinstance(vectors, (str, os.PathLike)) else getattr(vectors, "path", None)
     return f"'{where}'" if isinstance(where, (str, os.PathLike)) else f"the given {type(vectors).__name__}"
 

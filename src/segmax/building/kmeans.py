@@ -1,4 +1,4 @@
-"""K-means by FAISS, the same for any number of threads, and clusters of even size.
+"""K-means with FAISS, the same for any number of threads, and clusters of even size.
 
 FAISS runs one thread in every call; our own threads run several calls, each on a batch of fixed size.
 """
@@ -30,7 +30,7 @@ _TINY = 1 / 8  # times the target: to be dissolved
 
 
 def _one_thread_here() -> None:
-    """OpenMP counts threads per calling thread: every worker says so for itself."""
+    """Limit OpenMP to one thread; every worker has to do so, because OpenMP keeps a limit per calling thread."""
     import faiss
 
     faiss.omp_set_num_threads(1)
@@ -309,7 +309,7 @@ def _split(
 
 
 class _Rows(Protocol):
-    """Somebody who has the points of rows."""
+    """Has the points of rows."""
 
     def take(self, rows: NDArray[np.int64]) -> Floats:
         """Return the points of some rows, given in ascending order."""

@@ -1,7 +1,7 @@
 """Documents as short dense vectors of unit length: what k-means sees.
 
 Sparse vectors are projected on the main directions of a sample of the collection (latent semantic analysis): a
-random projection of the same size keeps far less of what tells topics apart. docs/building.md has the comparison.
+random projection of the same size separates topics far less well. docs/building.md has the comparison.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Floats = NDArray[np.float32]
 _SAMPLE_DOCS = 8192  # what directions are learned from
 _POWER_ROUNDS = 2
 _BATCH_FLOATS = 1 << 20
-_LEAST_FREQUENCY = 2  # in the sample: a term seen once tells nothing about others
+_LEAST_FREQUENCY = 2  # in the sample: a term seen once is no evidence about others
 
 
 class Points(Protocol):
-    """Rows as dense vectors, made in batches whose boundaries do not depend on anybody's choice."""
+    """Rows as dense vectors, made in batches whose boundaries depend on the collection alone."""
 
     num_rows: int
 
@@ -215,7 +215,7 @@ def term_frequencies(spool: Spool, workers: Workers) -> NDArray[np.int64]:
 
 
 def rarity(frequency: NDArray[np.int64], num_docs: int) -> NDArray[np.float64]:
-    """Return log(documents / document frequency) per term: a term in every document says nothing about similarity."""
+    """Return log(documents / document frequency) per term: a term in every document is no evidence of similarity."""
     return np.log((1 + num_docs) / (1 + frequency))
 
 

@@ -1,4 +1,4 @@
-"""Queries made of documents, shaped like those that people ask.
+"""Synthetic queries made from documents, shaped like those that people ask.
 
 A learned sparse query is a few words and what the model adds to them: terms that go together with these words. So a
 few words are drawn from a document, heavy and rare ones first; then terms of that document which also occur in the
@@ -22,7 +22,7 @@ else:
     from segmax.base.optional import scipy_sparse as sp
 
 _LEAST_WORDS, _MOST_WORDS = 2, 5
-_NEIGHBOURS = 16  # documents that tell what goes together with the words
+_NEIGHBORS = 16  # documents from which companions of the words are taken
 _TERMS_PER_ROOT = 1.75  # a document of n terms gives a query of about so many times √n: 24 for 190
 _LENGTH_SPREAD = 0.25  # standard deviation of the logarithm of that
 
@@ -100,7 +100,7 @@ def _weight_in_company(
     scores = sp.csr_matrix(asked @ docs.T)
     scores.sort_indices()
     scores.data[scores.indices == source[_rows(scores.indptr)]] = 0.0
-    counts = np.full(len(source), _NEIGHBOURS)
+    counts = np.full(len(source), _NEIGHBORS)
     near = _largest(scores.data, scores.indptr, counts) & (scores.data > 0)
     scores.data = near.astype(np.float64)
     scores.eliminate_zeros()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from segmax.cli.parser import real_number, whole_number
-from segmax.encoders.bm25 import METHODS
+from segmax.encoders.bm25_weights import METHODS
 from segmax.encoders.transformer import DTYPES
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import time
-from pathlib import Path
 
 import segmax
-from segmax.base.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError
 from segmax.base.memory import MemoryLimit
 from segmax.building.resources import scratch_folder
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
@@ -15,14 +14,12 @@ from segmax.cli.encoder_options import add_encoder_options, add_title_option, en
 from segmax.cli.formats import add_from
 from segmax.cli.options import CLUSTERINGS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
-from segmax.cli.reading import read_texts
+from segmax.cli.reading import note_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
-from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, TextReader, format_of, open_vectors
-from segmax.io.read_errors import check_distinct
-from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
 from segmax.text.pipeline import from_texts
-from segmax.vectors.documents import POOLINGS
+from segmax.vectors.documents import POOLINGS, BaseVectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -109,44 +106,20 @@ def run(args: argparse.Namespace) -> None:
 
 def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse.Namespace) -> segmax.Index:
     folder = scratch_folder(asked.options.get("scratch"), output)
-    spools = {one: Spooled(one, folder) for one in dict.fromkeys(inputs) if is_stream(one)}
-    files = [str(spools[one].path) if one in spools else one for one in inputs]
-    try:
-        formats = [getattr(args, "format", None) or _format_of(one) for one in files]
-        if not _are_vectors(files, formats):
-            return _built_from_texts(read_texts(files, formats), output, asked, args)
+    limit = MemoryLimit(asked.options.get("memory_limit"))
+    documents = open_documents(inputs, format=getattr(args, "format", None), memory_limit=limit, scratch=folder)
+    if isinstance(documents, BaseVectors):
         _check_no_text_options(args, asked, inputs[0])
-        check_distinct([[Path(one)] for one in files])
-        limit = MemoryLimit(asked.options.get("memory_limit"))
-        vectors = open_vectors(files, formats, memory_limit=limit, scratch=folder)
-        return segmax.build(vectors, path=output, **asked.keywords())
-    except InputError as error:
-        raise renamed(error, spools.values()) from error
-
-
-def _built_from_texts(texts: TextReader, output: str, asked: BuildArguments, args: argparse.Namespace) -> segmax.Index:
+        return segmax.build(documents, path=output, **asked.keywords())
+    note_texts(documents)
     return from_texts(
-        texts,
+        documents,
         encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
         path=output,
         keep_texts="no_texts" not in args,
         title="no_title" not in args,
         **asked.keywords(),
     )
-
-
-def _format_of(source: str) -> str | None:
-    """Return the format of a file or folder; None for an ir_datasets id, and for a folder whose files may differ."""
-    found = format_of(source) if Path(source).exists() else None
-    return None if found == "jsonl-text" and Path(source).is_dir() else found
-
-
-def _are_vectors(inputs: list[str], formats: list[str | None]) -> bool:
-    kinds = [format in VECTOR_FORMATS for format in formats]
-    if any(kinds) and not all(kinds):
-        vectors, texts = inputs[kinds.index(True)], inputs[kinds.index(False)]
-        raise InputError(expected="texts or vectors", got=f"both: '{vectors}' holds vectors, and '{texts}' does not")
-    return all(kinds)
 
 
 def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:

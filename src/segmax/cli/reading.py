@@ -14,12 +14,17 @@ _WIDEST = 200  # characters of a list of columns
 def read_texts(inputs: str | Sequence[str], format: str | Sequence[str | None] | None = None) -> TextReader:
     """Open texts; note if documents are numbered, or if columns are ignored."""
     reader = open_texts(inputs, format=format)
+    note_texts(reader)
+    return reader
+
+
+def note_texts(reader: TextReader) -> None:
+    """Note if documents are numbered, or if columns are ignored."""
     if getattr(reader, "numbered", False):
         note("the texts have no ids; documents are numbered from 0")
     used, ignored = getattr(reader, "partly_read", lambda: ([], []))()
     if ignored:
         note(f"columns read: {', '.join(used)}; columns ignored: {', '.join(ignored)[:_WIDEST]}")
-    return reader
 
 
 def note_numbered(queries: Queries) -> None:

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segmax.base.errors import ConfigError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import ConfigError
+from segmax.base.files import replacing, write_errors
 from segmax.base.optional import need
 
 if TYPE_CHECKING:
@@ -67,12 +67,8 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
         If the file cannot be written.
     """
     check_plot(path)
-    try:
-        with replacing(Path(path)) as file:
-            figure.savefig(file, dpi=_DPI, format=Path(path).suffix.lower().removeprefix("."))
-    except OSError as error:
-        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
-        raise WriteError(msg) from error
+    with write_errors(Path(path)), replacing(Path(path)) as file:
+        figure.savefig(file, dpi=_DPI, format=Path(path).suffix.lower().removeprefix("."))
 
 
 def svg_text(figure: Figure, name: str) -> str:

@@ -1,23 +1,22 @@
 """From text to sparse vectors: BM25, which needs no model, and learned encoders, which need `segmax[encoders]`."""
 
-from segmax.encoders.base import EncodedBatch, Encoder
+from segmax.encoders.base import Encoder, LearningEncoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
 from segmax.encoders.pooling import write_dense
 from segmax.encoders.sparse_model import SparseModel
-from segmax.encoders.stored import description, encoder_for_index
+from segmax.encoders.stored import encoder_for_index
 from segmax.encoders.unicoil import UniCOIL
 
 __all__ = [
     "BM25",
-    "EncodedBatch",
     "Encoder",
+    "LearningEncoder",
     "LexMAE",
     "SparseModel",
     "UniCOIL",
     "as_encoder",
-    "description",
     "encoder_for_index",
     "load_encoder",
     "write_dense",

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import pickle
-import queue
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -17,16 +13,21 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
-from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError, SegmaxError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError
+from segmax.base.files import replacing, write_errors
 from segmax.base.optional import need
 from segmax.base.parallel import Workers
-from segmax.base.scratch import ScratchFile
 from segmax.base.system import num_cores
-from segmax.encoders.base import EncodedBatch
+from segmax.base.vocabulary import GrowingVocabulary
+from segmax.encoders.base import Batches, LearningEncoder
+from segmax.encoders.bm25_weights import METHODS, TERM_FACTORS, WORD_FACTORS, Floats
 from segmax.encoders.chunks import regrouped
-from segmax.encoders.words import Counts, WordCounter, WordProcess, WordRules
-from segmax.vectors.documents import Document
+from segmax.encoders.stop_words import stop_word_lists
+from segmax.encoders.word_processes import WordProcesses
+from segmax.encoders.words import Counts, WordCounter, WordRules
+from segmax.vectors.csr import Csr, kept_entries
+from segmax.vectors.documents import Document, VectorBatch
+from segmax.vectors.rows import sorted_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -45,83 +46,53 @@ _ENGLISH = (None, "english", "porter", "lovins")  # languages of stemmers in whi
 _EARLIER = {"fold_accents": False, "cjk_bigrams": False}
 _OPTIONS = frozenset({"k1", "b", "delta", "method", "language", "stopwords"}) | _EARLIER.keys()
 
-Floats = NDArray[np.float64]
 
-
-# --- the formulas ----------------------------------------------------------------------------------------------------
-# As in Kamphuis et al., "Which BM25 do you mean?" (ECIR 2020), and in bm25s. BM25L and BM25+ also give a document
-# something for a word it does not have; that is the same for all documents, so it is subtracted and order stays.
-
-
-def _saturation(tf: Floats, norm: Floats, k1: float) -> Floats:
-    return tf / (k1 * norm + tf)
-
-
-def _bm25l(tf: Floats, norm: Floats, k1: float, delta: float) -> Floats:
-    count = tf / norm + delta
-    return (k1 + 1) * (count / (k1 + count) - delta / (k1 + delta))
-
-
-#: The part of the weight that depends on the document: of term frequency, length norm, k1 and delta.
-_TERM_PARTS: Mapping[str, Callable[[Floats, Floats, float, float], Floats]] = {
-    "lucene": lambda tf, norm, k1, _: _saturation(tf, norm, k1),
-    "robertson": lambda tf, norm, k1, _: _saturation(tf, norm, k1),
-    "atire": lambda tf, norm, k1, _: (k1 + 1) * _saturation(tf, norm, k1),
-    "bm25l": _bm25l,
-    "bm25+": lambda tf, norm, k1, _: (k1 + 1) * _saturation(tf, norm, k1),
-}
-#: The part that depends on the word: of the number of documents that have it, and of all.
-_WORD_PARTS: Mapping[str, Callable[[Floats, int], Floats]] = {
-    "lucene": lambda df, n: np.log(1 + (n - df + 0.5) / (df + 0.5)),
-    "robertson": lambda df, n: np.log(np.maximum((n - df + 0.5) / (df + 0.5), 1)),
-    "atire": lambda df, n: np.log(n / df),
-    "bm25l": lambda df, n: np.log((n + 1) / (df + 0.5)),
-    "bm25+": lambda df, n: np.log((n + 1) / df),
-}
-METHODS = tuple(_TERM_PARTS)
-
-
-class BM25:
+class BM25(LearningEncoder):
     """BM25: needs no model, works offline, and learns its vocabulary from the documents.
 
-    Text is put into lower case, split into words of two characters or more, freed of accents and stop words, and
-    stemmed. A document
-    carries the BM25 weight of each of its words, a query the number of times it has each: their dot product is the BM25
-    score that bm25s gives (but for a number per query that is the same for all documents, with "bm25l" and "bm25+").
+    Text becomes lower case and is split into words of two characters or more; accents and stop words are removed, and
+    words are stemmed. A document has the BM25 weight of each of its words, a query the number of times it has each:
+    their dot product is the BM25 score that bm25s gives (with "bm25l" and "bm25+" up to a constant per query).
+
+    `fit` learns vocabulary and statistics from documents; `encode_documents` uses them and leaves out words that are
+    new.
 
     Parameters
     ----------
     k1, b, delta
-        Of the formula; `delta` is for "bm25l" and "bm25+" only.
+        Parameters of the formula; only "bm25l" uses `delta`.
     stopwords
-        A language of bm25s ("en", "german", ...), words of your own in lower case, or None.
+        The words to leave out: those of a language, by name or code ("english" or "en", "english_plus", "chinese",
+        "danish", "dutch", "french", "german", "italian", "korean", "norwegian", "portuguese", "russian", "spanish",
+        "swedish", "turkish"), words of your own in lower case, or None.
     language
-        The language of the Snowball stemmer, "english" or "german" for instance; None: no stemming.
+        The language of the Snowball stemmer, such as "english" or "german"; None: no stemming.
     method
         "lucene", "robertson", "atire", "bm25l" or "bm25+".
     fold_accents
-        Write letters of Latin, Greek and Cyrillic script without accents, before anything is left out or stemmed, so
-        that "cafe" finds "café". None: for English and without a stemmer; in other languages accents make other words.
+        Remove accents from letters of Latin, Greek and Cyrillic script first, so that "cafe" finds "café". None: for
+        English and without a stemmer; in other languages words differ by accents alone.
     cjk_bigrams
-        Index Chinese, Japanese, Korean and Thai text by pairs of neighboring characters; False: a stretch without
+        Index Chinese, Japanese, Korean and Thai text by pairs of neighboring characters; False: text between two
         blanks is one word.
     workers
         The most processes that split text once there are many documents, at most 1,024 or one per core; None: one per
         core. The result does not depend on it.
-    scratch
-        Where word counts wait until all documents are read; None: the system's folder for temporary files.
 
     Examples
     --------
     >>> from segmax.vectors.documents import Document
     >>> bm25 = BM25()
     >>> docs = [Document("a", "", "The cats sleep."), Document("b", "", "Dogs chase cats, cats run.")]
+    >>> bm25.fit([docs])
     >>> batch = next(bm25.encode_documents([docs]))
-    >>> batch.ids, bm25.vocabulary, batch.vectors.shape
+    >>> batch.ids, bm25.vocabulary, batch.matrix().shape
     (['a', 'b'], ['cat', 'sleep', 'dog', 'chase', 'run'], (2, 5))
     >>> bm25.encode_queries(["cat and dog"]).toarray().tolist()
     [[1.0, 0.0, 1.0, 0.0, 0.0]]
     """
+
+    counts_queries = True
 
     def __init__(
         self,
@@ -135,7 +106,6 @@ class BM25:
         fold_accents: bool | None = None,
         cjk_bigrams: bool = True,
         workers: int | None = None,
-        scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         self.k1 = _checked_at_least_zero("k1", k1)
         self.b = _checked_at_least_zero("b", b)
@@ -149,7 +119,6 @@ class BM25:
         self.fold_accents = checked_bool("fold_accents", folds)
         self.cjk_bigrams = checked_bool("cjk_bigrams", cjk_bigrams)
         self.workers = _checked_workers(workers)
-        self._scratch = Path(tempfile.gettempdir() if scratch is None else scratch)
         self._rules = WordRules(self.stopwords, self.language, self.fold_accents, self.cjk_bigrams)
         self._counter = WordCounter(self._rules)
         self.reset()
@@ -180,7 +149,7 @@ class BM25:
     @property
     def vocabulary(self) -> list[str]:
         """The stem of every column, in the order in which they first occurred."""
-        return list(self._terms)
+        return list(self._terms.terms)
 
     @property
     def num_docs(self) -> int:
@@ -200,150 +169,112 @@ class BM25:
             "cjk_bigrams": self.cjk_bigrams,
         }
 
-    def describe(self) -> dict[str, Any]:
-        """Return what its vectors depend on, besides the documents."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what an index records about it, as plain values."""
         return {"encoder": "bm25", **self.options()}
+
+    def for_terms(self, terms: Sequence[str]) -> BM25:
+        """Return BM25 with the same options that encodes queries over these terms."""
+        return self if self.vocabulary == list(terms) else BM25.of_vocabulary(terms, **self.options())
 
     # --- documents and queries -------------------------------------------------------------------------------------
 
-    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
-        """Learn from all documents, then yield their weights; what was learned before is forgotten.
+    def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
+        """Yield the weights of documents by what `fit` has learned; words that are new are left out.
 
-        Word counts wait in a scratch file, so that memory holds the vocabulary and a few thousand documents.
+        Raises
+        ------
+        InputError
+            It has learned from no documents yet.
         """
-        yield from self.learn_documents(batches)
-
-    def learn_documents(
-        self,
-        batches: Iterable[Sequence[Document]],
-        advance: Callable[[int], object] | None = None,
-        *,
-        scratch: Path | None = None,
-    ) -> Iterator[EncodedBatch]:
-        """Do what `encode_documents` does, but learn at once; the iterator that is returned has the weights.
-
-        Parameters
-        ----------
-        batches
-            The documents.
-        advance
-            Receives how many more documents are counted, again and again.
-        scratch
-            Where word counts wait; None: where this encoder keeps them.
-        """
-        self.reset()
-        with ScratchFile(self._scratch if scratch is None else scratch) as file:
-            lengths: list[tuple[Any, int]] = []
-            for batch in self.count_documents(batches):
-                self.learn(batch.vectors)
-                for array in _packed(batch):
-                    file.write(array)
-                    lengths.append((array.dtype, len(array)))
-                if advance is not None:
-                    advance(len(batch.ids))
-            return self._weighed(file.mapped(lengths))
-
-    def _weighed(self, arrays: list[NDArray[Any]]) -> Iterator[EncodedBatch]:
-        for first in range(0, len(arrays), 4):
-            counted = _unpacked(arrays[first : first + 4], len(self._terms))
-            yield counted._replace(vectors=self.weigh(counted.vectors))
-
-    def weigh_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
-        """Yield the weights of more documents by what was learned already; words that are new are left out."""
-        self._check_learned()
+        self._check_fitted()
         for piece in regrouped(batches, _PIECE_DOCS):
             counts = self._known(self._counter.count([doc.whole for doc in piece]))
-            yield EncodedBatch([doc.id for doc in piece], self.weigh(counts), {})
+            yield VectorBatch([doc.id for doc in piece], self.weigh(counts))
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return how often each query has each word of the documents."""
-        self.check_vocabulary()
-        return self._known(self._counter.count(batch)).astype(np.float32)
+        self.check_queries()
+        counts = self._known(self._counter.count(batch))
+        return to_scipy(counts._replace(values=counts.values.astype(np.float32)))
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def reset(self) -> None:
         """Forget vocabulary and statistics."""
-        self._terms: dict[str, int] = {}
+        self._terms = GrowingVocabulary()
         self._has_vocabulary = False  # given, if only an empty one
         self._num_docs = 0
         self._num_words = 0
         self._frequencies: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._word_part: Floats | None = None
+        self._word_factor: Floats | None = None
 
     def add_terms(self, terms: Iterable[str]) -> None:
-        """Give the next columns to these terms, unless they have one."""
-        for term in terms:
-            self._terms.setdefault(term, len(self._terms))
+        """Give the next columns to the terms that have none yet."""
+        self._terms.add(terms)
 
-    def count_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
+    def count_documents(self, batches: Batches) -> Iterator[VectorBatch]:
         """Yield counts of words instead of weights; the vocabulary grows, and columns with it."""
         for ids, counts in self._counted(regrouped(batches, _PIECE_DOCS)):
-            self.add_terms(counts.terms)
-            columns = np.fromiter(map(self._terms.__getitem__, counts.terms), np.int32, len(counts.terms))
-            shape = (len(ids), len(self._terms))
-            matrix = sp.csr_matrix((counts.counts, columns[counts.indices], counts.indptr), shape=shape)
-            matrix.sort_indices()
-            yield EncodedBatch(ids, matrix, {})
+            columns = self._terms.add(counts.terms)[counts.indices]
+            yield VectorBatch(ids, sorted_rows(Csr(counts.indptr, columns, counts.counts, len(self._terms))))
 
-    def learn(self, counts: sp.csr_matrix) -> None:
+    def learn(self, counts: Csr) -> None:
         """Add documents, given as counts, to the statistics."""
-        self._num_docs += counts.shape[0]
-        self._num_words += int(counts.data.sum())
+        self._num_docs += counts.num_rows
+        self._num_words += int(counts.values.sum())
         grown = np.zeros(len(self._terms), dtype=np.int64)
         grown[: len(self._frequencies)] = self._frequencies
         self._frequencies = grown + np.bincount(counts.indices, minlength=len(grown))
-        self._word_part = None
+        self._word_factor = None
 
-    def weigh(self, counts: sp.csr_matrix) -> sp.csr_matrix:
+    def weigh(self, counts: Csr) -> Csr:
         """Return the weights of documents given as counts."""
-        if self._word_part is None:
+        if self._word_factor is None:
             with np.errstate(divide="ignore"):  # terms that were added and not learned: no document has them
-                part = _WORD_PARTS[self.method](self._frequencies.astype(np.float64), self._num_docs)
-            self._word_part = np.where(self._frequencies > 0, part, 0.0)
-        lengths = np.asarray(counts.sum(axis=1), dtype=np.float64).reshape(-1)
+                factor = WORD_FACTORS[self.method](self._frequencies.astype(np.float64), self._num_docs)
+            self._word_factor = np.where(self._frequencies > 0, factor, 0.0)
+        before = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts.values, dtype=np.int64)])
+        lengths = np.diff(before[counts.indptr]).astype(np.float64)
         mean = self._num_words / self._num_docs if self._num_words else 1.0
         norm = np.repeat(1 - self.b + self.b * lengths / mean, np.diff(counts.indptr))
-        term_part = _TERM_PARTS[self.method](counts.data.astype(np.float64), norm, self.k1, self.delta)
-        weights = (self._word_part[counts.indices] * term_part).astype(np.float32)
-        shape = (counts.shape[0], len(self._terms))
-        matrix = sp.csr_matrix((weights, counts.indices.copy(), counts.indptr.copy()), shape=shape)
-        matrix.eliminate_zeros()  # a word that all documents have may weigh nothing
-        return matrix
+        term_factor = TERM_FACTORS[self.method](counts.values.astype(np.float64), norm, self.k1, self.delta)
+        weights = (self._word_factor[counts.indices] * term_factor).astype(np.float32)
+        weighed = Csr(counts.indptr, counts.indices, weights, len(self._terms))
+        return kept_entries(weighed, weights != 0)  # a word that all documents have may weigh nothing
 
-    def _known(self, counts: Counts) -> sp.csr_matrix:
+    def _known(self, counts: Counts) -> Csr:
         """Return counts over the vocabulary; other words are left out."""
-        columns = np.array([self._terms.get(term, -1) for term in counts.terms], dtype=np.int64)
+        numbers = map(self._terms.get, counts.terms)
+        columns = np.array([-1 if number is None else number for number in numbers], dtype=np.int64)
         found = columns[counts.indices]
-        rows = np.repeat(np.arange(len(counts.indptr) - 1), np.diff(counts.indptr))
-        shape = (len(counts.indptr) - 1, len(self._terms))
-        known = found >= 0
-        return sp.csr_matrix((counts.counts[known], (rows[known], found[known])), shape=shape)
+        known = kept_entries(Csr(counts.indptr, found, counts.counts, len(self._terms)), found >= 0)
+        return sorted_rows(known)
 
-    def check_vocabulary(self) -> None:
-        """Raise InputError if there are no words yet that queries could be counted by."""
-        if not self._terms and not self._has_vocabulary:
-            self._check_learned()
+    def check_queries(self) -> None:
+        """Raise InputError if there is no vocabulary yet by which words of queries could be counted."""
+        if not len(self._terms) and not self._has_vocabulary:
+            self._check_fitted()
 
-    def _check_learned(self) -> None:
+    def _check_fitted(self) -> None:
         if self._num_docs == 0:
             raise InputError(
-                "BM25 knows no documents yet",
-                hint="encode documents first, or load one that was saved with {encoder='docs.bm25'}",
+                "BM25 has learned from no documents yet",
+                hint="fit it, or load one that was saved with {encoder='docs.bm25'}",
             )
 
     def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:
         """Count words, in helper processes once it is clear that there are many documents."""
         done = 0
         for piece in pieces:
-            yield [doc.id for doc in piece], self._counter.count([doc.whole for doc in piece])
+            yield _counted(piece, self._counter.count)
             done += len(piece)
             if done >= _ALONE_DOCS and self.workers > 1:
                 break
         else:
             return
-        with _WordProcesses(self._rules) as processes, Workers(self.workers) as workers:
-            yield from workers.map(processes.count, pieces)
+        with WordProcesses(self._rules) as processes, Workers(self.workers) as workers:
+            yield from workers.map(lambda piece: _counted(piece, processes.count), pieces)
 
     # --- keeping it --------------------------------------------------------------------------------------------------
 
@@ -356,18 +287,13 @@ class BM25:
             "parameters": self.options(),
             "num_docs": self._num_docs,
             "num_words": self._num_words,
-            "terms": list(self._terms),
+            "terms": self._terms.terms,
             "document_frequencies": self._frequencies.tolist(),
         }
-        try:
+        with write_errors(path / FILE_NAME):
             path.mkdir(parents=True, exist_ok=True)
             with replacing(path / FILE_NAME) as file:
                 file.write(json.dumps(content).encode("utf-8"))
-        except OSError as error:
-            msg = (
-                f"could not write '{path / FILE_NAME}' ({error.strerror or error}); what was there before is untouched"
-            )
-            raise WriteError(msg) from error
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str], *, workers: int | None = None) -> Self:
@@ -419,6 +345,10 @@ class BM25:
         self._frequencies = np.array(frequencies, dtype=np.int64)
 
 
+def _counted(piece: list[Document], count: Callable[[list[str]], Counts]) -> tuple[list[str], Counts]:
+    return [doc.id for doc in piece], count([doc.whole for doc in piece])
+
+
 def _read_json(path: Path) -> Any:
     """Read a file that is regular and not larger than any vocabulary."""
     if path.exists() and not path.is_file():
@@ -438,7 +368,7 @@ def _read_json(path: Path) -> Any:
 def stored_options(options: object) -> dict[str, Any]:
     """Return options that were stored, as arguments of `BM25`; raise ValueError where there are others.
 
-    Places and processes (`scratch`, `workers`) are for the caller to choose, never for a file.
+    How many processes there are (`workers`) is for the caller to choose, never for a file.
     """
     if not isinstance(options, Mapping) or not options.keys() <= _OPTIONS:
         unknown = sorted(map(str, options.keys() - _OPTIONS)) if isinstance(options, Mapping) else [str(options)]
@@ -448,50 +378,6 @@ def stored_options(options: object) -> dict[str, Any]:
         msg = f"expected stopwords to be a list of words, got {str(options['stopwords'])[:80]!r}"
         raise ValueError(msg)
     return {**_EARLIER, **options}
-
-
-# --- helper processes ------------------------------------------------------------------------------------------------
-
-
-class _WordProcesses:
-    """Processes that count words: one is started when a piece of work finds none idle."""
-
-    def __init__(self, rules: WordRules) -> None:
-        self._rules = rules
-        self._idle: queue.SimpleQueue[WordProcess] = queue.SimpleQueue()
-        self._all: list[WordProcess] = []
-
-    def count(self, piece: list[Document]) -> tuple[list[str], Counts]:
-        """Count the words of some documents; called by as many threads as there may be processes."""
-        process = self._take()
-        try:
-            return [doc.id for doc in piece], process.count([doc.whole for doc in piece])
-        except (OSError, EOFError, pickle.UnpicklingError) as error:
-            msg = f"a process that counts words ended too early ({error}); BM25(workers=1) needs no such process"
-            raise SegmaxError(msg) from error
-        finally:
-            self._idle.put(process)
-
-    def _take(self) -> WordProcess:
-        with contextlib.suppress(queue.Empty):
-            return self._idle.get_nowait()
-        try:
-            process = WordProcess(self._rules)
-        except OSError as error:
-            msg = (
-                f"the system could not start process {len(self._all) + 1} to count words "
-                f"({error.strerror or error}); pass a smaller number as workers: BM25(workers=1) needs none"
-            )
-            raise ConfigError(msg) from error
-        self._all.append(process)
-        return process
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._all:
-            process.close()
 
 
 # --- options ---------------------------------------------------------------------------------------------------------
@@ -510,22 +396,19 @@ def _checked_at_least_zero(name: str, value: object) -> float:
 
 
 def _stop_words(stopwords: str | Iterable[str] | None) -> tuple[str, ...]:
-    """Return the words themselves, so that what is saved does not depend on a version of bm25s."""
+    """Return the words themselves, so that what is saved depends on no list of a later version."""
     if stopwords is None:
         return ()
     if not isinstance(stopwords, str):
         words = tuple(stopwords) if isinstance(stopwords, Iterable) else (stopwords,)
         if not all(isinstance(word, str) for word in words):
-            msg = f"expected stopwords to be words, got {words!r}"[:200]
-            raise ConfigError(msg)
+            raise ConfigError(option="stopwords", expected="words", got=f"{words!r}"[:160])
         return words
-    tokenization = need("bm25s.tokenization", "BM25")
-    try:
-        return tuple(tokenization.Tokenizer(stopwords=stopwords).stopwords)
-    except ValueError as error:
-        raise ConfigError(
-            expected="stopwords as a language of bm25s ('en', 'german', ...), words, or None", got=f"{stopwords!r}"
-        ) from error
+    lists = stop_word_lists()
+    if stopwords not in lists:
+        expected = f"a language ({', '.join(lists)}), a list of words, or None"
+        raise ConfigError(option="stopwords", expected=expected, got=f"{stopwords!r}")
+    return lists[stopwords]
 
 
 def _checked_language(language: str | None) -> str | None:
@@ -533,25 +416,3 @@ def _checked_language(language: str | None) -> str | None:
         return None
     known = need("Stemmer", "BM25 with stemming", package="PyStemmer").algorithms()
     return checked_choice("language", language, known)
-
-
-# --- counts in a scratch file ----------------------------------------------------------------------------------------
-
-
-def _packed(batch: EncodedBatch) -> tuple[NDArray[Any], ...]:
-    """Return four arrays whose bytes are together a multiple of eight, so that all of them stay aligned."""
-    ids = json.dumps(batch.ids).encode()
-    ids += b" " * (-len(ids) % 8)
-    counts = batch.vectors
-    return (
-        counts.indptr.astype(np.int64),
-        counts.indices.astype(np.int32),
-        counts.data.astype(np.int32),
-        np.frombuffer(ids, dtype=np.uint8),
-    )
-
-
-def _unpacked(arrays: list[NDArray[Any]], num_terms: int) -> EncodedBatch:
-    indptr, indices, counts, ids = arrays
-    matrix = sp.csr_matrix((counts, indices, indptr), shape=(len(indptr) - 1, num_terms))
-    return EncodedBatch(json.loads(ids.tobytes()), matrix, {})

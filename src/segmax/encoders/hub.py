@@ -13,7 +13,7 @@ from segmax.encoders.packages import need_torch
 _PROBE_SECONDS = 1.5
 #: One of these is in the cache if a model or a tokenizer was downloaded.
 _FIRST_FILES = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
-#: What says how a model is loaded.
+#: The files that decide how a model is loaded.
 _OPTION_FILES = ["*config.json", "modules.json"]
 
 
@@ -28,7 +28,7 @@ def must_come_from_cache(name: str, who: str) -> bool:
         The name cannot be one of the hub, or the hub cannot be reached and the cache does not have the model.
     """
     hub = need_torch("huggingface_hub", who)
-    for part in ("constants", "utils"):  # which it loads only when somebody does
+    for part in ("constants", "utils"):  # which it loads on first use
         need_torch(f"huggingface_hub.{part}", who)
     try:
         hub.utils.validate_repo_id(name)
@@ -80,7 +80,7 @@ def cached_folders(name: str) -> list[Path]:
 
 
 def fetch_options(name: str, who: str) -> Path:
-    """Download the small files of a model that say how to load it, so that they can be checked first; return where."""
+    """Download the small files that decide how a model is loaded, so that they can be checked first; return where."""
     hub = need_torch("huggingface_hub", who)
     cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME") if who == "SparseModel" else None
     return Path(hub.snapshot_download(name, cache_dir=cache, allow_patterns=_OPTION_FILES))

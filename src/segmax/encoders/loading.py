@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from segmax.base.errors import ConfigError
-from segmax.encoders.base import Encoder
+from segmax.encoders.base import AdaptedEncoder, Encoder, EncodesTexts
 from segmax.encoders.bm25 import BM25, FILE_NAME
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
@@ -21,28 +21,28 @@ from segmax.vectors.documents import POOLINGS
 
 T = TypeVar("T")
 
-#: What may stand before a colon, to say what a model is.
+#: The prefixes that state the kind of a model: "unicoil:NAME".
 _KINDS: Mapping[str, type[TransformerEncoder]] = {"sparse": SparseModel, "unicoil": UniCOIL, "lexmae": LexMAE}
 #: As the authors' code calls the classes that it saves.
 _LEXMAE_CLASSES = ("SpladeEnocder", "ForEDMLM")
 
 
 def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
-    """Return the encoder that a name stands for.
+    """Load an encoder by name.
 
     Parameters
     ----------
     name
-        "bm25"; a folder that `BM25.save` wrote; a folder or a name on the hub of a model of sentence-transformers,
-        uniCOIL or LexMAE. What a folder holds is seen from its files, what a name on the hub means from that name;
-        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" say it.
+        "bm25"; a folder that `BM25.save` wrote; or a model of sentence-transformers, uniCOIL or LexMAE, as a folder or
+        a name on the hub. The kind of a model follows from the files of its folder, or from its name on the hub;
+        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" state it.
     **options
         For the encoder.
 
     Raises
     ------
     ConfigError
-        An option that this encoder does not have, a folder that is not there, or a package that is missing.
+        The encoder has no such option, the folder does not exist, or a package is missing.
 
     Examples
     --------
@@ -57,12 +57,12 @@ def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
 
 
 def encoder_class(name: str | os.PathLike[str]) -> type[BM25 | TransformerEncoder]:
-    """Return the class of the encoder that a name stands for; only small files are looked at."""
+    """Return the class of the encoder with this name; reads small files only."""
     return _kind_and_name(name)[0]
 
 
 def as_encoder(encoder: object, **options: Any) -> Encoder:
-    """Return the encoder that is given: as such, by name or folder, or as a loaded `SparseEncoder`.
+    """Return an encoder, given as such, by name or folder, as a loaded `SparseEncoder`, or as an object that encodes.
 
     Raises
     ------
@@ -75,6 +75,8 @@ def as_encoder(encoder: object, **options: Any) -> Encoder:
         return SparseModel(encoder, **options)
     if isinstance(encoder, Encoder):
         return encoder
+    if isinstance(encoder, EncodesTexts):
+        return AdaptedEncoder(encoder)
     raise ConfigError(
         expected=(
             "an encoder: a name, a folder, an object with encode_documents, encode_queries "
@@ -127,7 +129,7 @@ def _model_class(name: str) -> type[TransformerEncoder]:
         return SparseModel
     if any(key.endswith("tok_proj.weight") for key in _weight_names(folder)):
         return UniCOIL
-    if any(known in told for told in _architectures(folder) for known in _LEXMAE_CLASSES):
+    if any(known in name for name in _architectures(folder) for known in _LEXMAE_CLASSES):
         return LexMAE
     return SparseModel
 
@@ -142,8 +144,8 @@ def _class_of_name(name: str) -> type[TransformerEncoder]:
 
 
 def _architectures(folder: Path) -> list[str]:
-    told = read_json(folder / "config.json").get("architectures")
-    return [str(entry) for entry in told] if isinstance(told, list) else []
+    classes = read_json(folder / "config.json").get("architectures")
+    return [str(entry) for entry in classes] if isinstance(classes, list) else []
 
 
 def _weight_names(folder: Path) -> list[str]:

@@ -26,9 +26,9 @@ _MOST_FILES = 100_000
 _MOST_JSON_BYTES = 1 << 28  # vocabularies are the largest of these files, with some tens of megabytes
 #: Options of a model's files for which the libraries would run code that comes from elsewhere.
 _RUN_CODE = frozenset({"trust_remote_code", "weights_only", "allow_all_kernels", "use_kernels", "kernel_config"})
-#: What libraries say that found code beside a model, or pickled objects that are no weights.
+#: Parts of the errors of libraries that find code beside a model, or pickled objects that are no weights.
 _WANTS_CODE = re.compile("trust_remote_code|custom code")
-#: What they say about weights of other shapes than they expected.
+#: Parts of their errors about weights of unexpected shapes.
 _SIZES_DIFFER = re.compile("ignore_mismatched_sizes|size mismatch|above report")
 #: The first torch whose way to read pickled weights cannot be made to run code.
 _SAFE_TORCH = (2, 6)
@@ -69,7 +69,7 @@ def check_name(name: str, who: str) -> None:
 
 
 def is_folder(folder: Path) -> bool:
-    """Return whether there is such a folder; what cannot be a path is none."""
+    """Return whether there is such a folder; an invalid path is no folder."""
     try:
         return folder.is_dir()
     except (OSError, ValueError):  # a name that is too long, or has a zero byte
@@ -77,7 +77,7 @@ def is_folder(folder: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether something is at a path; what cannot be a path is nowhere."""
+    """Return whether something is at a path; there is nothing at an invalid path."""
     try:
         return path.exists()
     except (OSError, ValueError):  # a name that is too long, or has a zero byte
@@ -131,10 +131,10 @@ def files_below(folder: Path) -> list[Path]:
 
 
 def _check_config(path: Path, *, may_be_empty: bool) -> None:
-    told = read_json(path)
-    if not isinstance(told, dict) or not (told or may_be_empty):  # modules may do without what it says
-        raise damaged(path, f"an object with a model's options, got {str(told)[:40]}")
-    _check_sizes(path, told)
+    content = read_json(path)
+    if not isinstance(content, dict) or not (content or may_be_empty):  # modules may do without
+        raise damaged(path, f"an object with a model's options, got {str(content)[:40]}")
+    _check_sizes(path, content)
 
 
 def read_json(path: Path) -> Any:
@@ -149,9 +149,9 @@ def read_json(path: Path) -> Any:
         raise damaged(path, f"JSON ({error})") from error
 
 
-def _check_sizes(path: Path, told: dict[str, Any]) -> None:
+def _check_sizes(path: Path, content: dict[str, Any]) -> None:
     """Raise InputError where a library would loop or allocate for ever."""
-    for name, value in told.items():
+    for name, value in content.items():
         if not isinstance(value, (int, float)) or isinstance(value, bool):
             continue
         most = next((limit for ending, limit in _MOST_OF.items() if name.endswith(ending)), _LARGEST)
@@ -159,11 +159,11 @@ def _check_sizes(path: Path, told: dict[str, Any]) -> None:
             raise damaged(path, f"{name} <= {most}, got {str(value)[:40]}")
 
 
-def _check_options(path: Path, told: Any) -> None:
+def _check_options(path: Path, content: Any) -> None:
     """Raise InputError where options of a module would have the libraries run code."""
-    if not isinstance(told, dict):
-        raise damaged(path, f"an object with a module's options, got {str(told)[:40]}")
-    for options in (told, *(value for value in told.values() if isinstance(value, dict))):
+    if not isinstance(content, dict):
+        raise damaged(path, f"an object with a module's options, got {str(content)[:40]}")
+    for options in (content, *(value for value in content.values() if isinstance(value, dict))):
         wrong = sorted(_RUN_CODE & options.keys())
         if wrong:
             msg = f"'{path}' sets {wrong[0]!r}, which would run code of the model; segmax never does: remove it"
@@ -177,7 +177,7 @@ def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
         with open_regular(path) as file:  # the length of a JSON object, then that object, with a key per tensor
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
-        return {name: tuple(map(int, told["shape"])) for name, told in header.items() if name != "__metadata__"}
+        return {name: tuple(map(int, content["shape"])) for name, content in header.items() if name != "__metadata__"}
     except OSError as error:
         raise cannot_read(path, error) from error
     except (struct.error, AttributeError, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:

@@ -72,7 +72,7 @@ def _promised_shapes(folder: Path, who: str) -> Shapes:
         kind = masked if type(config) in masked._model_mapping else transformers.AutoModel
         with torch.device("meta"):
             model = kind.from_config(config, trust_remote_code=False)
-    except Exception:  # what is wrong with it, the library says when it loads the model, if it reads this folder at all
+    except Exception:  # the library reports what is wrong with it, if it reads this folder at all
         return {}
     return {name: tuple(weight.shape) for name, weight in model.state_dict().items()}
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_choice
-from segmax.base.errors import InputError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import InputError
+from segmax.base.files import replacing, write_errors
 from segmax.vectors.documents import POOLINGS
 
 
@@ -71,14 +71,10 @@ def write_dense(
         There is no room, or no permission; a file that was there before is untouched.
     """
     target = Path(path)
-    try:
-        with replacing(target) as file:
-            rows = _write_rows(file, parts, num_docs)
-            if rows != num_docs or rows == 0:
-                raise InputError(expected=f"{num_docs} dense vectors for '{target}'", got=rows)
-    except OSError as error:
-        msg = f"could not write '{target}' ({error.strerror or error}); what was there before is untouched"
-        raise WriteError(msg) from error
+    with write_errors(target), replacing(target) as file:
+        rows = _write_rows(file, parts, num_docs)
+        if rows != num_docs or rows == 0:
+            raise InputError(expected=f"{num_docs} dense vectors for '{target}'", got=rows)
     return np.lib.format.open_memmap(target, mode="r")
 
 

@@ -30,7 +30,7 @@ class SparseModel(TransformerEncoder):
         A folder, a name on the hub, or a `SparseEncoder` that you have loaded. segmax runs no code that comes with a
         model; a model that needs its own code has to be loaded by you.
     max_length
-        Cut texts after so many word pieces; None: as the model says.
+        Cut texts after so many word pieces; None: the model's own limit.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`. A loaded model keeps its own device, dtype and length.
     """
@@ -95,12 +95,14 @@ class SparseModel(TransformerEncoder):
         self._watch_hidden_states()
         self._columns = self._name_columns()
 
-    def describe(self) -> dict[str, Any]:
-        """Return what its vectors depend on, besides the documents."""
-        if not self._is_given:
-            return super().describe()
+    def to_dict(self) -> dict[str, Any]:
+        """Return what an index records about it, as plain values."""
         # Where a loaded model comes from, and whether it was trained since, only its owner knows.
-        return {"encoder": "SparseModel", "model": None, "files": [_fingerprint(self._model)], **self.options()}
+        return {**super().to_dict(), "model": None} if self._is_given else super().to_dict()
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what its vectors depend on, as plain values."""
+        return {**self.to_dict(), "files": [_fingerprint(self._model)]} if self._is_given else super().fingerprint()
 
     @property
     def vocabulary(self) -> list[str]:
@@ -125,7 +127,7 @@ class SparseModel(TransformerEncoder):
         return [head for head in heads if hasattr(head, "auto_model")]
 
     def _watch_hidden_states(self) -> None:
-        """Keep what the transformer for documents gives, if pooling wants it: no second forward pass."""
+        """Keep the hidden states of documents if they are pooled, so that no second forward pass is needed."""
         if not self.pooling:
             return
         transformers = self._transformers()
@@ -145,7 +147,7 @@ class SparseModel(TransformerEncoder):
                 module.forward = functools.partial(self._splade_pooling, module, module.forward)
 
     def _splade_pooling(self, module: Any, original: Callable[[Any], Any], features: dict[str, Any]) -> Any:
-        if "cu_seq_lens_q" in features:  # texts one after the other, without padding, as some kernels of GPUs want them
+        if "cu_seq_lens_q" in features:  # texts one after the other, without padding, as some GPU kernels need them
             return original(features)
         weights = max_pooled(self._torch, features["token_embeddings"], features["attention_mask"])
         twice = module.activation_function == "log1p_relu"  # which OpenSearch's models have
@@ -187,12 +189,12 @@ def is_sparse_encoder(value: object) -> bool:
 
 
 def _check_kept(model: Any, **options: Any) -> None:
-    """Raise ConfigError where an option would change a model that somebody else has loaded."""
+    """Raise ConfigError if an option would change a model that the caller has loaded."""
     unchanged = {"device": None, "dtype": ("float32", _dtype_of(model)), "max_length": None}
     for name, value in options.items():
         if value is not None and value not in (unchanged[name] or ()):
-            msg = f"{name}={value!r} cannot be set on a SparseEncoder that is loaded already; set it on the model"
-            raise ConfigError(msg)
+            msg = f"{name}={value!r} does not apply to a SparseEncoder that you have loaded"
+            raise ConfigError(msg, hint="set it on the model")
 
 
 def _dtype_of(model: Any) -> str:

@@ -1,7 +1,7 @@
-"""What an index keeps of its encoder, and which encoder it gets for queries.
+"""What an index records about its encoder, and which encoder it gets for queries.
 
-What an index keeps is data of whoever made the index. BM25 is made of it without being asked for, since it is nothing
-but numbers and words. A model is code and files: it is loaded only if the caller says so.
+An index may come from a stranger. BM25 is made from what the index records without asking, since that is only numbers
+and words. A model is code and files: it is loaded only if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
 
-#: What a caller says to have the model loaded that an index names.
+#: What a caller passes to have the model loaded that an index names.
 STORED = "stored"
 _IN_MEMORY = "the index"  # in the place of a file, in messages
 _SHARED_OPTIONS = frozenset({"dtype", "top_n", "min_weight", "max_length"})
@@ -49,34 +49,26 @@ _CHECKS: Mapping[str, Callable[[object], object]] = {
     "tokenizer": str,  # looked at once it is used
 }
 _MODELS = {kind.__name__: kind for kind in _OPTIONS}
-#: What a description tells about documents or about where it comes from; queries need none of it.
+#: Entries of a description about documents, or about where the encoder comes from; queries need none of them.
 _ORIGIN = frozenset({"encoder", "model", "files", "pooling"})
 _LONGEST_NAME = 1000  # far more than a path or a name on the hub has
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 
-def description(encoder: Encoder) -> dict[str, Any]:
-    """Return what an index keeps of an encoder; of one that segmax does not know, only that it cannot be had back."""
-    describe = getattr(encoder, "describe", None)
-    told: dict[str, Any] = dict(describe()) if callable(describe) else {"encoder": type(encoder).__name__}
-    told.pop("files", None)  # when the files of a model were written is no concern of queries
-    return told
-
-
-def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None, where: str) -> Encoder:
-    """Return what encodes queries for an index.
+def encoder_for_index(choice: object, description: object, terms: Iterable[str] | None, where: str) -> Encoder:
+    """Return the encoder of queries for an index.
 
     Parameters
     ----------
     choice
         What the caller chose: an object with `encode_queries`, a loaded `SparseEncoder`, a name or a folder, "stored"
-        for the model that the index names; None: nothing, so that only BM25 can be had.
-    told
-        What the index keeps, as `description` returned it; None: nothing.
+        for the model that the index names; None: nothing, so that only BM25 is possible.
+    description
+        What the index records, as `Encoder.to_dict` returned it; None: nothing.
     terms
         The vocabulary of the index, if it has one.
     where
-        The file that `told` is from, for messages; "the index" for one in memory.
+        The file that `description` is from, for messages; "the index" for one in memory.
 
     Raises
     ------
@@ -84,12 +76,13 @@ def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None,
         There is no encoder, it is not allowed, or it does not fit the index.
     """
     if choice is None or (isinstance(choice, str) and choice == STORED):
-        return _fitted(_stored(told, terms, where, trusted=choice is not None), terms)
+        return _fitted(_stored(description, terms, where, trusted=choice is not None), terms)
     if isinstance(choice, (str, os.PathLike)):
-        return _fitted(_named(choice, told, terms, where), terms)
+        return _fitted(_named(choice, description, terms, where), terms)
     if is_sparse_encoder(choice):
         return _fitted(
-            SparseModel(choice, **_same_options(SparseModel, told, where, leave_out={"dtype", "max_length"})), terms
+            SparseModel(choice, **_same_options(SparseModel, description, where, leave_out={"dtype", "max_length"})),
+            terms,
         )
     if not callable(getattr(choice, "encode_queries", None)):
         raise ConfigError(
@@ -105,48 +98,48 @@ def encoder_for_index(choice: object, told: object, terms: Iterable[str] | None,
 # --- what the index keeps --------------------------------------------------------------------------------------------
 
 
-def _stored(told: object, terms: Iterable[str] | None, where: str, *, trusted: bool) -> Encoder:
+def _stored(description: object, terms: Iterable[str] | None, where: str, *, trusted: bool) -> Encoder:
     """Return the encoder that an index describes."""
-    if told is None:
+    if description is None:
         raise InputError(
             f"{_subject(where)} does not know what made its vectors, so it cannot search for text",
             hint="encode queries first, or choose an encoder with {encoder=...}",
         )
-    kind = _kind(told, where)
+    kind = _kind(description, where)
     if kind == "bm25" and terms is not None:
-        with _told(where):
-            return BM25.of_vocabulary(terms, **stored_options(_options(told, where)))
+        with _naming_file(where):
+            return BM25.of_vocabulary(terms, **stored_options(_options(description, where)))
     if kind not in _MODELS:
         msg = f"{where}: segmax cannot load the encoder that made the index ({kind[:80]!r}); assign index.encoder"
         raise FormatError(msg)
     if not trusted:
-        raise _not_trusted(cast("Mapping[str, Any]", told), where)
-    return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", told), where)
+        raise _not_trusted(cast("Mapping[str, Any]", description), where)
+    return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", description), where)
 
 
-def _stored_model(kind: type[TransformerEncoder], told: Mapping[str, Any], where: str) -> Encoder:
-    options = _model_options(kind, told, where)
-    name = _checked_name(told.get("model"), where)
+def _stored_model(kind: type[TransformerEncoder], description: Mapping[str, Any], where: str) -> Encoder:
+    options = _model_options(kind, description, where)
+    name = _checked_name(description.get("model"), where)
     if options.get("tokenizer") is not None:
         options["tokenizer"] = _checked_name(options["tokenizer"], where)
-    with _told(where):
+    with _naming_file(where):
         return kind(name, **options)
 
 
-def _not_trusted(told: Mapping[str, Any], where: str) -> InputError:
+def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
     """Return the error about an index that names a model, where the caller has not allowed to load it."""
-    name = told.get("model")
+    name = description.get("model")
     if name is None:
         return _loaded_by_caller(where)
     if not _is_hub_name(name):
         return InputError(
             f"{_subject(where)} was made with a model in the folder {str(name)[:200]!r}, and segmax loads no model "
-            "that an index names unless you allow it",
+            "that an index names unless you ask for it",
             hint="pass the folder or the model that made it with {encoder=...}",
         )
     return InputError(
         f"{_subject(where)} was made with the model {str(name)[:200]!r}, and segmax loads no model that an index "
-        "names unless you allow it",
+        "names unless you ask for it",
         hint="pass {encoder='stored'} if you trust the index, or the name or folder of the model",
     )
 
@@ -163,30 +156,30 @@ def _loaded_by_caller(where: str) -> InputError:
     )
 
 
-def _kind(told: object, where: str) -> str:
-    kind = told.get("encoder") if isinstance(told, Mapping) else None
+def _kind(description: object, where: str) -> str:
+    kind = description.get("encoder") if isinstance(description, Mapping) else None
     if not isinstance(kind, str):
         raise FormatError(
             where=where,
             expected="the description of an encoder",
-            got=f"{str(told)[:80]!r}",
+            got=f"{str(description)[:80]!r}",
             hint="assign index.encoder",
         )
     return kind
 
 
-def _options(told: object, where: str) -> dict[str, Any]:
-    _kind(told, where)
-    return {name: value for name, value in cast("Mapping[str, Any]", told).items() if name not in _ORIGIN}
+def _options(description: object, where: str) -> dict[str, Any]:
+    _kind(description, where)
+    return {name: value for name, value in cast("Mapping[str, Any]", description).items() if name not in _ORIGIN}
 
 
-def _model_options(kind: type[TransformerEncoder], told: object, where: str) -> dict[str, Any]:
-    options = _options(told, where)
+def _model_options(kind: type[TransformerEncoder], description: object, where: str) -> dict[str, Any]:
+    options = _options(description, where)
     unknown = sorted(options.keys() - _OPTIONS[kind])
     if unknown:
         msg = f"{where}: {kind.__name__} has no option {str(unknown[0])[:80]!r}; assign index.encoder"
         raise FormatError(msg)
-    with _told(where):
+    with _naming_file(where):
         for name, value in options.items():
             if value is not None or name not in _MAY_BE_NONE[kind]:
                 _CHECKS[name](value)
@@ -228,8 +221,8 @@ def _is_hub_name(name: object) -> bool:
 
 
 @contextlib.contextmanager
-def _told(where: str) -> Iterator[None]:
-    """Name the file in whatever is raised over what it says."""
+def _naming_file(where: str) -> Iterator[None]:
+    """Add the name of the file to errors about its content."""
     try:
         yield
     except SegmaxError as error:
@@ -242,36 +235,27 @@ def _told(where: str) -> Iterator[None]:
 # --- what the caller names -------------------------------------------------------------------------------------------
 
 
-def _named(name: str | os.PathLike[str], told: object, terms: Iterable[str] | None, where: str) -> Encoder:
+def _named(name: str | os.PathLike[str], description: object, terms: Iterable[str] | None, where: str) -> Encoder:
     """Return an encoder by name, with the options that the index was made with where it is of the same kind."""
     kind = encoder_class(name)
     if kind is not BM25:
         model = cast("type[TransformerEncoder]", kind)
         # A tokenizer is files again, and the caller said nothing about those.
-        return load_encoder(name, **_same_options(model, told, where, leave_out={"tokenizer"}))
-    if os.fspath(name) == "bm25" and told is not None and _kind(told, where) == "bm25":
-        return _stored(told, terms or (), where, trusted=False)
+        return load_encoder(name, **_same_options(model, description, where, leave_out={"tokenizer"}))
+    if os.fspath(name) == "bm25" and description is not None and _kind(description, where) == "bm25":
+        return _stored(description, terms or (), where, trusted=False)
     return load_encoder(name)
 
 
-def _same_options(kind: type[TransformerEncoder], told: object, where: str, *, leave_out: set[str]) -> dict[str, Any]:
-    if told is None or _kind(told, where) != kind.__name__:
+def _same_options(
+    kind: type[TransformerEncoder], description: object, where: str, *, leave_out: set[str]
+) -> dict[str, Any]:
+    if description is None or _kind(description, where) != kind.__name__:
         return {}
-    options = _model_options(kind, told, where)
+    options = _model_options(kind, description, where)
     return {name: value for name, value in options.items() if name not in leave_out}
 
 
 def _fitted(encoder: Encoder, terms: Iterable[str] | None) -> Encoder:
     """Return an encoder whose columns are those of the index."""
-    if terms is None or not isinstance(encoder, (BM25, TransformerEncoder)):
-        return encoder
-    wanted = list(terms)
-    if encoder.vocabulary == wanted:
-        return encoder
-    if isinstance(encoder, BM25):
-        return BM25.of_vocabulary(wanted, **encoder.options())
-    msg = (
-        f"{encoder!r} did not make this index: it has a vocabulary of {len(encoder.vocabulary):,} terms, the index "
-        f"another one of {len(wanted):,}"
-    )
-    raise InputError(msg)
+    return encoder if terms is None or not isinstance(encoder, Encoder) else encoder.for_terms(list(terms))

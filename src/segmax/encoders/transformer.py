@@ -14,13 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_choice, checked_int, checked_number
-from segmax.base.errors import ConfigError
-from segmax.encoders.base import EncodedBatch
+from segmax.base.errors import ConfigError, InputError
+from segmax.encoders.base import Batches, Encoder
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.model_files import find_model
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
-from segmax.vectors.documents import Document
+from segmax.vectors.csr import Csr
+from segmax.vectors.documents import Document, VectorBatch
+from segmax.vectors.pruning import TopTerms, prune_rows
+from segmax.vectors.rows import join_rows, selected_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -40,7 +43,7 @@ class Forward(NamedTuple):
     mask: Any  # texts × tokens: 0 where there is padding
 
 
-class TransformerEncoder(abc.ABC):
+class TransformerEncoder(Encoder):
     """An encoder that runs a transformer.
 
     Parameters
@@ -117,32 +120,46 @@ class TransformerEncoder(abc.ABC):
             "pooling": list(self.pooling),
         }
 
-    def describe(self) -> dict[str, Any]:
-        """Return what its vectors depend on, besides the documents."""
+    def to_dict(self) -> dict[str, Any]:
+        """Return what an index records about it, as plain values."""
         folder = Path(self.name)
         name = str(folder.absolute()) if folder.is_dir() else self.name
-        return {"encoder": type(self).__name__, "model": name, "files": _stamps(folder), **self.options()}
+        return {"encoder": type(self).__name__, "model": name, **self.options()}
 
-    def encode_documents(self, batches: Iterable[Sequence[Document]]) -> Iterator[EncodedBatch]:
-        """Encode documents; a batch of the result has a few batches of the model."""
+    def fingerprint(self) -> dict[str, Any]:
+        """Return what its vectors depend on, as plain values."""
+        return {**self.to_dict(), "files": _stamps(Path(self.name))}
+
+    def for_terms(self, terms: Sequence[str]) -> Encoder:
+        """Return this encoder; raise InputError if the terms are not its vocabulary."""
+        if self.vocabulary != list(terms):
+            msg = (
+                f"{self!r} did not make this index: it has a vocabulary of {len(self.vocabulary):,} terms, the index "
+                f"another one of {len(terms):,}"
+            )
+            raise InputError(msg)
+        return self
+
+    def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
+        """Yield the vectors of documents; a batch of the result has a few batches of the model."""
         for chunk in regrouped(batches, _CHUNK_BATCHES * self.batch_size):
             yield self._encode_chunk(chunk)
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
-        """Encode queries, a row each."""
+        """Return the vectors of queries, a row each."""
         texts = list(batch)
         parts = []
         for first in range(0, len(texts), self.batch_size):
             with self._torch.inference_mode():
                 weights = self._forward_queries(texts[first : first + self.batch_size])
             parts.append(self._rows(weights))
-        return _stacked(parts, len(self.vocabulary))
+        return to_scipy(join_rows(parts, len(self.vocabulary)) if parts else _no_rows(len(self.vocabulary)))
 
-    def _encode_chunk(self, docs: list[Document]) -> EncodedBatch:
+    def _encode_chunk(self, docs: list[Document]) -> VectorBatch:
         """Encode documents, the longest first, and put the rows back in order."""
         texts = [self._text(doc) for doc in docs]
         order = np.argsort([-len(text) for text in texts], kind="stable")
-        rows: list[sp.csr_matrix] = []
+        rows: list[Csr] = []
         dense: dict[str, list[NDArray[np.float32]]] = {name: [] for name in self.pooling}
         for first in range(0, len(order), self.batch_size):
             with self._torch.inference_mode():
@@ -151,19 +168,20 @@ class TransformerEncoder(abc.ABC):
                     dense[name].append(part)
                 rows.append(self._rows(out.weights))
         back = np.argsort(order)
-        vectors = _stacked(rows, rows[0].shape[1])[back]
-        return EncodedBatch(
-            [doc.id for doc in docs], vectors, {name: np.concatenate(parts)[back] for name, parts in dense.items()}
-        )
+        vectors = selected_rows(join_rows(rows, rows[0].num_columns), back)
+        pooled_rows = {name: np.concatenate(parts)[back] for name, parts in dense.items()}
+        return VectorBatch([doc.id for doc in docs], vectors, pooled_rows)
 
-    def _rows(self, weights: Any) -> sp.csr_matrix:
+    def _rows(self, weights: Any) -> Csr:
         """Return a tensor of weights as sparse rows, small ones dropped."""
         if weights.is_sparse:
             weights = weights.to_dense()
         array = weights.float().cpu().numpy()
         kept = array >= self.min_weight if self.min_weight > 0 else array > 0
-        matrix = sp.csr_matrix(np.where(kept, array, np.float32(0)))
-        return matrix if self.top_n is None else largest_weights(matrix, self.top_n)
+        row, columns = np.nonzero(kept)
+        indptr = np.searchsorted(row, np.arange(len(array) + 1)).astype(np.int64)
+        vectors = Csr(indptr, columns.astype(np.uint32), array[row, columns], array.shape[1])
+        return vectors if self.top_n is None else prune_rows(TopTerms(count=self.top_n), vectors)
 
 
 def checked_min_weight(value: object) -> float:
@@ -172,17 +190,6 @@ def checked_min_weight(value: object) -> float:
     if not math.isfinite(number):
         raise ConfigError(option="min_weight", expected="finite", got=f"{value!r}")
     return number
-
-
-def largest_weights(matrix: sp.csr_matrix, count: int) -> sp.csr_matrix:
-    """Return rows with their `count` largest weights; of equal ones those with the smaller column stay."""
-    lengths = np.diff(matrix.indptr)
-    rows = np.repeat(np.arange(matrix.shape[0]), lengths)
-    order = np.lexsort((matrix.indices, -matrix.data, rows))
-    rank = np.arange(len(order)) - np.repeat(matrix.indptr[:-1], lengths)
-    kept = np.sort(order[rank < count])
-    indptr = np.concatenate([[0], np.cumsum(np.minimum(lengths, count))])
-    return sp.csr_matrix((matrix.data[kept], matrix.indices[kept], indptr), shape=matrix.shape)
 
 
 def max_pooled(torch: Any, logits: Any, mask: Any) -> Any:
@@ -204,10 +211,8 @@ def column_names(tokens: Mapping[str, int], num_columns: int) -> list[str]:
     return names
 
 
-def _stacked(parts: list[sp.csr_matrix], num_columns: int) -> sp.csr_matrix:
-    if not parts:
-        return sp.csr_matrix(np.empty((0, num_columns), dtype=np.float32))
-    return sp.csr_matrix(sp.vstack(parts, format="csr"))
+def _no_rows(num_columns: int) -> Csr:
+    return Csr(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.float32), num_columns)
 
 
 def _stamps(folder: Path) -> list[list[Any]]:

@@ -25,7 +25,7 @@ _GRADES = ("label", "relevance", "score", "grade")
 
 @dataclasses.dataclass(frozen=True)
 class Judged:
-    """Queries to ask, and the grades of documents by query; `qrels` is None where nothing is judged.
+    """Queries to run, and the grades of documents by query; `qrels` is None without judgments.
 
     `num_unasked` counts the judged queries that are not among the queries.
     """
@@ -43,21 +43,21 @@ def read_judged(
     data: PathLike | None = None,
     split: str = "test",
 ) -> Judged:
-    """Read queries and judgments; where there are judgments, queries without one are left out.
+    """Read queries and judgments. If there are judgments, queries without one are left out.
 
     Parameters
     ----------
     index
-        What the queries are for: it encodes texts.
+        What the queries are for; its encoder encodes texts.
     queries
         A path, `segmax.io.Queries`, `EncodedQueries`, a mapping of id to text or vector, a DataFrame with columns "qid"
         and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
         A path, or the grade by query and document; None: nothing is judged.
     data
-        A BEIR folder, in the place of both; `queries` or `qrels` beside it go before those of the folder.
+        A BEIR folder, instead of both; `queries` or `qrels` take precedence over those of the folder.
     split
-        Which judgments of the folder.
+        Which judgments of the folder to use.
     """
     if queries is None and data is None:
         msg = "expected queries, or data: a BEIR folder with queries and judgments; got neither"
@@ -118,9 +118,9 @@ def _some(names: Sequence[str]) -> str:
 
 
 def asks_for_itself(query_ids: Sequence[str], known: Sequence[bool]) -> bool:
-    """Whether queries are documents themselves, as in ArguAna, whose own document is no answer.
+    """Whether queries are documents themselves, as in ArguAna, so that a query's own document is no answer.
 
-    That is so where most queries have the id of a document; numbers do not count, they often coincide.
+    That is assumed if most queries have the id of a document; ids that are numbers do not count, they often coincide.
     """
     own = sum(found and not name.isdigit() for name, found in zip(query_ids, known, strict=True))
     return own > len(query_ids) / 2

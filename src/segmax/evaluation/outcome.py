@@ -187,7 +187,7 @@ class Evaluation:
         Parameters
         ----------
         path
-            Where to write the picture; its suffix tells the format: .png, .svg or .pdf. None: only return it.
+            Where to write the picture, as .png, .svg or .pdf; None: only return it.
         """
         if path is not None:
             check_plot(checked_path("path", path))

@@ -1,4 +1,4 @@
-"""Asking every query with every method: what comes back, what it is worth, and how long it took."""
+"""Running every query with every method, and measuring relevance, recall and time."""
 
 from __future__ import annotations
 
@@ -56,26 +56,27 @@ def evaluate(
     runs: PathLike | None = None,
     progress: ProgressOption = None,
 ) -> Evaluation:
-    """Compare ways to search an index: relevance, recall against exhaustive search, latency and work.
+    """Compare search methods on an index: relevance, recall against exhaustive search, latency and work.
 
-    Times are those inside the core, on one thread, warm: every method answers a query once before it is timed, and of
-    every query the fastest of `passes` counts, each pass going through all methods in turn. A search with a budget
-    depends on the clock, so for it one pass gives both results and times.
+    Times are measured inside the core, on one thread. Every method runs each query once to warm up and then `passes`
+    times; the fastest time counts. Each pass goes through all methods in turn. A search with a time budget depends on
+    the clock, so one pass gives both its results and its times.
 
     Parameters
     ----------
     index
-        An open index, or the path of one, which is then read into memory first.
+        An open index, or anything that can be searched like one (`segmax.typing.Searchable`); or the path of an index,
+        which is then read into memory.
     queries
         A path, `segmax.io.Queries`, `EncodedQueries`, a mapping of id to text or vector, a DataFrame with columns "qid"
         and "query", a matrix, or an iterable of single queries or texts, numbered from 0.
     qrels
-        The path of judgments, or the grade by query and document; None: no measures of relevance. Queries without a
-        judgment are not asked.
+        The path of judgments, or the grade by query and document; None: relevance is not measured. Queries without a
+        judgment are skipped.
     data
-        A BEIR folder, in the place of both.
+        A BEIR folder, instead of both.
     split
-        Which judgments of the folder.
+        Which judgments of the folder to use.
     encoder
         What encodes queries that are texts, for an index given by path; as for `segmax.open`.
     methods
@@ -85,8 +86,8 @@ def evaluate(
     min_rel
         The lowest grade that counts as relevant for MRR and Recall; 1 is what the paper uses throughout.
     drop_self
-        Leave the document out whose id is the query's, as ArguAna wants it; None: where most queries have the id of a
-        document, numbers apart.
+        Leave out the document whose id is that of the query, as ArguAna requires. None: do so if most queries have the
+        id of a document, not counting numbers.
     passes
         How often queries are timed.
     runs
@@ -120,8 +121,8 @@ def evaluate(
         files = stack.enter_context(_run_files(runs, named))
         asked = _Asked(opened, judged, own, k, min_rel)
         tallies = {name: _Tally() for name in named}
-        with progress_of(progress) as told:
-            _ask_all(asked, named, passes, tallies, files, told)
+        with progress_of(progress) as shown:
+            _ask_all(asked, named, passes, tallies, files, shown)
         return Evaluation(
             methods=tuple(
                 tally.result(name, named[name], opened, judged.qrels is not None) for name, tally in tallies.items()
@@ -172,7 +173,7 @@ def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -
 
 
 def _own_rows(index: Searchable, query_ids: list[str], drop_self: bool | None) -> NDArray[np.int64]:
-    """Return the row of every query's own document, -1 where it has none or where it is to stay."""
+    """Return the row of every query's own document; -1 if it has none, or if it is not to be dropped."""
     rows = np.full(len(query_ids), -1, dtype=np.int64)
     if drop_self is False:
         return rows
@@ -204,7 +205,7 @@ class _Asked:
 
     def search(self, rows: range, params: SearchParams) -> BatchHits:
         encoded = self.judged.queries.only(list(rows))
-        depth = self.k + int((self.own >= 0).any())  # one more, for the document that is dropped
+        depth = self.k + int((self.own >= 0).any())  # one more for the dropped document
         return self.index.search_batch(encoded.vectors, depth, params, threads=1)
 
 
@@ -214,10 +215,10 @@ def _ask_all(
     passes: int,
     tallies: Mapping[str, _Tally],
     files: Mapping[str, BinaryIO],
-    told: Progress,
+    progress: Progress,
 ) -> None:
     count = len(asked.own)
-    with told.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:
+    with progress.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:
         for start in range(0, count, _CHUNK):
             rows = range(start, min(start + _CHUNK, count))
             exact = _Answers(asked, rows, asked.search(rows, _EXACT))
@@ -246,7 +247,7 @@ def _has_budget(params: SearchParams) -> bool:
 
 
 class _Answers:
-    """What came back for some queries, the query's own document taken out where that is wanted."""
+    """The results of some queries, without the queries' own documents if those are to be dropped."""
 
     def __init__(self, asked: _Asked, rows: range, hits: BatchHits) -> None:
         self._asked = asked
@@ -264,14 +265,14 @@ class _Answers:
             self._doc_ids.append([str(ids[place]) for place in kept.tolist()])
 
     def run(self) -> dict[str, dict[str, float]]:
-        """Return the score by query and document, ties broken as we rank them."""
+        """Return the score by query and document, with ties broken by rank."""
         return {
             query: dict(zip(ids, untied(scores.tolist()), strict=True))
             for query, ids, scores in zip(self._query_ids, self._doc_ids, self.scores, strict=True)
         }
 
     def relevance(self) -> dict[str, NDArray[np.float64]]:
-        """Return the measures of every query; none where nothing is judged."""
+        """Return the measures of every query; none without judgments."""
         asked = self._asked
         if asked.judged.qrels is None:
             return {}
@@ -283,7 +284,7 @@ class _Answers:
 
 
 class _Tally:
-    """What one method gave and took, a chunk of queries after the other."""
+    """The measurements of one method, chunk by chunk."""
 
     def __init__(self) -> None:
         self.milliseconds: list[NDArray[np.float64]] = []
@@ -291,7 +292,7 @@ class _Tally:
         self._columns: dict[str, list[NDArray[Any]]] = {}
 
     def add(self, found: _Answers, exact: _Answers) -> None:
-        """Count the answers of a chunk."""
+        """Add the answers of a chunk."""
         self._relevance.append(found.relevance())
         kept = [_share(mine, theirs) for mine, theirs in zip(found.rows, exact.rows, strict=True)]
         ratio = [_ratio(mine, theirs) for mine, theirs in zip(found.scores, exact.scores, strict=True)]
@@ -304,7 +305,7 @@ class _Tally:
             self._columns.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
 
     def result(self, name: str, params: SearchParams, index: Searchable, judged: bool) -> MethodResult:
-        """Return all of it."""
+        """Return the result over all chunks."""
         milliseconds = np.concatenate(self.milliseconds)
         columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}
         measures = self._relevance[0] if judged else {}

@@ -1,6 +1,6 @@
-"""Haystack: a retriever component over an index, for pipelines that are written down as YAML, too."""
+"""Haystack: a retriever component over an index, also for pipelines that are stored as YAML."""
 
-# Not `from __future__ import annotations`: Haystack makes sockets of the annotations of `run`, and wants types.
+# Not `from __future__ import annotations`: Haystack makes sockets from the annotations of `run`, which must be types.
 
 import asyncio
 import dataclasses
@@ -52,8 +52,8 @@ class SegmaxRetriever:
     params, target_recall
         As for `segmax.Index.search`; without them the search is exact.
 
-    To be written down (`to_dict`, or a pipeline as YAML), the index has to be on disk; an encoder has to be a name or a
-    function of some module, and texts a function of some module.
+    To serialize the component (`to_dict`, or a pipeline as YAML), the index has to be on disk, the encoder a name or a
+    function of a module, and texts a function of a module.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class SegmaxRetriever:
         self._search: TextSearch | None = None
 
     def warm_up(self) -> None:
-        """Open the index and make the encoder, where they were given by path, name or function."""
+        """Open the index and load the encoder if they were given by path, name or function."""
         if self._search is None:
             index = open_index(self.index) if isinstance(self.index, (str, os.PathLike)) else self.index
             self._search = TextSearch(index, _made(self.encoder), self.texts, self.params, self.target_recall)
@@ -110,7 +110,7 @@ class SegmaxRetriever:
         Raises
         ------
         InputError
-            If there is no query, or one in words and another as a vector, or the query cannot be used.
+            If there is no query, or one in words and another as a vector, or the query is invalid.
         """
         self.warm_up()
         assert self._search is not None
@@ -172,7 +172,7 @@ class SegmaxRetriever:
     def _written_index(self) -> str:
         path = self.index if isinstance(self.index, (str, os.PathLike)) else self.index.path
         if path is None:
-            msg = "an index in memory cannot be written down: save it, and give the component its path"
+            msg = "an index in memory cannot be serialized: save it, and pass its path to the component"
             raise SerializationError(msg)
         return str(path)
 
@@ -221,7 +221,7 @@ def _written_encoder(encoder: Any) -> str | dict[str, str] | None:
 
 def _written_function(name: str, value: Any) -> str:
     if not _is_function(value):
-        msg = f"{name} cannot be written down, being a {type(value).__name__}: give a function of a module instead"
+        msg = f"{name} cannot be serialized, because it is a {type(value).__name__}: pass a function of a module"
         raise SerializationError(msg)
     written: str = serialize_callable(value)
     return written

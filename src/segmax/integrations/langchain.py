@@ -1,4 +1,4 @@
-"""LangChain: a retriever over an index, to be put wherever a chain wants one."""
+"""LangChain: a retriever over an index, for any chain that takes one."""
 
 from __future__ import annotations
 

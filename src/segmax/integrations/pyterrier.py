@@ -123,7 +123,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
         )
 
     def index_inputs(self) -> list[list[str]]:
-        """Return the columns that `index` wants."""
+        """Return the columns that `index` needs."""
         return self.indexer().index_inputs()
 
     def index(self, iter: Iterable[Mapping[str, Any]], **kwargs: Any) -> SegmaxIndex:
@@ -159,7 +159,7 @@ class SegmaxIndexer(pt.Indexer):
         return f"SegmaxIndexer({self.artifact!r}, field={self.field!r})"
 
     def index_inputs(self) -> list[list[str]]:
-        """Return the columns that `index` wants."""
+        """Return the columns that `index` needs."""
         return [["docno", self.field]]
 
     def index(self, iter: Iterable[Mapping[str, Any]], **kwargs: Any) -> SegmaxIndex:
@@ -168,7 +168,7 @@ class SegmaxIndexer(pt.Indexer):
         Raises
         ------
         InputError
-            If a document lacks a column, or one cannot be used.
+            If a document lacks a column, or has an invalid value.
         IndexExistsError
             If there is an index already; asked before the first document is read.
         """
@@ -197,7 +197,7 @@ class SegmaxRetriever(pt.Transformer):
     Parameters
     ----------
     index
-        The index: an artifact, a `segmax.Index`, or a path.
+        The index: an artifact, a `segmax.Index` or anything like it, or a path.
     """
 
     schematic = _DRAWN
@@ -219,8 +219,8 @@ class SegmaxRetriever(pt.Transformer):
 
     def __repr__(self) -> str:
         options = {"num_results": self.num_results, "params": self.params, "target_recall": self.target_recall}
-        told = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
-        return f"SegmaxRetriever({self.index!r}{told})"
+        shown = "".join(f", {name}={value!r}" for name, value in options.items() if value is not None)
+        return f"SegmaxRetriever({self.index!r}{shown})"
 
     def fuse_rank_cutoff(self, k: int) -> SegmaxRetriever:
         """Return a retriever that looks for k documents only, so that `retriever % k` is as fast as it can be."""
@@ -260,7 +260,7 @@ class SegmaxRetriever(pt.Transformer):
 
 
 def artifact_metadata(path: str, listing: list[str]) -> dict[str, str] | None:
-    """Tell PyTerrier that a folder is an index of ours, though it was not PyTerrier that had it written."""
+    """Return metadata for a folder that holds a segmax index which PyTerrier did not write."""
     if META_NAME not in listing:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Search by text, for libraries that speak of texts: an encoder makes the vector, a lookup tells what a hit says."""
+"""Search by text, for other libraries: an encoder makes the query vector, a lookup finds the texts of hits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TextHit(NamedTuple):
 
 
 class TextSearch:
-    """An index, what encodes queries for it, and what knows the texts.
+    """An index with an encoder of queries and a source of texts.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ class TextSearch:
     encoder
         What made the vectors of the index, as `segmax.open` takes it; None: the encoder of the index.
     texts
-        A function, or anything with items like a dictionary, from id to text; None: those that the index keeps. A text
+        A function, or anything with items like a dictionary, from id to text; None: those that the index stores. A text
         is a string, or an object or mapping with `text` and more.
     params, target_recall
         As for `Index.search`.
@@ -42,7 +42,7 @@ class TextSearch:
     Raises
     ------
     ConfigError
-        If one of these cannot be.
+        If one of these is invalid.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TextSearch:
 
 
 def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
-    """Return the text of what a lookup returned, and what else it tells, such as the title."""
+    """Return the text of what a lookup returned, and everything else as metadata, such as the title."""
     if isinstance(content, str):
         return content, {}
     if isinstance(content, Mapping) and isinstance(content.get("text"), str):

@@ -39,7 +39,7 @@ class TokVectors:
 
     @property
     def num_docs(self) -> int | None:
-        """Only the end tells."""
+        """Unknown before the end."""
         return None
 
     def batches(self) -> Iterator[VectorBatch]:

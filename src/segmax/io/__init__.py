@@ -3,6 +3,7 @@
 docs/data.md shows all of them.
 """
 
+from segmax.io.documents import open_documents
 from segmax.io.queries import Queries, read_queries
 from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, format_of
 from segmax.io.scale import SCALES, Scale
@@ -24,6 +25,7 @@ __all__ = [
     "VectorBatch",
     "VectorReader",
     "format_of",
+    "open_documents",
     "open_texts",
     "open_vectors",
     "read_qrels",

@@ -80,7 +80,7 @@ class ArrowVectors(BaseVectors):
                 yield VectorBatch(ids, vectors)
 
     def _described(self, path: Path) -> tuple[SparseColumns, int | None]:
-        """Return the sparse columns of a file, and how many columns its vectors have where it says so."""
+        """Return the sparse columns of a file, and how many columns its vectors have, where it is stated."""
         arrow = pyarrow()
         with reading_arrow(path):
             if is_parquet(path):
@@ -149,16 +149,15 @@ class ArrowVectors(BaseVectors):
         terms, weights = (field_of(holder, name) for name in (columns.terms, columns.weights))
         starts = starts_of(terms)
         if (starts != starts_of(weights)).any():
-            msg = f"expected as many {columns.weights} as {columns.terms} in every row"
-            raise InputError(msg)
+            raise InputError(expected=f"as many {columns.weights} as {columns.terms} in every row", got="others")
         return terms.flatten(), weights.flatten(), starts
 
     def _vectors(self, path: Path, table: Any, row: int) -> Csr:
         try:
             terms, weights, starts = self._parts(table)
         except InputError as error:
-            msg = f"'{path}', rows {row} to {row + table.num_rows - 1}: {error}"
-            raise InputError(msg) from error
+            where = f"'{path}', rows {row} to {row + table.num_rows - 1}"
+            raise error.at(where) from error
         if terms.null_count or weights.null_count:
             raise InputError(
                 where=f"'{path}', rows {row} to {row + table.num_rows - 1}", expected="terms and weights", got="nulls"
@@ -169,7 +168,7 @@ class ArrowVectors(BaseVectors):
         found = whole_numbers(terms.to_numpy(zero_copy_only=False), path)
         assert self._num_columns is not None
         if (problem := wrong_columns(found, self._num_columns)) is not None:
-            raise InputError(problem, where=f"'{path}'")
+            raise InputError(where=f"'{path}'", expected=problem[0], got=problem[1])
         return Csr(starts, found, values, self._num_columns)
 
     def _numbered(self, terms: Any) -> NDArray[np.uint32]:
@@ -180,7 +179,7 @@ class ArrowVectors(BaseVectors):
         return self._vocabulary.add(words)[places]
 
     def _largest_number(self) -> int:
-        """Look through the terms once: nothing else says how many columns there are."""
+        """Look through the terms once: the number of columns is stated nowhere."""
         terms = self._columns.terms
         largest = -1
         for path in self._paths:

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, a few rows at a time: pyarrow checks neither sizes nor offsets by itself."""
+"""Parquet and Arrow files, a few rows at a time: their sizes and offsets are checked before pyarrow uses them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def is_parquet(path: Path) -> bool:
 
 @contextlib.contextmanager
 def reading_arrow(path: Path) -> Iterator[None]:
-    """Turn what pyarrow says about a file into InputError."""
+    """Turn exceptions of pyarrow into InputError, with the name of the file."""
     with reading(path):
         try:
             yield

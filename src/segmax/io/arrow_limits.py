@@ -1,4 +1,4 @@
-"""Limits of Arrow files, checked before pyarrow decompresses anything: a few bytes can stand for gigabytes.
+"""Limits of Arrow files, checked before pyarrow decompresses anything: a few bytes can decompress to gigabytes.
 
 A message of Arrow's formats is a flatbuffer, followed by buffers that start with their size once decompressed.
 """

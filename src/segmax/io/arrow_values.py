@@ -62,7 +62,7 @@ def entries_of(lists: Any, children: Any) -> Any:
 
 
 def starts_of(lists: Any) -> NDArray[np.int64]:
-    """Return where rows start among the entries of all of them; a null row is empty, whatever its offsets say."""
+    """Return where rows start among the entries of all of them; a null row is empty, whatever its offsets are."""
     counts = np.diff(lists.offsets.to_numpy(zero_copy_only=False)).astype(np.int64)
     counts[lists.is_null().to_numpy(zero_copy_only=False)] = 0
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
+from segmax.base.scratch import GrowingArray, scratch_errors
 from segmax.io.compression import SUFFIXES
 from segmax.io.read_errors import no_file, reading
 from segmax.io.rows import row_ids, wrong_columns, wrong_offsets
 from segmax.io.scale import Scale
-from segmax.io.scratch import GrowingArray, unpacking
 from segmax.io.streams import is_compressed, read_blocks, read_head, read_lines
 from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
@@ -36,7 +36,7 @@ _HEADER = struct.Struct("<qqq")
 
 
 def is_bigann(path: Path) -> bool:
-    """Whether the length of a file is what its first 24 bytes say."""
+    """Whether the length of a file is the one that its first 24 bytes imply."""
     with reading(path), path.open("rb") as file:
         head = file.read(_HEADER.size)
     if len(head) < _HEADER.size:
@@ -63,9 +63,7 @@ class BigannVectors(BaseVectors):
         counts = _HEADER.unpack(head) if len(head) == _HEADER.size else (0, 0, 0)
         if len(head) < _HEADER.size or min(counts) < 0 or not (self._compressed or is_bigann(path)):
             got = f"{path.stat().st_size}" + (" compressed ones" if self._compressed else "")
-            raise self._wrong(
-                f"expected a .csr file of {_size(counts[0], counts[2])} bytes, as it says itself, got {got}"
-            )
+            raise self._wrong(f"a .csr file of {_size(counts[0], counts[2])} bytes, as its header states", got)
         self._num_docs: int = counts[0]
         self.num_columns: int = counts[1]
         self._num_entries: int = counts[2]
@@ -95,7 +93,7 @@ class BigannVectors(BaseVectors):
         indices = words[ends : ends + 4 * self._num_entries].view("<i4")
         values = words[ends + 4 * self._num_entries :].view("<f4")[: self._num_entries]
         if indptr[0] != 0 or indptr[-1] != self._num_entries:
-            raise self._wrong(f"expected indptr from 0 to {self._num_entries}, got {indptr[0]} to {indptr[-1]}")
+            raise self._wrong(f"indptr from 0 to {self._num_entries}", f"{indptr[0]} to {indptr[-1]}")
         for first in range(0, self.num_docs, PART_DOCS):
             part = np.array(indptr[first : first + PART_DOCS + 1], np.int64)
             self._check_offsets(part, first)
@@ -105,15 +103,15 @@ class BigannVectors(BaseVectors):
     def _check_offsets(self, part: NDArray[np.int64], first: int) -> None:
         problem = wrong_offsets(part, first)
         if problem is None and part[-1] > self._num_entries:
-            problem = f"expected indptr to ascend to {self._num_entries}, got {part[-1]}"
+            problem = f"indptr to ascend to {self._num_entries}", int(part[-1])
         if problem is not None:
-            raise self._wrong(problem)
+            raise self._wrong(*problem)
 
     def _rows(self, offsets: NDArray[np.int64], first: int, indices: Any, values: Any) -> VectorBatch:
         here = slice(offsets[0], offsets[-1])
         terms, weights = np.array(indices[here]), np.array(values[here])
         if (problem := wrong_columns(terms, self.num_columns)) is not None:
-            raise self._wrong(problem)
+            raise self._wrong(*problem)
         count = len(offsets) - 1
         ids = self._ids[first : first + count] if self._ids is not None else row_ids(first, count)
         return VectorBatch(ids, self._scale.apply(Csr(offsets - offsets[0], terms, weights, self.num_columns)))
@@ -125,7 +123,11 @@ class BigannVectors(BaseVectors):
         if not self._compressed:
             with reading(self._path):
                 return np.memmap(self._path, np.uint8, "r", _HEADER.size)
-        with self._unpacking(), tempfile.TemporaryFile(dir=self._scratch) as file:
+        size = _size(self.num_docs, self._num_entries)
+        with (
+            scratch_errors(f"decompress '{self._path}'", self._scratch, size),
+            tempfile.TemporaryFile(dir=self._scratch) as file,
+        ):
             self._decompress(file)
             return np.memmap(file, np.uint8, "r", _HEADER.size)  # outlives the file
 
@@ -140,13 +142,10 @@ class BigannVectors(BaseVectors):
             file.flush()
         if found != expected:
             got = f"more than {expected}" if found > expected else f"{found}"
-            raise self._wrong(f"expected a .csr file of {expected} bytes, as it says itself, got {got}")
+            raise self._wrong(f"a .csr file of {expected} bytes, as its header states", got)
 
-    def _unpacking(self) -> contextlib.AbstractContextManager[None]:
-        return unpacking(self._path, self._scratch, _size(self.num_docs, self._num_entries))
-
-    def _wrong(self, what: str) -> InputError:
-        return InputError(f"'{self._path}': {what}")
+    def _wrong(self, expected: str, got: object) -> InputError:
+        return InputError(where=f"'{self._path}'", expected=expected, got=got)
 
 
 def side_path(path: Path, what: str) -> Path:
@@ -217,8 +216,8 @@ def _check_before(path: Path, named: dict[str, bool]) -> None:
     """Refuse to put a file without names where those of another would be taken for its own."""
     for what in named:
         if not named[what] and (side := _side_before(path, what)) is not None:
-            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none; choose another name"
-            raise InputError(msg)
+            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none"
+            raise InputError(msg, hint="choose another name")
 
 
 def as_lines(values: Sequence[str], what: str) -> bytes:

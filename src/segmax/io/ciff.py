@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from segmax import _core
 from segmax.base.errors import InputError
+from segmax.base.scratch import scratch_errors
 from segmax.io.jsonl import parsing
 from segmax.io.read_errors import reading
 from segmax.io.scale import Scale
-from segmax.io.scratch import unpacking
 from segmax.io.streams import is_compressed, read_blocks
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import BaseVectors, VectorBatch
@@ -90,7 +90,7 @@ class CiffVectors(BaseVectors):
     @contextlib.contextmanager
     def _reading(self) -> Iterator[None]:
         """Name the file in what is wrong with it, and the folder where there is no room for its postings."""
-        with reading(self._path), unpacking(self._path, self._scratch, verb="sort"), parsing(self._path):
+        with reading(self._path), scratch_errors(f"sort '{self._path}'", self._scratch), parsing(self._path):
             yield
 
 
@@ -109,8 +109,7 @@ def _promised_docs(path: Path) -> int:
         try:
             parser.feed(block)
         except _core.CoreInputError as error:
-            msg = f"'{path}', {error}; expected a CIFF file"
-            raise InputError(msg) from error
+            raise InputError(where=f"'{path}'", expected="a CIFF file", got=f"another ({error})") from error
         if not parser.has_header:
             continue
         most = path.stat().st_size * (_LARGEST_RATIO if is_compressed(path) else 1)

@@ -65,7 +65,8 @@ def _whole(docs: Csr, first_row: int) -> Csr:
         at = int(np.argmax(bad))
         row = first_row + int(np.searchsorted(docs.indptr, at, side="right")) - 1
         raise InputError(
-            f"CIFF holds whole numbers below 2^31, got the weight {values[at]} in document {row}",
+            expected="whole numbers below 2^31 as weights, which CIFF holds",
+            got=f"{values[at]} in document {row}",
             hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
         )
     return docs._replace(values=values.astype(np.uint32))

@@ -1,4 +1,4 @@
-"""gzip, zstd and xz: told apart by their first bytes, decompressed in bounded memory."""
+"""gzip, zstd and xz: recognized by their first bytes, decompressed in bounded memory."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from segmax.base.optional import need
 BLOCK_BYTES = 1 << 22  # read at once
 _XZ_MEMORY = 1 << 27  # xz -9 needs 65 MiB; a hostile header asks for up to 4 GiB
 _ZSTD_WINDOW = 1 << 27  # zstd --long=27
-_ZSTD_PIECE = 1 << 9  # compressed: four bytes can stand for 128 KiB, so that at most 16 MiB come out of a piece
+_ZSTD_PIECE = 1 << 9  # compressed: four bytes can expand to 128 KiB, so that at most 16 MiB come out of a piece
 _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\x00": "xz"}
-#: The endings of file names that stand for a compression.
+#: The suffixes of compressed files.
 SUFFIXES = {".gz": "gzip", ".zst": "zstd", ".xz": "xz"}
 
 

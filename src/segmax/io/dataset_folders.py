@@ -17,8 +17,12 @@ def dataset_files(folder: Path) -> list[Path]:
     if (folder / "dataset_dict.json").is_file():
         splits = _named_in(folder / "dataset_dict.json", "splits")
         if len(splits) != 1:
-            msg = f"'{folder}' holds the splits {', '.join(splits)}; choose one, as in '{folder / splits[0]}'"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{folder}'",
+                expected=f"one split, as in '{folder / splits[0]}'",
+                got=f"the splits {', '.join(splits)}",
+                hint="choose one",
+            )
         return dataset_files(folder / splits[0])
     if (folder / "state.json").is_file():
         return [folder / name for name in _named_in(folder / "state.json", "_data_files", "filename")]
@@ -26,11 +30,12 @@ def dataset_files(folder: Path) -> list[Path]:
     splits = sorted({split for file in files if (split := _split_of(file)) is not None})
     if len(splits) > 1:
         some = next(file for file in files if _split_of(file) == splits[0])
-        msg = (
-            f"'{folder}' holds the splits {', '.join(splits)}; name the files of one, as in "
-            f"'{some.parent / splits[0]}*.parquet'"
+        raise InputError(
+            where=f"'{folder}'",
+            expected=f"files of one split, as in '{some.parent / splits[0]}*.parquet'",
+            got=f"the splits {', '.join(splits)}",
+            hint="name the files of one",
         )
-        raise InputError(msg)
     return files
 
 
@@ -46,8 +51,12 @@ def _named_in(path: Path, key: str, member: str | None = None) -> list[str]:
     except InputError:
         raise
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        msg = f"'{path}': expected what datasets writes, names under {key!r} ({error}); save the dataset again"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'",
+            expected=f"what datasets writes, names under {key!r}",
+            got=f"others ({error})",
+            hint="save the dataset again",
+        ) from error
     return names
 
 
@@ -57,6 +66,6 @@ def _is_plain_name(name: str) -> bool:
 
 
 def _split_of(file: Path) -> str | None:
-    """Return the split that the name of a file says: train-00000-of-00002.parquet; None if it says none."""
+    """Return the split in the name of a file, as in train-00000-of-00002.parquet; None if there is none."""
     found = _SPLIT.fullmatch(file.stem)
     return None if found is None else found["split"] or found["known"]

@@ -11,6 +11,8 @@ from typing import Any
 
 from segmax.base.errors import InputError, MissingPackageError, SegmaxError
 from segmax.base.optional import need
+from segmax.io.records import TEXT_NAMES, checked_id
+from segmax.vectors.documents import Document
 
 _PREFIX = "irds:"
 _ID = re.compile(r"[a-z][\w-]*(/[\w.-]+)*", re.IGNORECASE)
@@ -47,8 +49,8 @@ def load_ir_dataset(name: str) -> Any:
         try:
             return ir_datasets.load(name)
         except KeyError as error:
-            msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id; check the name"
-            raise InputError(msg) from error
+            msg = f"there is no file or folder '{name}', and ir_datasets does not know such an id"
+            raise InputError(msg, hint="check the name") from error
 
 
 @contextlib.contextmanager
@@ -72,3 +74,33 @@ def downloading(name: str) -> Iterator[None]:
 def _shortened(error: Exception) -> str:
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]}..."
+
+
+class IrDatasetsTexts:
+    """A collection of ir_datasets, which it downloads if need be."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._docs = load_ir_dataset(name)
+        if not self._docs.has_docs():
+            msg = f"the ir_datasets collection {name!r} has no documents"
+            raise InputError(msg)
+
+    @property
+    def num_docs(self) -> int | None:
+        """How many documents ir_datasets counts."""
+        with downloading(self.name):
+            count = self._docs.docs_count()
+        return None if count is None else int(count)
+
+    def __iter__(self) -> Iterator[Document]:
+        with downloading(self.name):
+            for doc in self._docs.docs_iter():
+                yield _document(doc)
+
+
+def _document(doc: Any) -> Document:
+    title = str(getattr(doc, "title", "") or "")
+    plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
+    text = plain if plain is not None else doc.default_text()
+    return Document(checked_id(str(doc.doc_id), "ir_datasets"), title if plain is not None else "", text)

@@ -1,4 +1,4 @@
-"""Readers of vectors in front of others: several as one, and one that knows where every row is."""
+"""Readers that wrap others: several files as one stream, and the place of every row."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LocatedVectors(WrappedVectors):
 
 
 class JoinedVectors(BaseVectors):
-    """Several readers, one after the other. Where terms are words, columns are numbered anew over all of them.
+    """Several readers, one after the other. Where terms are words, columns are numbered across all of them.
 
     Where they are numbers, and the readers only know the largest that they have, batches widen to the largest so far.
     """
@@ -71,8 +71,7 @@ class JoinedVectors(BaseVectors):
         self._readers = readers
         self._named = readers[0].terms is not None
         if any((reader.terms is not None) != self._named for reader in readers):
-            msg = "expected files that all name their terms, or none that does; got both"
-            raise InputError(msg)
+            raise InputError(expected="files that all name their terms, or none that does", got="both")
         self._vocabulary = GrowingVocabulary()
 
     @property

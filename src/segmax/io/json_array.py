@@ -14,7 +14,7 @@ from segmax.io.records import Place, Record, Records, with_known_names
 from segmax.io.streams import MAX_LINE_BYTES, read_blocks
 
 _SPACE = re.compile(r"[ \t\r\n]*")
-_LONGEST_TOKEN = 32  # besides strings and numbers, whose errors are told at their start
+_LONGEST_TOKEN = 32  # besides strings and numbers, whose errors are reported at their start
 _BLOCK_BYTES = 1 << 16  # the first; more are read at a time for elements that are longer
 
 
@@ -22,7 +22,7 @@ def read_json_array(path: Path) -> Records:
     """Yield every element with the line that it starts at; a string is a text alone."""
     text = _Text(path)
     if text.next_mark() != "[":
-        raise text.wrong("expected a JSON array")
+        raise text.wrong("a JSON array")
     text.skip()
     if text.next_mark() != "]":
         while True:
@@ -30,13 +30,13 @@ def read_json_array(path: Path) -> Records:
             yield place, element
             mark = text.next_mark()
             if mark not in (",", "]"):
-                raise text.wrong("expected ',' or ']' behind an element")
+                raise text.wrong("',' or ']' behind an element")
             if mark == "]":
                 break
             text.skip()
     text.skip()
     if text.next_mark():
-        raise text.wrong("expected nothing behind the array")
+        raise text.wrong("nothing behind the array")
 
 
 class _Text:
@@ -69,27 +69,27 @@ class _Text:
         """Take an object or a string."""
         mark = self.next_mark()
         if mark not in ("{", '"'):
-            raise self.wrong("expected an object or a string as element")
+            raise self.wrong("an object or a string as element")
         while True:
             try:
                 value, end = self._decoder.raw_decode(self._held, self._at)
                 break
             except (ValueError, RecursionError) as error:
                 if not self._is_cut(error) or not self._more():
-                    raise self.wrong("expected JSON", one_line(error)) from error
+                    raise self.wrong("JSON", one_line(error)) from error
         place = Place(self._path, self._line)
         self._line += self._held.count("\n", self._at, end)
         self._at = end
         return place, with_known_names(value, place) if isinstance(value, dict) else {"text": value}
 
     def wrong(self, expected: str, got: str | None = None) -> InputError:
-        """Return the error about what stands here."""
+        """Return the error about the text at this place."""
         here = self._held[self._at : self._at + 20]
         got = got or (repr(here) if here else "the end of the file")
-        return InputError(f"{Place(self._path, self._line)}: {expected}, got {got}")
+        return InputError(where=Place(self._path, self._line), expected=expected, got=got)
 
     def _is_cut(self, error: Exception) -> bool:
-        """Whether the error may only say that the element goes on behind what is held."""
+        """Whether the error may only mean that the element continues after what is held."""
         if not isinstance(error, json.JSONDecodeError):
             return False
         return error.msg.startswith("Unterminated string") or error.pos > len(self._held) - _LONGEST_TOKEN
@@ -103,7 +103,7 @@ class _Text:
         """Hold more of the file, twice as much at least, so that a long element is not read over and over."""
         self._held, self._at = self._held[self._at :], 0
         if len(self._held) > MAX_LINE_BYTES:
-            raise self.wrong(f"expected elements of at most {MAX_LINE_BYTES >> 20} MiB", "a longer one")
+            raise self.wrong(f"elements of at most {MAX_LINE_BYTES >> 20} MiB", "a longer one")
         wanted, parts = len(self._held), [self._held]
         for piece in self._pieces:
             parts.append(piece)

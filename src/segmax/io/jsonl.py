@@ -20,6 +20,7 @@ from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _NO_TEXT = b', "contents": ""'  # as the core writes it; inside of strings its quotes would be escaped
 _MAX_NAMED = 1 << 26  # columns without words: a name each is held in memory
+_PROBLEM = re.compile(r"(?P<place>[^:]*): expected (?P<expected>.*?), got (?P<got>.*)", re.DOTALL)
 _PLAIN_NUMBER = re.compile("0|[1-9][0-9]{0,17}")
 
 
@@ -41,7 +42,7 @@ class JsonlVectors(BaseVectors):
 
     @property
     def num_docs(self) -> int | None:
-        """Only the end of the files tells."""
+        """Unknown before the end."""
         return None
 
     def batches(self) -> Iterator[VectorBatch]:
@@ -60,18 +61,25 @@ class JsonlVectors(BaseVectors):
 
 @contextlib.contextmanager
 def parsing(path: Path) -> Iterator[None]:
-    """Name the file in what the core says about its content."""
+    """Name the file in errors of the core about its content."""
     try:
         yield
     except _core.CoreInputError as error:
-        msg = f"'{path}', {error}"
-        raise InputError(msg) from error
+        raise _in_file(path, str(error)) from error
+
+
+def _in_file(path: Path, problem: str) -> InputError:
+    """Return the error about a file as the core words it: "line 2, byte 7: expected a number, got 'x'"."""
+    found = _PROBLEM.fullmatch(problem)
+    if found is None:
+        return InputError(f"'{path}', {problem}")
+    return InputError(where=f"'{path}', {found['place']}", expected=found["expected"], got=found["got"])
 
 
 def write_jsonl(
     path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool, numbers: bool = False
 ) -> None:
-    """Write lines; `numbers` writes ids as whole numbers, as Seismic wants them, and takes no others."""
+    """Write lines; `numbers` writes ids as whole numbers, as Seismic expects them, and refuses others."""
     formatter = _core.JsonVectorFormatter()
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
@@ -94,15 +102,18 @@ def write_jsonl(
                 raise InputError(str(error)) from error
             except UnicodeEncodeError as error:
                 raise InputError(expected="strings that UTF-8 can hold", got=f"{error.object!r}") from error
-            # Seismic wants a text, be it empty; to others an empty one would say that there is none.
+            # Seismic requires a text, even an empty one; for other readers an empty one is a missing text.
             file.write(lines if numbers else lines.replace(_NO_TEXT, b""))
 
 
 def _check_numbers(ids: list[str]) -> None:
     odd = next((name for name in ids if _PLAIN_NUMBER.fullmatch(name) is None), None)
     if odd is not None:
-        msg = f"seismic-jsonl has whole numbers below 10^18 as ids, got {odd!r}; choose jsonl, or number the vectors"
-        raise InputError(msg)
+        raise InputError(
+            expected="whole numbers below 10^18 as ids, which seismic-jsonl has",
+            got=repr(odd),
+            hint="choose jsonl, or number the vectors",
+        )
 
 
 def names_of(reader: BaseVectors, first: int, last: int) -> list[str]:

@@ -58,7 +58,7 @@ class NpzFile:
         except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._wrong(f"expected an .npz file of scipy.sparse.save_npz ({one_line(error)})") from error
+            raise self._unreadable(f"expected an .npz file of scipy.sparse.save_npz ({one_line(error)})") from error
 
     def _read_shape(self, archive: zipfile.ZipFile) -> None:
         for name in ("format.npy", "shape.npy", "data.npy"):
@@ -67,10 +67,10 @@ class NpzFile:
         self.format = layout.decode() if isinstance(layout, bytes) else str(layout)
         shape = small_array(archive, "shape.npy")
         if shape.shape != (2,) or shape.dtype.kind not in "iu":
-            raise self._wrong(f"expected a matrix of two dimensions, got shape {shape.tolist()}")
+            raise self._wrong("a matrix of two dimensions", f"shape {shape.tolist()}")
         self.num_rows, self.num_columns = (int(n) for n in shape)
         if min(self.num_rows, self.num_columns) < 0:
-            raise self._wrong(f"expected a matrix of a size >= 0, got shape {shape.tolist()}")
+            raise self._wrong("a matrix of a size >= 0", f"shape {shape.tolist()}")
 
     def _read_terms(self, archive: zipfile.ZipFile, names: set[str]) -> list[str] | None:
         if names.isdisjoint(("terms.npy", "terms_text.npy")):
@@ -82,7 +82,7 @@ class NpzFile:
 
     def batches(self) -> Iterator[Csr]:
         """Yield the rows in slices."""
-        with self._told():
+        with self._errors():
             if self.format == "csr":
                 yield from self._streamed()
             else:
@@ -91,22 +91,22 @@ class NpzFile:
     @contextlib.contextmanager
     def open_ids(self) -> Iterator[Callable[[int], list[str]]]:
         """Return a function that gives the ids of the next so many rows."""
-        with self._told(), zipfile.ZipFile(self.path) as archive, Strings(archive, self.path, "ids") as strings:
+        with self._errors(), zipfile.ZipFile(self.path) as archive, Strings(archive, self.path, "ids") as strings:
             self._check_count("ids", strings.length, self.num_rows, "row")
             yield strings.read
 
     def _check_count(self, what: str, found: int, expected: int, each: str) -> None:
         if found != expected:
-            raise self._wrong(f"expected {expected} {what}, one per {each}, got {found}")
+            raise self._wrong(f"{expected} {what}, one per {each}", found)
 
     @contextlib.contextmanager
-    def _told(self) -> Iterator[None]:
+    def _errors(self) -> Iterator[None]:
         try:
             yield
         except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._wrong(f"could not be read ({one_line(error)})") from error
+            raise self._unreadable(f"could not be read ({one_line(error)})") from error
 
     def _whole(self) -> Csr:
         """Read a matrix in another format: its rows lie scattered, so it cannot be read in slices."""
@@ -124,7 +124,7 @@ class NpzFile:
         with archive.open(entry) as member:
             shape, dtype = array_header(member)
             if member.tell() + math.prod(shape) * dtype.itemsize > entry.file_size:
-                raise self._wrong(f"{entry.filename} is shorter than its header says")
+                raise self._unreadable(f"{entry.filename} is shorter than its header states")
 
     def _streamed(self) -> Iterator[Csr]:
         with (
@@ -136,7 +136,7 @@ class NpzFile:
             self._check_arrays(indptr, indices, data)
             start = int(indptr.read(1)[0])
             if start != 0:
-                raise self._wrong(f"expected indptr to start at 0, got {start}")
+                raise self._wrong("indptr to start at 0", start)
             for first in range(0, self.num_rows, PART_DOCS):
                 ends = indptr.read(min(PART_DOCS, self.num_rows - first)).astype(np.int64)
                 offsets = np.concatenate([[start], ends])
@@ -145,38 +145,41 @@ class NpzFile:
                     yield self._rows(offsets[a : b + 1], indices, data)
                 start = int(ends[-1])
             if indices.left:
-                raise self._wrong(f"expected {start} entries, as indptr says, got {indices.length}")
+                raise self._wrong(f"{start} entries, as indptr states", indices.length)
 
     def _check_offsets(self, offsets: NDArray[np.int64], first: int, indices: Array) -> None:
         if int(offsets[-1]) - int(offsets[0]) > indices.left:
             rows = first + len(offsets) - 1
-            raise self._wrong(f"expected {offsets[-1]} entries up to row {rows}, got {indices.length} in all")
+            raise self._wrong(f"{offsets[-1]} entries up to row {rows}", f"{indices.length} in all")
         if (problem := wrong_offsets(offsets, first)) is not None:
-            raise self._wrong(problem)
+            raise self._wrong(*problem)
 
     def _rows(self, offsets: NDArray[np.int64], indices: Array, data: Array) -> Csr:
         count = int(offsets[-1] - offsets[0])
         terms, weights = indices.read(count), data.read(count)
         if (problem := wrong_columns(terms, self.num_columns)) is not None:
-            raise self._wrong(problem)
+            raise self._wrong(*problem)
         return Csr(offsets - offsets[0], terms, weights, self.num_columns)
 
     def _check_arrays(self, indptr: Array, indices: Array, data: Array) -> None:
         if indptr.length != self.num_rows + 1:
-            raise self._wrong(f"expected {self.num_rows + 1} entries in indptr, got {indptr.length}")
+            raise self._wrong(f"{self.num_rows + 1} entries in indptr", indptr.length)
         if indices.length != data.length:
-            raise self._wrong(f"expected as many weights as terms, got {data.length} and {indices.length}")
+            raise self._wrong("as many weights as terms", f"{data.length} and {indices.length}")
         for name, stream, kinds in (("indptr", indptr, "iu"), ("indices", indices, "iu"), ("data", data, "buif")):
             if stream.dtype.kind not in kinds:
                 wanted = "integer" if kinds == "iu" else "float or integer"
-                raise self._wrong(f"expected {name} of {wanted} dtype, got {stream.dtype}")
+                raise self._wrong(f"{name} of {wanted} dtype", stream.dtype)
 
-    def _wrong(self, what: str) -> InputError:
-        return InputError(f"'{self.path}': {what}")
+    def _wrong(self, expected: str, got: object) -> InputError:
+        return InputError(where=f"'{self.path}'", expected=expected, got=got)
+
+    def _unreadable(self, problem: str) -> InputError:
+        return InputError(problem, where=f"'{self.path}'")
 
 
 class NpzVectors(BaseVectors):
-    """A file of scipy.sparse.save_npz as a stream of vectors; without ids in it, row numbers stand in."""
+    """A file of scipy.sparse.save_npz as a stream of vectors; without ids in it, rows are numbered."""
 
     def __init__(self, path: Path, scale: Scale, limit: MemoryLimit) -> None:
         self._file = NpzFile(path, limit)

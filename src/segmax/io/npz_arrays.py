@@ -92,7 +92,7 @@ class _MappedArray:
             first = entry.header_offset + _LOCAL_HEADER.size + name_bytes + extra_bytes
             end = first + entry.file_size
             if magic != b"PK\x03\x04" or entry.file_size != header_bytes + self.length * self.dtype.itemsize:
-                msg = f"{name} has another length than it says"
+                msg = f"{name} does not have the length that its header states"
                 raise ValueError(msg)
             content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         if end > len(content):
@@ -179,7 +179,7 @@ class Strings:
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Read the header of an array, which says itself how long it is."""
+    """Read the header of an array, which states its own length."""
     start = file.read(10)
     version = np.lib.format.read_magic(io.BytesIO(start))
     if version > (1, 0):
@@ -215,6 +215,6 @@ def small_array(archive: zipfile.ZipFile, name: str) -> NDArray[Any]:
     stream = io.BytesIO(content)
     shape, dtype = array_header(stream)
     if len(content) > _SMALL_BYTES or stream.tell() + math.prod(shape) * dtype.itemsize != len(content):
-        msg = f"{name} has another length than it says"
+        msg = f"{name} does not have the length that its header states"
         raise ValueError(msg)
     return np.lib.format.read_array(io.BytesIO(content), allow_pickle=False)

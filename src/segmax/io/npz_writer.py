@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
-from segmax.io.scratch import GrowingArray
+from segmax.base.scratch import GrowingArray
 from segmax.io.writing import write_whole
 from segmax.vectors.csr import canonical
 from segmax.vectors.documents import BaseVectors, VectorBatch

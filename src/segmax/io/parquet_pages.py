@@ -1,6 +1,6 @@
-"""The pages of parquet files, checked before pyarrow decodes them: a few bytes can stand for millions of entries.
+"""The pages of parquet files, checked before pyarrow decodes them: a few bytes can expand to millions of entries.
 
-Each page has a header in Thrift's compact encoding. Which entries belong to which row is told by repetition levels:
+Each page has a header in Thrift's compact encoding. Repetition levels tell which entries belong to which row:
 0 starts a row, 1 continues it.
 """
 

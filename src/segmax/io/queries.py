@@ -1,4 +1,4 @@
-"""Queries: BEIR's, TREC topics, lines of JSON, columns, and words repeated as often as they weigh."""
+"""Queries: BEIR's, TREC topics, lines of JSON, columns, and words repeated by their weights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from segmax.io.records import (
     shown_names,
     text_of,
 )
-from segmax.io.spooled import Spooled, is_stream, renamed
+from segmax.io.spooled import Spooled, is_stream, renaming
 from segmax.io.streams import base_name, read_lines
 from segmax.io.tokens import read_tokens, repeats, split_line
 
@@ -67,10 +67,10 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     path
         A BEIR folder or its queries.jsonl; other lines of JSON, with a text or with a vector each; TREC topics, classic
         or in XML; a JSON array; columns of id and text, or CSV with a header; or lines of an id and words that are
-        repeated as often as they weigh, as PISA and Anserini have them. Plain, gzip, zstd or xz. Or an ir_datasets id,
+        repeated by their weights, as PISA and Anserini write them. Plain, gzip, zstd or xz. Or an ir_datasets id,
         or "-": standard input. Where no query has an id, they are numbered by their lines, or elements, from 0.
     kind
-        "text" or "tokens" (repeated words) for files of columns; None: as most of the words there say.
+        "text" or "tokens" (repeated words) for files of columns; None decides by how often words are repeated.
     field
         Which part of TREC topics: "title", "desc" or "narr".
 
@@ -78,7 +78,7 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     -------
     Queries
         `texts` is None where there are only vectors, and `vectors` where there are only texts; `numbered` is true
-        where the ids are numbers for want of others.
+        where queries have no ids and are numbered.
 
     Examples
     --------
@@ -89,13 +89,11 @@ def read_queries(path: str | os.PathLike[str], *, kind: str | None = None, field
     [{'cat': 3.0, 'dog': 2.0}]
     """
     if kind is not None and kind not in _KINDS:
-        raise ConfigError(expected="kind to be 'text', 'tokens' or None", got=f"{kind!r}")
+        raise ConfigError(option="kind", expected="'text', 'tokens' or None", got=f"{kind!r}")
     if is_stream(path):
         spooled = Spooled(path)
-        try:
+        with renaming([spooled]):
             return _of_file(spooled.path, kind, field)
-        except InputError as error:
-            raise renamed(error, [spooled]) from error
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
     return _of_file(Path(path), kind, field)
@@ -255,7 +253,7 @@ def _of_topics(path: Path, field: str) -> Queries:
     """Read TREC topics, in which tags are often left open: a field ends where the next tag begins."""
     names = {"title": ("title", "query"), "desc": ("desc", "description"), "narr": ("narr", "narrative")}
     if field not in names:
-        raise ConfigError(expected="field to be 'title', 'desc' or 'narr'", got=f"{field!r}")
+        raise ConfigError(option="field", expected="'title', 'desc' or 'narr'", got=f"{field!r}")
     ids, texts = [], []
     for line, topic in _topics(path):
         number = re.search(r"<num(?:ber)?>\s*(?:number\s*:)?\s*([^<\s]+)", topic, re.IGNORECASE)

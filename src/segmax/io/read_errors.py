@@ -1,4 +1,4 @@
-"""What goes wrong with files that are read: every failure becomes an InputError that names the file."""
+"""Errors while files are read: every failure becomes an InputError that names the file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from segmax.base.errors import InputError, SegmaxError
 
 def no_file(path: Path) -> InputError:
     """Return the error about a file that is not there."""
-    return InputError(f"there is no file '{path}'; check the path")
+    return InputError(f"there is no file '{path}'", hint="check the path")
 
 
 def is_empty(path: Path, expected: str) -> InputError:
     """Return the error about a file with nothing in it."""
-    return InputError(f"'{path}' is empty: expected {expected}; check how it was made")
+    return InputError(where=f"'{path}'", expected=expected, got="an empty file", hint="check how it was made")
 
 
 def no_documents(paths: Iterable[Path]) -> InputError:
     """Return the error about files without documents."""
     names = [f"'{path}'" for path in itertools.islice(paths, 4)]
-    named = f"{', '.join([*names[:3], *(['...'] if len(names) > 3 else [])])}: " if names else ""
-    return InputError(f"{named}expected at least one document, got an empty collection")
+    where = ", ".join([*names[:3], *(["..."] if len(names) > 3 else [])])
+    return InputError(where=where, expected="at least one document", got="an empty collection")
 
 
 def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
@@ -44,12 +44,12 @@ def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
         again = next((one for one in here if one in seen), None)
         if again is not None:
             other = f", also as '{seen[again]}'" if seen[again] != here[again] else ""
-            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder; name it once"
-            raise InputError(msg)
+            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder"
+            raise InputError(msg, hint="name it once")
         seen.update(here)
 
 
-#: What libraries and Python itself raise over damaged or hostile data, besides what the system says.
+#: What libraries and Python itself raise over damaged or hostile data, besides OSError.
 DAMAGE = (
     ArithmeticError,
     LookupError,
@@ -63,27 +63,26 @@ DAMAGE = (
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Turn what the system and the libraries raise over a file into InputError, with the name of the file."""
+    """Turn exceptions of the system and of libraries into InputError, with the name of the file."""
     try:
         yield
     except SegmaxError:
         raise
     except EOFError as error:
-        msg = f"'{path}' is cut short: its compressed stream ends before the end mark; copy it again"
-        raise InputError(msg) from error
+        msg = f"'{path}' is cut short: its compressed stream ends before the end mark"
+        raise InputError(msg, hint="copy it again") from error
     except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        msg = f"'{path}' is damaged: its compressed stream cannot be read ({error}); copy it again"
-        raise InputError(msg) from error
+        msg = f"'{path}' is damaged: its compressed stream cannot be read ({error})"
+        raise InputError(msg, hint="copy it again") from error
     except OSError as error:
-        msg = f"'{path}': could not be read ({error.strerror or one_line(error)})"
-        raise InputError(msg) from error
+        raise InputError(f"could not be read ({error.strerror or one_line(error)})", where=f"'{path}'") from error
     except (MemoryError, *DAMAGE) as error:
-        msg = f"'{path}': could not be read ({one_line(error)}); copy it again, or check how it was made"
-        raise InputError(msg) from error
+        hint = "copy it again, or check how it was made"
+        raise InputError(f"could not be read ({one_line(error)})", where=f"'{path}'", hint=hint) from error
 
 
 def one_line(error: Exception) -> str:
-    """Return what an exception says, on one line and not too long."""
+    """Return the message of an exception on one line, shortened."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     if isinstance(error, MemoryError):

@@ -1,4 +1,4 @@
-"""Telling what a file or folder holds, by its content, and by its name where content cannot tell."""
+"""Recognizing the format of a file or folder by its content, and by its name where the content is ambiguous."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _file_format(path: Path) -> str | None:
     name = base_name(path)
     head = read_head(path, _HEAD_BYTES)
     if not head.removeprefix(_MARK).strip():
-        next(read_blocks(path), b"")  # a compressed file may be cut short before its first byte, and says so
+        next(read_blocks(path), b"")  # raises if a compressed file is cut short before its first byte
         raise is_empty(path, "vectors or texts")
     if head.startswith(_ZIP) or name.endswith(".npz"):
         return "npz"
@@ -180,7 +180,7 @@ def _folder_format(folder: Path) -> str | None:
 
 
 def _shard_below(folder: Path) -> Path | None:
-    """Return a file of lines of JSON in a folder below, which nobody would read."""
+    """Return a file of lines of JSON in a subfolder, which would be ignored."""
     files = (file for file in files_below(folder) if base_name(file).endswith(_SHARD_NAMES[0]))
     return next((file for file in files if file.parent != folder), None)
 
@@ -201,7 +201,7 @@ def _kinds_of_files(folder: Path) -> dict[str, Path]:
             strays.append(path)
         else:
             found[kind] = path
-    if strays and not found and not about:  # then they are meant, and whoever reads them says what is wrong
+    if strays and not found and not about:  # then they are meant, and reading them raises the error
         found[".jsonl or .json"] = strays[0]
     if about and not found:
         found[".txt or .md"] = about[0]

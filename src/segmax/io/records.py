@@ -52,8 +52,7 @@ def read_json_lines(path: Path, *, once: bool = False) -> Records:
         try:
             record = decoder.decode(line)
         except InputError as error:
-            msg = f"{place}: {error}"
-            raise InputError(msg) from error
+            raise error.at(place) from error
         except (ValueError, RecursionError) as error:
             if is_unfinished(line):
                 raise unfinished(place) from error
@@ -126,7 +125,7 @@ def _no_constant(name: str) -> float:
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, or pandas' NA and NaT."""
+    """Whether a value is missing: None, NaN, or pandas' NA and NaT."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and math.isnan(value)
@@ -157,8 +156,7 @@ def id_of(record: Record, place: object) -> str:
 def check_all_or_none(name: str | None, place: object, *, numbered: bool) -> None:
     """Raise if a record has an id where those before have none, or none where they have one."""
     if name is None and not numbered:
-        msg = f"{no_id(place)}; give ids to all, or to none"
-        raise InputError(msg)
+        raise no_id(place, hint="give ids to all, or to none")
     if name is not None and numbered:
         raise InputError(
             where=place,
@@ -168,9 +166,10 @@ def check_all_or_none(name: str | None, place: object, *, numbered: bool) -> Non
         )
 
 
-def no_id(place: object) -> InputError:
+def no_id(place: object, hint: str = "") -> InputError:
     """Return the error about a record without id."""
-    return InputError(where=place, expected=f"an id as string or whole number under {ID_NAMES[:5]}", got="none")
+    expected = f"an id as string or whole number under {ID_NAMES[:5]}"
+    return InputError(where=place, expected=expected, got="none", hint=hint)
 
 
 def text_of(record: Record, names: Sequence[str], place: object) -> str | None:
@@ -197,7 +196,7 @@ def document_of(record: Record, name: str, place: object) -> Document:
 
 
 def no_text(record: Record, names: Sequence[str], place: object) -> InputError:
-    """Return the error about a record without text; a text that is null is told from one that is not there."""
+    """Return the error about a record without text; one that is null is reported as such."""
     null = next((name for name in names if name in record), None)
     if null is not None:
         return InputError(f'{place}: {null} is null, expected a string; write "" for an empty text')

@@ -84,7 +84,7 @@ class SeismicVectors(BaseVectors):
 
     @property
     def loose_width(self) -> bool:
-        """Whether there are as many columns as the largest number says, and others may have more."""
+        """Whether the number of columns is only the largest number in this file."""
         return self._terms is None
 
     @property
@@ -122,14 +122,15 @@ class SeismicVectors(BaseVectors):
             while left > 0 and at - first < _BATCH_WORDS and len(starts) < _BATCH_DOCS:
                 length = seen[at] if at < len(seen) else 0
                 if at + 1 + 2 * length > len(seen):
-                    raise self._wrong(f"it ends too early, in vector {self.num_docs - left}; copy it again")
+                    problem = f"it ends too early, in vector {self.num_docs - left}"
+                    raise InputError(problem, where=f"'{self._path}'", hint="copy it again")
                 starts.append(at + 1)
                 lengths.append(length)
                 at += 1 + 2 * length
                 left -= 1
             yield self._gathered(words, np.array(starts), np.array(lengths), num_columns, self.num_docs - left)
         if at != len(seen):
-            raise self._wrong(f"expected the end behind {self.num_docs} vectors, got {4 * (len(seen) - at)} bytes more")
+            raise self._wrong(f"the end behind {self.num_docs} vectors", f"{4 * (len(seen) - at)} bytes more")
 
     def _gathered(self, words: Any, starts: Any, lengths: Any, num_columns: int, last_row: int) -> Csr:
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
@@ -138,14 +139,14 @@ class SeismicVectors(BaseVectors):
         if len(terms) and int(terms.max()) >= num_columns:
             first_row = last_row - len(lengths)
             raise self._wrong(
-                f"expected components below {num_columns}, the size of {_VOCABULARY}, got {terms.max()} in vectors "
-                f"{first_row} to {last_row - 1}"
+                f"components below {num_columns}, the size of {_VOCABULARY}",
+                f"{terms.max()} in vectors {first_row} to {last_row - 1}",
             )
         weights = np.asarray(words[place + np.repeat(lengths, lengths)]).view("<f4")
         return Csr(indptr, terms, weights, num_columns)
 
-    def _wrong(self, what: str) -> InputError:
-        return InputError(f"'{self._path}': {what}")
+    def _wrong(self, expected: str, got: object) -> InputError:
+        return InputError(where=f"'{self._path}'", expected=expected, got=got)
 
 
 def own_side(path: Path, name: str) -> Path:
@@ -167,8 +168,9 @@ def _read_vocabulary(file: Path) -> list[str] | None:
     except SegmaxError:
         raise
     except (AttributeError, MemoryError, *DAMAGE) as error:
-        msg = f"'{path}': expected a mapping of every term to its number ({one_line(error)})"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'", expected="a mapping of every term to its number", got=f"another ({one_line(error)})"
+        ) from error
     return terms
 
 
@@ -178,14 +180,15 @@ def _read_ids(path: Path, count: int) -> list[str] | None:
         if not side.is_file():
             continue
         try:
-            ids = np.load(side, mmap_mode="r", allow_pickle=False)  # mapped: what the header says must be there
+            ids = np.load(side, mmap_mode="r", allow_pickle=False)  # mapped: the header cannot promise too much
             if ids.ndim != 1 or ids.dtype.kind not in "USiu":
                 raise ValueError(f"got {ids.dtype} of {ids.ndim} dimensions")
             if len(ids) == count:  # the ids of queries lie beside those of documents
                 return [value.decode() if isinstance(value, bytes) else str(value) for value in ids.tolist()]
         except (AttributeError, OSError, EOFError, MemoryError, *DAMAGE) as error:
-            msg = f"'{side}': expected an .npy file of ids ({one_line(error)})"
-            raise InputError(msg) from error
+            raise InputError(
+                where=f"'{side}'", expected="an .npy file of ids", got=f"another ({one_line(error)})"
+            ) from error
         if side == own:
             raise InputError(where=f"'{side}'", expected=f"{count} ids, one per vector of '{path.name}'", got=len(ids))
     return None
@@ -230,8 +233,8 @@ def _check_shared(path: Path, named: dict[str, bool]) -> None:
     for name, what in ((_ID_FILES[0], "ids"), (_ID_FILES[1], "ids"), (_VOCABULARY, "terms")):
         side = path.with_name(name)
         if side.is_file() and not named.get(name, named[_ID_FILES[0]]):
-            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none; choose another folder"
-            raise InputError(msg)
+            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none"
+            raise InputError(msg, hint="choose another folder")
 
 
 def _interleaved(docs: Csr) -> Any:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
-from segmax.base.errors import InputError
+from segmax.base.errors import InputError, SegmaxError
+from segmax.base.scratch import scratch_errors
 from segmax.base.system import descriptor_of_path, path_of_descriptor
 from segmax.io.compression import BLOCK_BYTES
 from segmax.io.read_errors import reading
-from segmax.io.scratch import unpacking
 from segmax.vectors.documents import BaseVectors, VectorBatch, WrappedVectors
 
 #: What stands for standard input.
@@ -44,7 +44,7 @@ def is_stream(source: str | os.PathLike[str]) -> bool:
 
 def _check_no_device(mode: int, name: str, *, is_terminal: bool) -> None:
     if stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not is_terminal):
-        raise InputError(f"{name} is a device; expected a file, a folder or a pipe")
+        raise InputError(where=name, expected="a file, a folder or a pipe", got="a device")
 
 
 class Spooled:
@@ -52,30 +52,34 @@ class Spooled:
 
     def __init__(self, source: str | os.PathLike[str], scratch: Path | None = None) -> None:
         self.name = "standard input" if os.fspath(source) == STANDARD_INPUT else f"'{os.fspath(source)}'"
-        with unpacking(Path(source), scratch, verb="keep"):
+        self._scratch = scratch
+        with self._scratch_errors():
             self._file: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
         weakref.finalize(self, self._file.close)
         #: The path of the scratch file, as long as this lives.
         self.path = path_of_descriptor(self._file.fileno())
         with reading(Path(source)):
-            self._copy(source, scratch)
+            self._copy(source)
 
-    def _copy(self, source: str | os.PathLike[str], scratch: Path | None) -> None:
+    def _copy(self, source: str | os.PathLike[str]) -> None:
         if os.fspath(source) != STANDARD_INPUT:
             with _opened(source) as stream:
-                self._fill(stream, source, scratch)
+                self._fill(stream)
         elif sys.stdin is None or sys.stdin.closed:
-            raise InputError("standard input is closed; name a file, or pipe something in")
+            raise InputError("standard input is closed", hint="name a file, or pipe something in")
         else:
             _check_standard_input(self.name)
-            self._fill(sys.stdin.buffer, source, scratch)
+            self._fill(sys.stdin.buffer)
 
-    def _fill(self, stream: IO[bytes], source: str | os.PathLike[str], scratch: Path | None) -> None:
+    def _fill(self, stream: IO[bytes]) -> None:
         while block := stream.read(BLOCK_BYTES):
-            with unpacking(Path(source), scratch, verb="keep"):
+            with self._scratch_errors():
                 self._file.write(block)
-        with unpacking(Path(source), scratch, verb="keep"):
+        with self._scratch_errors():
             self._file.flush()
+
+    def _scratch_errors(self) -> contextlib.AbstractContextManager[None]:
+        return scratch_errors(f"keep {self.name}", self._scratch)
 
 
 def _opened(source: str | os.PathLike[str]) -> IO[bytes]:
@@ -93,11 +97,6 @@ def _check_standard_input(name: str) -> None:
         _check_no_device(mode, name, is_terminal=sys.stdin.isatty())
 
 
-def renamed(error: InputError, spools: Iterable[Spooled]) -> InputError:
-    """Return an error that calls streams by their names, not by those of their scratch files."""
-    return error.edited(lambda text: _with_names(text, spools))
-
-
 def _with_names(text: str, spools: Iterable[Spooled]) -> str:
     for spooled in spools:
         text = text.replace(f"'{spooled.path}'", spooled.name)
@@ -111,16 +110,19 @@ def in_file(source: str | os.PathLike[str], scratch: Path | None = None) -> Iter
         yield Path(source)
         return
     spooled = Spooled(source, scratch)
-    with _renaming([spooled]):
+    with renaming([spooled]):
         yield spooled.path
 
 
 @contextlib.contextmanager
-def _renaming(spools: Sequence[Spooled]) -> Iterator[None]:
+def renaming(spools: Iterable[Spooled]) -> Iterator[None]:
+    """Call streams by their names in errors, not by those of their scratch files."""
     try:
         yield
-    except InputError as error:
-        raise renamed(error, spools) from error
+    except SegmaxError as error:
+        if not (named := list(spools)):
+            raise
+        raise error.edited(lambda text: _with_names(text, named)) from error
 
 
 class SpooledVectors(WrappedVectors):
@@ -133,7 +135,7 @@ class SpooledVectors(WrappedVectors):
     @property
     def num_docs(self) -> int | None:
         """How many there are, where the reader knows."""
-        with _renaming(self._spools):
+        with renaming(self._spools):
             return super().num_docs
 
     @property
@@ -141,13 +143,18 @@ class SpooledVectors(WrappedVectors):
         """None: the names of scratch files mean nothing to anybody."""
         return ()
 
+    @property
+    def name(self) -> str:
+        """The names of the streams."""
+        return ", ".join(spooled.name for spooled in self._spools)
+
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages."""
         return _with_names(super().place_of(row), self._spools)
 
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once."""
-        with _renaming(self._spools):
+        with renaming(self._spools):
             yield from self._reader.batches()
 
 
@@ -160,5 +167,5 @@ def opened_in_files(
     if not spools:
         return opened(paths)
     kept = list(spools.values())
-    with _renaming(kept):
+    with renaming(kept):
         return SpooledVectors(opened(paths), kept)

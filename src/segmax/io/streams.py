@@ -1,4 +1,4 @@
-"""Bytes and lines of files, decompressed on the way; no line is too long."""
+"""Reading bytes and lines of files, which are decompressed on the way. The length of lines is limited."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_head(path: Path, size: int) -> bytes:
     """Return the first bytes of a file, decompressed; fewer where it is shorter or damaged further on."""
     with reading(path), open_stream(path) as stream:
         pieces, left = [], size
-        # A stream that breaks off later is still recognized by its beginning: whoever reads it all will tell.
+        # A truncated stream is still recognized by its beginning; reading all of it raises the error.
         with contextlib.suppress(EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError):
             while left > 0 and (piece := stream.read(min(left, 1 << 14))):
                 pieces.append(piece)
@@ -72,8 +72,12 @@ def whole_lines(path: Path) -> Iterator[bytes]:
         first, cut = block.find(b"\n"), block.rfind(b"\n") + 1
         held += len(block) if cut == 0 else first
         if held > MAX_LINE_BYTES:
-            msg = f"'{path}', line {number + 1}: expected lines of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one"
-            raise InputError(f"{msg}; split long texts into several documents")
+            raise InputError(
+                where=f"'{path}', line {number + 1}",
+                expected=f"lines of at most {MAX_LINE_BYTES >> 20} MiB",
+                got="a longer one",
+                hint="split long texts into several documents",
+            )
         if cut == 0:
             rest.append(block)
             continue

@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from segmax.base.checks import checked_choice
 from segmax.base.errors import InputError
-from segmax.io.columns import read_columns, read_csv
-from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
-from segmax.io.json_array import read_json_array
+from segmax.io.irds import IrDatasetsTexts, ir_dataset_id
 from segmax.io.read_errors import check_distinct, no_documents, no_file, reading
 from segmax.io.recognize import TEXT_FORMATS, no_texts, recognize, shards_of, unknown_folder
 from segmax.io.records import (
-    TEXT_NAMES,
     Place,
-    Records,
     check_all_or_none,
-    checked_id,
-    document_of,
-    find_id,
-    read_json_lines,
     used_names,
 )
-from segmax.io.spooled import Spooled, is_stream, renamed
-from segmax.io.text_folder import read_text_file, text_files
+from segmax.io.spooled import Spooled, is_stream, renaming
+from segmax.io.text_entries import (
+    COLUMN_FORMATS,
+    RECORDS,
+    Entries,
+    dataset_entries,
+    files_of,
+    folder_entries,
+    record_entries,
+)
 from segmax.vectors.documents import Document, TextReader
 
 Source = str | os.PathLike[str]
-_RECORDS: Mapping[str, Callable[[Path], Records]] = {
-    "jsonl-text": read_json_lines,
-    "json-text": read_json_array,
-    "csv-text": read_csv,
-    "tsv-text": read_columns,
-}
-_COLUMNS = ("csv-text", "tsv-text")
 
 
 def open_texts(
@@ -95,8 +86,8 @@ def open_texts(
     for one in filter(None, formats):
         checked_choice("format", one, tuple(TEXT_FORMATS))
     if len(sources) == 1 and not is_stream(sources[0]) and (name := ir_dataset_id(sources[0])) is not None:
-        return _IrDatasetsTexts(name)
-    return _FileTexts(sources, formats, None if scratch is None else Path(scratch))
+        return IrDatasetsTexts(name)
+    return FileTexts(sources, formats, None if scratch is None else Path(scratch))
 
 
 def text_format(path: Path) -> str:
@@ -107,33 +98,33 @@ def text_format(path: Path) -> str:
     raise no_texts(path, kind)
 
 
-# --- files -----------------------------------------------------------------------------------------------------------
-
-#: Where a document is, its id if it has one, and the document.
-_Entries = Iterator[tuple[object, str | None, Document]]
-
-
-class _FileTexts:
+class FileTexts:
     """Files and folders, one after the other."""
 
     num_docs = None
 
-    def __init__(self, sources: Sequence[Source], formats: Sequence[str | None], scratch: Path | None) -> None:
-        self._spools: list[Spooled] = []
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        formats: Sequence[str | None],
+        scratch: Path | None,
+        spools: Iterable[Spooled] = (),
+    ) -> None:
+        self._spools = list(spools)
         self._is_checked = False
-        with self._renaming():
+        with renaming(self._spools):
             parts = [self._opened(*each, scratch) for each in zip(sources, formats, strict=True)]
-            check_distinct([_files_of(several) for several in parts])
+            check_distinct([files_of(several) for several in parts])
             self._parts = list(itertools.chain.from_iterable(parts))
             first = next(iter(self._entries()), None)
             if first is None:
-                raise no_documents(file for several in parts for file in _files_of(several))
+                raise no_documents(file for several in parts for file in files_of(several))
         #: Whether no document has an id, so that they are numbered.
         self.numbered = first[1] is None
 
     def __iter__(self) -> Iterator[Document]:
         hashes = array("q")
-        with self._renaming():
+        with renaming(self._spools):
             for _, document in self._located():
                 hashes.append(hash(document.id))
                 yield document
@@ -141,13 +132,13 @@ class _FileTexts:
                 self._check_unique(hashes)
                 self._is_checked = True
 
-    def _opened(self, source: Source, format: str | None, scratch: Path | None) -> list[partial[_Entries]]:
+    def _opened(self, source: Source, format: str | None, scratch: Path | None) -> list[partial[Entries]]:
         """Return what reads the files of a source."""
         if is_stream(source):
             self._spools.append(Spooled(source, scratch))
             path = self._spools[-1].path
         elif (name := ir_dataset_id(source)) is not None:
-            return [partial(_dataset_entries, _IrDatasetsTexts(name))]
+            return [partial(dataset_entries, IrDatasetsTexts(name))]
         else:
             path = Path(source)
         with reading(path):
@@ -163,17 +154,17 @@ class _FileTexts:
         used: dict[str, None] = {}
         ignored: dict[str, None] = {}
         for part in self._parts:
-            if part.func is not _record_entries or (part.args[1] not in _COLUMNS and not self.numbered):
+            if part.func is not record_entries or (part.args[1] not in COLUMN_FORMATS and not self.numbered):
                 continue
             path, kind = part.args
-            record = next((record for _, record in _RECORDS[kind](path)), {})
+            record = next((record for _, record in RECORDS[kind](path)), {})
             read = used_names(record)
             if len(read) < len(record):
                 used.update(dict.fromkeys(read))
                 ignored.update(dict.fromkeys(str(name) for name in record if name not in read))
         return list(used), list(ignored)
 
-    def _entries(self) -> _Entries:
+    def _entries(self) -> Entries:
         return itertools.chain.from_iterable(part() for part in self._parts)
 
     def _located(self) -> Iterator[tuple[object, Document]]:
@@ -189,7 +180,7 @@ class _FileTexts:
         return str(place.line - 1 if by_line and isinstance(place, Place) else row)
 
     def _check_unique(self, hashes: array[int]) -> None:
-        """Raise if an id comes twice. Only where hashes coincide are the files read again, to tell the lines."""
+        """Raise if an id occurs twice. Files are read again, to find the lines, only if hashes coincide."""
         values = np.sort(np.frombuffer(hashes, np.int64))
         twice = set(values[1:][values[1:] == values[:-1]].tolist())
         first: dict[str, object] = {}
@@ -204,96 +195,20 @@ class _FileTexts:
                 )
             first[document.id] = place
 
-    @contextlib.contextmanager
-    def _renaming(self) -> Iterator[None]:
-        """Call standard input so in messages, not by the name of its scratch file."""
-        try:
-            yield
-        except InputError as error:
-            if not self._spools:
-                raise
-            raise renamed(error, self._spools) from error
 
-
-def _parts_of(path: Path, format: str | None) -> list[partial[_Entries]]:
+def _parts_of(path: Path, format: str | None) -> list[partial[Entries]]:
     """Return what reads a file or folder; `format` is None where it is to be recognized."""
     kind = format or text_format(path)
     if kind == "files":
-        return [partial(_folder_entries, path)]
+        return [partial(folder_entries, path)]
     if kind == "beir":
         corpus = min(path.glob("corpus.jsonl*"), default=None)
         if corpus is None:
             raise no_file(path / "corpus.jsonl")
-        return [partial(_record_entries, corpus, "jsonl-text")]
+        return [partial(record_entries, corpus, "jsonl-text")]
     if not path.is_dir():
-        return [partial(_record_entries, path, kind)]
+        return [partial(record_entries, path, kind)]
     files = shards_of(path)
     if not files:
         raise unknown_folder(path)
-    return [partial(_record_entries, file, text_format(file) if format is None else format) for file in files]
-
-
-def _files_of(parts: Sequence[partial[_Entries]]) -> Iterator[Path]:
-    """Yield the files that parts read."""
-    for part in parts:
-        if part.func is _folder_entries:
-            yield from _text_files(part.args[0])
-        elif part.func is _record_entries:
-            yield part.args[0]
-
-
-def _text_files(path: Path) -> Iterator[Path]:
-    return text_files(path) if path.is_dir() else iter([path])
-
-
-def _record_entries(path: Path, kind: str) -> _Entries:
-    with reading(path):
-        for place, record in _RECORDS[kind](path):
-            name = find_id(record, place)
-            yield place, name, document_of(record, name or "", place)
-
-
-def _folder_entries(path: Path) -> _Entries:
-    folder = path if path.is_dir() else path.parent
-    for file in _text_files(path):
-        with reading(file):
-            document = read_text_file(file, folder)
-        yield f"'{file}'", document.id, document
-
-
-# --- ir_datasets -----------------------------------------------------------------------------------------------------
-
-
-class _IrDatasetsTexts:
-    """A collection of ir_datasets, which it downloads if need be."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self._docs = load_ir_dataset(name)
-        if not self._docs.has_docs():
-            msg = f"the ir_datasets collection {name!r} has no documents"
-            raise InputError(msg)
-
-    @property
-    def num_docs(self) -> int | None:
-        """How many documents ir_datasets counts."""
-        with downloading(self.name):
-            count = self._docs.docs_count()
-        return None if count is None else int(count)
-
-    def __iter__(self) -> Iterator[Document]:
-        with downloading(self.name):
-            for doc in self._docs.docs_iter():
-                yield _document(doc)
-
-
-def _dataset_entries(texts: _IrDatasetsTexts) -> _Entries:
-    for document in texts:
-        yield f"the ir_datasets collection {texts.name!r}", document.id, document
-
-
-def _document(doc: Any) -> Document:
-    title = str(getattr(doc, "title", "") or "")
-    plain = next((getattr(doc, name) for name in TEXT_NAMES if isinstance(getattr(doc, name, None), str)), None)
-    text = plain if plain is not None else doc.default_text()
-    return Document(checked_id(str(doc.doc_id), "ir_datasets"), title if plain is not None else "", text)
+    return [partial(record_entries, file, format or text_format(file)) for file in files]

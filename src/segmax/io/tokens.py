@@ -1,4 +1,4 @@
-"""Query files of PISA, Anserini and CIFF-Hub: an id and words, each as often as its weight says."""
+"""Query files of PISA, Anserini and CIFF-Hub: an id and words, each repeated by its weight."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from segmax.vectors.csr import Csr, canonical
 from segmax.vectors.documents import BaseVectors, VectorBatch
 
 _BATCH_ROWS = 1 << 12
-_LARGEST_WEIGHT = 1 << 16  # a word a hundred thousand times is a mistake
+_LARGEST_WEIGHT = 1 << 16  # more repetitions are a mistake
 _FEW_SHARE = 0.25  # of words that repeat the one before: no text
 _MANY_REPEATS, _MANY_SHARE = 5, 0.05  # so many of them: no text either
 
@@ -35,10 +35,10 @@ def split_line(line: str) -> tuple[str, str] | None:
 
 
 def repeats(lines: Sequence[str]) -> bool:
-    """Whether words repeat the word before as weights do, not as in text.
+    """Whether words are repeated to express weights, rather than as in text.
 
-    Text says a word twice in a row about once in a thousand words, and comes back to words that it has left. Files of
-    weights do not, so that a few repetitions are enough; a line or two of text about Duran Duran are not.
+    In text, about one word in a thousand repeats the one before it, and words return after others. In files of weights
+    they do not return, so a few repetitions are enough evidence; a line or two about Duran Duran are not.
     """
     again = total = num_lines = 0
     left = False
@@ -85,7 +85,7 @@ class TokenVectors(BaseVectors):
 
     @property
     def num_docs(self) -> int | None:
-        """Only the end of the file tells."""
+        """Unknown before the end."""
         return None
 
     def batches(self) -> Iterator[VectorBatch]:
@@ -110,7 +110,7 @@ class TokenVectors(BaseVectors):
 
 
 def write_tokens(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch], *, overwrite: bool) -> None:
-    """Write a line per vector: its id, a tab, and every term as often as its weight says."""
+    """Write a line per vector: its id, a tab, and every term repeated by its weight."""
     num_rows = 0
     with write_whole(path, overwrite=overwrite) as file:
         for ids, vectors, _ in batches:
@@ -128,11 +128,11 @@ def write_tokens(path: Path, reader: BaseVectors, batches: Iterator[VectorBatch]
 def _check(rows: Csr, ids: list[str]) -> None:
     bad = (rows.values > _LARGEST_WEIGHT) | (rows.values != np.floor(rows.values))
     if bad.any():
-        msg = (
-            f"words can be repeated 1 to {_LARGEST_WEIGHT} times, got the weight {rows.values[bad][0]}; choose a scale "
-            "that rounds, 'x100' or '/5x256'"
+        raise InputError(
+            expected=f"whole numbers up to {_LARGEST_WEIGHT} as weights, since words are repeated",
+            got=rows.values[bad][0],
+            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
         )
-        raise InputError(msg)
     odd = next((name for name in ids if set(name) & set("\t\n\r") or name != name.strip() or not name), None)
     if odd is not None:
         raise InputError(expected="ids without tabs and line ends", got=f"{odd!r}")

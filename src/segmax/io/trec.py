@@ -214,7 +214,7 @@ def write_run(
         Replace a file at `path`.
     """
     if format not in ("trec", "msmarco"):
-        raise ConfigError(expected="format to be 'trec' or 'msmarco'", got=f"{format!r}")
+        raise ConfigError(option="format", expected="'trec' or 'msmarco'", got=f"{format!r}")
     lines: list[str] = []
     for query, found in by_query(run, "results").items():
         scores = _checked_scores(by_document(found, query, "results"))
@@ -252,7 +252,7 @@ def run_lines(query: str, scores: Mapping[str, float], tag: str) -> Iterator[str
 
 
 def untied(scores: Sequence[float]) -> list[float]:
-    """Return scores, best first, with ties lowered by as little as possible, so that they tell the order.
+    """Return scores, best first, with ties lowered by as little as possible, so that they determine the order.
 
     trec_eval, and what is built on it, looks at scores alone, as 32-bit numbers, and ranks equal ones by the ids of
     the documents. Our order of ties would be lost.

@@ -39,7 +39,7 @@ _ENDINGS |= {f".{name}": name for name in ("npz", "ciff", "csr", "parquet")}
 
 
 def written_format(target: Path, format: str | None) -> str:
-    """Return the format that a file will be written in: the one that is asked for, or what its name says."""
+    """Return the format that a file will be written in: the one that is asked for, or the one of its suffix."""
     kind = format or _ENDINGS.get(Path(base_name(target)).suffix)
     if kind is None or kind not in _WRITERS:
         what = f"format {format!r}" if format is not None else f"the name '{target.name}'"
@@ -91,8 +91,7 @@ def write_vectors(
     check_free(target, overwrite=overwrite)
     reader = _Batches(vectors, terms) if isinstance(vectors, Iterable) else as_vectors(vectors)
     if terms is not None and not isinstance(reader, _Batches):
-        msg = "expected terms with batches only; a reader has its own"
-        raise ConfigError(msg)
+        raise ConfigError(option="terms", expected="None for a reader, which has its own", got="terms")
     count = 0
     with progress_of(progress) as shown, shown.stage("convert", reader.num_docs, "vectors") as stage:
 
@@ -132,7 +131,7 @@ class _Batches(BaseVectors):
 
 
 def _fitting(batch: VectorBatch) -> Csr:
-    """Return the vectors of a batch put together by somebody else; refuse those that point outside themselves."""
+    """Return the vectors of a batch from the caller; refuse those that point outside themselves."""
     ids, csr, _ = batch
     if len(ids) != csr.num_rows or len(csr.indices) != len(csr.values):
         raise InputError(expected="an id per row and a weight per index", got=f"{len(ids)} ids for {csr.num_rows} rows")

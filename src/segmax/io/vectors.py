@@ -55,8 +55,8 @@ def open_vectors(
         One of the keys of `VECTOR_FORMATS`, for all files, or a list of them, one per file. None: what the content
         shows.
     scale
-        What is done to weights: "x100" or "/5x256" make integer impacts of floats, "impacts" wants whole numbers, and
-        others of `SCALES`; or a factor. None: nothing.
+        What is done to weights: "x100" or "/5x256" make integer impacts of floats, "impacts" requires whole numbers;
+        see `SCALES`. Or a factor. None: nothing.
     memory_limit
         Only needed for .npz files that are not CSR, which have to be read whole.
     scratch

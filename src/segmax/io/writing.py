@@ -1,4 +1,4 @@
-"""Files that are written: whole or not at all, compressed if their name says so, never over another by accident."""
+"""Writing files: completely or not at all, compressed by suffix, and never over an existing file by accident."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from segmax.base.errors import IndexExistsError, InputError, SegmaxError, WriteError
-from segmax.base.files import replacing
+from segmax.base.errors import IndexExistsError, InputError
+from segmax.base.files import replacing, write_errors
 from segmax.io.compression import SUFFIXES, compressed
 
 
@@ -17,38 +17,31 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(expected="an existing directory to put the file in", got=f"'{path.parent}'")
     if path.is_dir():
-        msg = f"'{path}' is a directory; choose another name for the file"
-        raise IndexExistsError(msg)
+        raise IndexExistsError(f"'{path}' is a directory", hint="choose another name for the file")
     if path.exists() and not overwrite:
         raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
 
 
 def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:
-    """Raise if there is something where the files beside another belong: it would be lost, or be taken for theirs."""
+    """Raise if there are files where the companions of a file belong: they would be lost, or be read as its own."""
     for side in sides:
         check_free(side, overwrite=overwrite)
 
 
 def remove_stale(sides: Iterable[Path]) -> None:
-    """Remove files that lay beside a file that was replaced: what they say is about the old one."""
+    """Remove files that lay beside a file that was replaced: they describe the old one."""
     for side in sides:
         side.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def write_whole(path: Path, *, overwrite: bool, compress: bool = True) -> Iterator[BinaryIO]:
-    """Open a file that appears at `path` once it is whole and on disk, or never; compressed if its name says so."""
+    """Open a file that appears at `path` once it is complete and on disk, compressed if its suffix asks for it."""
     check_free(path, overwrite=overwrite)
     kind = SUFFIXES.get(path.suffix.lower()) if compress else None
-    try:
-        with replacing(path) as file:
-            if kind is None:
-                yield file
-            else:
-                with compressed(kind, path, file) as stream:
-                    yield stream
-    except SegmaxError:
-        raise
-    except OSError as error:
-        msg = f"could not write '{path}' ({error.strerror or error}): nothing was changed"
-        raise WriteError(msg) from error
+    with write_errors(path), replacing(path) as file:
+        if kind is None:
+            yield file
+        else:
+            with compressed(kind, path, file) as stream:
+                yield stream

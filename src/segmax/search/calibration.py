@@ -1,7 +1,7 @@
-"""What approximate settings cost and keep on this index: measured on queries, stored with it, asked by recall.
+"""What approximate settings cost and keep on an index: measured on queries, stored with it, chosen by recall.
 
 Everything here is counted, never timed, so that the same index and queries give the same choice on any machine and any
-number of threads. docs/approximation.md tells how well predictions were met.
+number of threads. docs/approximation.md compares predictions with measurements.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ Search = Callable[[Csr, int, SearchParams], BatchHits]
 
 #: Collections with fewer documents are not calibrated when they are built: exact search takes microseconds there.
 LEAST_DOCS = 10_000
-#: What is calibrated at build time: results, and on how many pseudo-queries. Many results vary less.
+#: Calibrated at build time: numbers of results, and on how many pseudo-queries each. Many results vary less.
 BUILD_QUERIES: Mapping[int, int] = {10: 160, 1000: 32}
-#: `tune` measures on at most so many of the given queries.
+#: `tune` measures on at most this many of the given queries.
 MOST_QUERIES = 1000
-#: Real queries may lose more than pseudo-queries do; so many times as much is expected.
+#: Real queries may lose more than pseudo-queries do: expect this many times as much.
 PSEUDO_LOSS = 2.0
-#: So many standard errors are taken off what was measured: about one mean in fifteen is that lucky.
+#: This many standard errors are taken off what was measured: about one mean in fifteen is that lucky.
 DOUBT = 1.5
-#: A mean over few queries that lost little may be luck: one more that loses so much is counted.
+#: A mean over few queries that lost little may be luck: one more query that loses this much is counted.
 _PRIOR_LOSS = 0.1
-#: A setting that keeps less is never asked for, and neither is one that is less careful in every way.
+#: Settings that keep less are useless, and so are those that are less careful in every way.
 _LEAST_RECALL = 0.9
 
 
 class CostModel(NamedTuple):
-    """Nanoseconds per thing counted; only ratios count. `python -m benchmarks.tuning --fit` finds them anew."""
+    """Nanoseconds per thing counted; only ratios count. `python -m benchmarks.tuning --fit` fits them again."""
 
     query: float = 8000.0
     result: float = 25.0
@@ -159,7 +159,7 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What a target of recall leads to; `str()` says it in a sentence."""
+    """What a target of recall leads to; `str()` puts it into a sentence."""
 
     params: BestFirst  #: what searches with
     k: int
@@ -183,23 +183,23 @@ class Expectation:
 
     def __str__(self) -> str:
         basis = f"measured on {self.source_text}" if self.num_queries else "not measured"
-        told = (
+        text = (
             f"recall@{self.k} >= {self.target_recall:g}: {self.settings_text}; "
             f"expects {self.expected_recall:.4f}, {basis}; {self.relative_cost:.0%} of the work of exact search"
         )
-        return f"{told} ({self.note})" if self.note else told
+        return f"{text} ({self.note})" if self.note else text
 
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What is known about approximate settings of an index, by k; see `Index.calibration`."""
+    """What was measured about approximate settings of an index, by k; see `Index.calibration`."""
 
     measured: tuple[Measured, ...] = ()
 
     def expectation(self, k: int, target_recall: float) -> Expectation:
         """Choose the cheapest setting that is expected to reach a recall.
 
-        Between two values of k that were measured a setting has to reach it at both. Above the largest search is exact.
+        Between two measured values of k, a setting has to reach the target at both; above the largest, search is exact.
         """
         target = _checked_target(target_recall)
         at, note = self._for(k)
@@ -238,19 +238,19 @@ class Calibration:
         return Calibration(tuple(sorted([*kept, measured], key=lambda m: m.k)))
 
     def _for(self, k: int) -> tuple[list[Measured], str]:
-        """Return the measurements that decide about k, and what is to say about them."""
+        """Return the measurements that apply to k, and a note about them."""
         if not self.measured:
             return [], "the index is not calibrated, so search is exact; index.tune(queries, k) calibrates it"
         below = [m for m in self.measured if m.k <= k]
         above = [m for m in self.measured if m.k >= k]
         if not above:
             most = self.measured[-1].k
-            return [], f"nothing is known above k = {most}, so search is exact; index.tune(queries, k) measures there"
+            return [], f"not calibrated above k = {most}, so search is exact; index.tune(queries, k) calibrates it"
         if above[0].k == k:
             return [above[0]], ""
         if not below:
             return [above[0]], f"measured at k = {above[0].k}"
-        return [below[-1], above[0]], f"measured at k = {below[-1].k} and {above[0].k}; the worse counts"
+        return [below[-1], above[0]], f"measured at k = {below[-1].k} and {above[0].k}; the lower recall counts"
 
     def to_list(self) -> list[dict[str, Any]]:
         """Return all measurements as plain values: what meta.json holds."""

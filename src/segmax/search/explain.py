@@ -70,52 +70,53 @@ def _decision(label: int, hits: Hits, fate: Fate, final: float, params: SearchPa
 
 
 def _shortening(dropped_terms: int, params: SearchParams) -> str:
-    """Say that the query was shortened, if it was."""
+    """Return a remark about terms that the search dropped."""
     if not dropped_terms:
         return ""
     terms = "the lightest term" if dropped_terms == 1 else f"the {dropped_terms} lightest terms"
+    were = "was" if dropped_terms == 1 else "were"
     if not params.drops_terms:
-        return f"; {terms} of the query served for bounds and final scores only"
-    return f"; {terms} of the query took no part in the search, so bounds and θ are without what they add"
+        return f"; {terms} of the query counted only in bounds and final scores"
+    return f"; {terms} of the query {were} left out of the search, so bounds and θ lack what they add"
 
 
-def _reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
-    document = f"document {told.id!r} (score {short_number(told.score)}, cluster {told.cluster})"
-    if told.rank is not None:
-        return f"{document} is returned at rank {told.rank}"
-    if told.score == 0:
+def _reason(found: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
+    document = f"document {found.id!r} (score {short_number(found.score)}, cluster {found.cluster})"
+    if found.rank is not None:
+        return f"{document} is returned at rank {found.rank}"
+    if found.score == 0:
         return f"{document} is not returned: it shares no term with the query"
-    if isinstance(params, ClusterParams) and told.decision != "visited":
-        return f"{document} is not returned: {_cluster_reason(told, fate, params)}"
-    return f"{document} is not returned: {_document_reason(told, fate, params, swept=swept)}"
+    if isinstance(params, ClusterParams) and found.decision != "visited":
+        return f"{document} is not returned: {_cluster_reason(found, fate, params)}"
+    return f"{document} is not returned: {_document_reason(found, fate, params, swept=swept)}"
 
 
-def _cluster_reason(told: Explanation, fate: Fate, params: ClusterParams) -> str:
-    """Say why its cluster was not visited."""
+def _cluster_reason(found: Explanation, fate: Fate, params: ClusterParams) -> str:
+    """Return why its cluster was not visited."""
     eta = params.eta if isinstance(params, ASC) else params.mu
-    if told.decision == "pruned":
-        by_max = f"MaxSBound {short_number(told.max_bound)} <= θ/μ = {short_number(told.threshold / params.mu)}"
-        by_average = f"AvgSBound {short_number(told.avg_bound)} <= θ/η = {short_number(told.threshold / eta)}"
-        return f"its cluster was pruned at θ = {short_number(told.threshold)}: {by_max} and {by_average}"
-    if told.decision == "tied":
+    if found.decision == "pruned":
+        by_max = f"MaxSBound {short_number(found.max_bound)} <= θ/μ = {short_number(found.threshold / params.mu)}"
+        by_average = f"AvgSBound {short_number(found.avg_bound)} <= θ/η = {short_number(found.threshold / eta)}"
+        return f"its cluster was pruned at θ = {short_number(found.threshold)}: {by_max} and {by_average}"
+    if found.decision == "tied":
         return "its cluster's bound equals θ, and all of its rows come after the k-th result"
-    if told.decision == "limited":
-        return "the time budget or max_clusters ended the search before its cluster"
-    name, bound = ("MaxSBound", told.max_bound) if isinstance(params, ASC) else ("BoundSum", told.bound_sum)
-    needed = max(told.final_threshold / eta, fate.estimate)
+    if found.decision == "limited":
+        return "budget_ms or max_clusters ended the search before its cluster"
+    name, bound = ("MaxSBound", found.max_bound) if isinstance(params, ASC) else ("BoundSum", found.bound_sum)
+    needed = max(found.final_threshold / eta, fate.estimate)
     compared = f"{name} {short_number(bound)} <= {short_number(needed)}"
-    return f"the search ended before its cluster: {compared}, what clusters had to pass then"
+    return f"the search ended before its cluster: {compared}, the bound that clusters had to exceed then"
 
 
-def _document_reason(told: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
-    """Say why it was not returned although its cluster was looked at."""
+def _document_reason(found: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
+    """Return why it was not returned although its cluster was visited."""
     if fate.kind == _BELOW_BOUND and fate.bound < fate.needed:
         compared = f"its bound {short_number(fate.bound)} was below {short_number(fate.needed)}"
-        return f"{compared}, what it took then (θ = {short_number(fate.threshold)})"
+        return f"{compared}, the bound that it needed then (θ = {short_number(fate.threshold)})"
     if fate.kind == _BELOW_BOUND:
         return f"its bound {short_number(fate.bound)} equals θ, and its row comes after the k-th result"
     if fate.kind == _SCORED or isinstance(params, Exhaustive) or swept:
-        return f"it was scored, and the k-th result has {short_number(told.final_threshold)}"
+        return f"it was scored, and the k-th result has {short_number(found.final_threshold)}"
     if isinstance(params, BestFirst):
-        return "its block was not looked at: others had better bounds, and the search ended before it"
-    return "the lists that could have led to it were too light by then to lift a document over θ"
+        return "its block was not scored: others had better bounds, and the search ended before it"
+    return "its terms were too light by then to lift a document above θ"

@@ -1,4 +1,4 @@
-"""Showing why a document was found: its words that a query asked for, and the passage that has most of them."""
+"""Highlighting: the words of a document that a query asked for, and the passage that has most of them."""
 
 from __future__ import annotations
 

@@ -85,7 +85,15 @@ class TraceEntry(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `stats`, and `trace` if asked for."""
+    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `stats`, and `trace` if requested.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> hits = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]])).search({0: 2}, k=5)
+    >>> hits.ids, hits.scores.tolist(), hits[0]
+    ([0, 1], [6.0, 2.0], Hit(id=0, score=6.0))
+    """
 
     def __init__(
         self,
@@ -113,12 +121,12 @@ class Hits(Sequence[Hit]):
 
     @property
     def has_texts(self) -> bool:
-        """Whether the index keeps the texts of documents."""
+        """Whether the index stores the texts of documents."""
         return self._docs.stored is not None
 
     @cached_property
     def texts(self) -> list[StoredText]:
-        """The titles and texts, where the index keeps them, looked up on first use."""
+        """The titles and texts, if the index stores them, looked up on first use."""
         return [self._docs.text_of(int(row)) for row in self.rows]
 
     def __len__(self) -> int:
@@ -138,7 +146,7 @@ class Hits(Sequence[Hit]):
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
 
     def to_pandas(self) -> Any:
-        """Return the results as a pandas DataFrame: rank, id, score, and title and text where the index keeps them.
+        """Return the results as a pandas DataFrame: rank, id, score, and title and text if the index stores them.
 
         Raises
         ------
@@ -235,8 +243,15 @@ class BatchStats:
 class BatchHits(Sequence[Hits]):
     """The results of many queries as arrays of shape (queries, k), padded with row -1 and score 0.
 
-    `counts` holds the number of results in each row. An item is one query's `Hits`. Where k is larger than the
-    number of documents, the arrays have a column per document.
+    `counts` holds the number of results in each row. An item is one query's `Hits`. If k is larger than the number of
+    documents, the arrays have a column per document.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> found = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]])).search_batch([{0: 2}, {1: 1}])
+    >>> found.ids, found.rows.tolist()
+    ([[0, 1], [1]], [[0, 1], [1, -1]])
     """
 
     def __init__(
@@ -309,7 +324,7 @@ class BatchHits(Sequence[Hits]):
         return columns
 
     def _repr_html_(self) -> str:
-        """Return a table for notebooks: the results of the first queries, and how many there are beyond."""
+        """Return a table for notebooks: the results of the first queries, and how many queries are left out."""
         num_queries = int(np.searchsorted(np.cumsum(self.counts), _MOST_ROWS, side="right"))
         num_queries = min(len(self), max(1, num_queries))
         table = _html_table(self._columns(num_queries))
@@ -327,7 +342,7 @@ def _joined(parts: Sequence[_Columns], name: str, kind: type) -> NDArray[Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClusterBounds:
-    """The paper's bounds of every cluster for one query, and the best score that is really there."""
+    """The paper's bounds of every cluster for one query, and the best actual score in it."""
 
     bound_sum: NDArray[np.float64]
     max_bound: NDArray[np.float64]
@@ -350,7 +365,7 @@ class MatchedTerm(NamedTuple):
 
     @property
     def product(self) -> str:
-        """How the contribution comes about, to be shown."""
+        """The contribution as a formula, for display."""
         weights = f"{short_number(self.query_weight)} × {short_number(self.document_weight)}"
         left_out = "" if self.searched else " (left out of the search)"
         return f"{weights} = {short_number(self.contribution)}{left_out}"
@@ -400,5 +415,5 @@ class Explanation:
 
 
 def _printable(word: str) -> str:
-    """Return a word as it is, or quoted where it holds what a terminal would act on."""
+    """Return a word as it is, or quoted if it has control characters."""
     return word if word.isprintable() else repr(word)

@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from numpy.typing import NDArray
 
-from segmax.base.errors import FormatError, SegmaxError, WriteError
-from segmax.base.files import replacing, sync_folder
+from segmax.base.errors import FormatError, WriteError
+from segmax.base.files import replacing, sync_folder, write_errors
 from segmax.base.memory import fast_bytes
 from segmax.base.system import locked, without_interrupts
 from segmax.storage.component_file import FOOTER_BYTES, ComponentWriter
@@ -28,7 +28,7 @@ from segmax.storage.reading import load_components
 
 def check_target(path: Path, *, overwrite: bool) -> None:
     """Raise what `save_index` would raise about the path, before the work of building is done."""
-    with _write_errors(path):
+    with write_errors(path):
         next_generation(path, overwrite=overwrite)
 
 
@@ -52,20 +52,14 @@ def update_meta(path: Path, generation: int, changes: Mapping[str, Any], check: 
     WriteError
         If the changed index cannot be written, or cannot be opened.
     """
-    try:
-        with _locked_folder(path):
-            meta = read_meta(path)
-            if meta["generation"] != generation:
-                raise FormatError(
-                    f"the index at '{path}' was replaced after it was opened", hint="open it again with segmax.open"
-                )
-            arrays = dict(load_components(path, meta, preload=False, verify=False))
-            _replace_meta(path, {**meta, **changes}, arrays, check)
-    except SegmaxError:
-        raise
-    except OSError as error:
-        msg = f"could not write to the index '{path}' ({error.strerror}): nothing was changed"
-        raise WriteError(msg) from error
+    with write_errors(path), _locked_folder(path):
+        meta = read_meta(path)
+        if meta["generation"] != generation:
+            raise FormatError(
+                f"the index at '{path}' was replaced after it was opened", hint="open it again with segmax.open"
+            )
+        arrays = dict(load_components(path, meta, preload=False, verify=False))
+        _replace_meta(path, {**meta, **changes}, arrays, check)
 
 
 class IndexWriter:
@@ -89,7 +83,7 @@ class IndexWriter:
     def __enter__(self) -> Self:
         check_target(self._path, overwrite=self._overwrite)
         try:
-            with _write_errors(self._path):
+            with write_errors(self._path):
                 if not self._path.exists():
                     self._path.mkdir()
                     self._created = True
@@ -103,14 +97,14 @@ class IndexWriter:
 
     def append(self, name: str, array: NDArray[Any]) -> None:
         """Add to a component; create it if it is new."""
-        with _write_errors(self._path):
+        with write_errors(self._path):
             if name not in self._files:
                 self._files[name] = ComponentWriter(self._path / f"{name}.{self._generation}.bin")
             self._files[name].append(array)
 
     def finish(self, meta: Mapping[str, Any]) -> Arrays:
         """Finish all components, map and check them: an index that can be searched, but is not at its path yet."""
-        with _write_errors(self._path):
+        with write_errors(self._path):
             self._entries = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
             whole = {**meta, "files": self._entries}
             self._arrays = dict(load_components(self._path, whole, preload=False, verify=False))
@@ -118,12 +112,13 @@ class IndexWriter:
                 self._check(whole, self._arrays)
             return self._arrays
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
-        """Make the new generation, which is finished, the current one by renaming meta.json, if it can be opened."""
-        with _write_errors(self._path):
+    def commit(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Make the new generation, which is finished, the current one by renaming meta.json; return its entries."""
+        with write_errors(self._path):
             whole = {**meta, "generation": self._generation, "files": self._entries}
             _replace_meta(self._path, whole, self._arrays, self._check)
             sync_folder(self._path.parent)
+        return whole
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -167,8 +162,9 @@ class MemoryWriter:
         """Add to a component; create it if it is new."""
         self._pieces.setdefault(name, []).append(array)
 
-    def commit(self, meta: Mapping[str, Any]) -> None:
-        """Do nothing: an index in memory has no path to appear at."""
+    def commit(self, meta: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the entries: there is nothing to make current."""
+        return dict(meta)
 
     def finish(self, meta: Mapping[str, Any]) -> Arrays:
         """Join the pieces of every component, followed by the bytes that SIMD loads may read past the end."""
@@ -203,20 +199,6 @@ def _replace_meta(path: Path, meta: Mapping[str, Any], arrays: Arrays, check: Ch
         check(parse_meta(data, path), arrays)
     with replacing(path / META_NAME, path / NEW_META_NAME) as file:
         file.write(data)
-
-
-@contextlib.contextmanager
-def _write_errors(path: Path) -> Iterator[None]:
-    """Turn errors of the system while an index is written into WriteError."""
-    try:
-        yield
-    except SegmaxError:
-        raise
-    except OSError as error:
-        raise WriteError(
-            f"could not write the index to '{path}' ({error.strerror}): nothing was changed",
-            hint="make room or choose another path",
-        ) from error
 
 
 @contextlib.contextmanager

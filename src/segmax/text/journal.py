@@ -1,7 +1,7 @@
 """Unfinished work: a folder of shards, and the journal that lists them.
 
-A shard is written under another name, synced and renamed, then entered into the journal. Reading a shard is reading
-hostile input: it has to hold what its entry says, and nothing that points outside itself.
+A shard is written under another name, synced and renamed, then entered into the journal. Shards are read as hostile
+input: a shard has to match its entry, and must not point outside itself.
 """
 
 from __future__ import annotations
@@ -11,24 +11,20 @@ import itertools
 import json
 import warnings
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning, WriteError
-from segmax.base.files import open_regular, replacing
-from segmax.encoders.base import EncodedBatch
+from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning
+from segmax.base.files import open_regular, replacing, write_errors
 from segmax.storage.components import Arrays
 from segmax.storage.tables import TextTable, text_arrays
 from segmax.vectors.csr import Csr, canonical, check_structure
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    from segmax.base.optional import scipy_sparse as sp
+from segmax.vectors.documents import VectorBatch
+from segmax.vectors.rows import join_rows
 
 _JOURNAL = "journal.json"
 _FORMAT = "segmax-encoding"
@@ -46,14 +42,12 @@ _DTYPES: Mapping[str, type[np.generic]] = {
 
 
 class Shard(NamedTuple):
-    """What a shard holds, checked but for the numbers of columns; `Journal.matrix` checks those."""
+    """What a shard holds, checked but for the structure of its vectors; `Journal.vectors` checks that."""
 
     name: str
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    weights: NDArray[Any]
+    vectors: Csr
     ids: list[str]
-    terms: list[str]  # those that came up in this shard; only BM25 has any
+    terms: list[str]  # those that came up in this shard; only encoders that learn have any
     dense: Mapping[str, NDArray[np.float32]]  # by pooling
 
 
@@ -79,8 +73,8 @@ class Journal:
 
     def _foreign(self) -> IndexExistsError:
         return IndexExistsError(
-            f"'{self.folder}' is where unfinished work is kept, but segmax did not make it; move it away, or choose "
-            "another name for the file to write"
+            f"segmax keeps unfinished work in '{self.folder}', which exists already and is not its own",
+            hint="move it away, or choose another name for the file to write",
         )
 
     def begin(self) -> None:
@@ -88,7 +82,8 @@ class Journal:
         if self._is_ours:
             self._write(self.entries)
             return
-        _guarded(self.folder.mkdir, self.folder)
+        with write_errors(self.folder):
+            self.folder.mkdir()
         try:
             self._write(self.entries)
         except BaseException:  # else an empty folder would stand in the way of the next run
@@ -144,13 +139,14 @@ class Journal:
                 raise self.damaged(entry["file"], str(error)) from error
             yield shard
 
-    def matrix(self, shard: Shard, num_columns: int) -> sp.csr_matrix:
+    def vectors(self, shard: Shard, num_columns: int) -> Csr:
         """Return the vectors of a shard; raise FormatError if they point outside themselves or the vocabulary."""
+        vectors = shard.vectors._replace(num_columns=num_columns)
         try:
-            check_structure(Csr(shard.indptr, shard.indices, shard.weights, num_columns), len(shard.ids))
+            check_structure(vectors, len(shard.ids))
         except InputError as error:
             raise self.damaged(shard.name, str(error)) from error
-        return sp.csr_matrix((shard.weights, shard.indices, shard.indptr), shape=(len(shard.ids), num_columns))
+        return vectors
 
     def dense_names(self) -> list[str]:
         """Return the poolings whose vectors the shards have."""
@@ -160,7 +156,7 @@ class Journal:
         """Yield the dense vectors of a pooling, an array per shard."""
         return (shard.dense[name] for shard in self)
 
-    def add(self, batches: list[EncodedBatch], terms: list[str], checksum: int) -> None:
+    def add(self, batches: list[VectorBatch], terms: list[str], checksum: int) -> None:
         """Write a shard, then enter it.
 
         Raises
@@ -170,19 +166,14 @@ class Journal:
         IndexExistsError
             A file that segmax did not write has the name of the shard.
         """
-        arrays = _arrays(batches, terms)
-        num_columns = int(arrays["indices"].max(initial=-1)) + 1
-        canonical(Csr(arrays["indptr"], arrays["indices"], arrays["data"], num_columns), self.num_docs)
+        arrays = _arrays(batches, terms, self.num_docs)
         name = _shard_name(len(self.entries))
         if len(self.entries) > self._first_new and _is_there(self.folder / name):
             msg = f"'{self.folder / name}' is in the way, and segmax did not write it; move it away"
             raise IndexExistsError(msg)
 
-        def write() -> None:
-            with replacing(self.folder / name, self.folder / f"{name}.new") as file:
-                np.savez(file, **arrays)  # type: ignore[arg-type]
-
-        _guarded(write, self.folder)
+        with write_errors(self.folder), replacing(self.folder / name, self.folder / f"{name}.new") as file:
+            np.savez(file, **arrays)  # type: ignore[arg-type]
         entry = {
             "file": name,
             "num_docs": len(arrays["indptr"]) - 1,
@@ -203,11 +194,8 @@ class Journal:
             "is_written": self.is_written,
         }
 
-        def write() -> None:
-            with replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
-                file.write(json.dumps(content).encode("utf-8"))
-
-        _guarded(write, self.folder)
+        with write_errors(self.folder), replacing(self.folder / _JOURNAL, self.folder / f"{_JOURNAL}.new") as file:
+            file.write(json.dumps(content).encode("utf-8"))
 
     def _read(self) -> None:
         content = self._content()
@@ -229,11 +217,9 @@ class Journal:
             msg = f"'{self.folder / _JOURNAL}': cannot be read ({error.strerror or error})"
             raise InputError(msg) from error
         except (ValueError, RecursionError, MemoryError) as error:
-            msg = (
-                f"'{self.folder / _JOURNAL}' is damaged or not a journal of segmax ({str(error)[:200]}); remove the "
-                "folder to start over if segmax made it, or choose another name for the file to write"
-            )
-            raise FormatError(msg) from error
+            msg = f"'{self.folder / _JOURNAL}' is damaged or not a journal of segmax ({str(error)[:200]})"
+            hint = "remove the folder to start over if segmax made it, or choose another name for the file to write"
+            raise FormatError(msg, hint=hint) from error
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise self._foreign()
         return content
@@ -242,11 +228,8 @@ class Journal:
         """Raise ConfigError if the work was started with other options."""
         for name in itertools.chain(job, self._job):
             if job.get(name) != self._job.get(name):
-                msg = (
-                    f"'{self.folder}' was begun with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}; "
-                    "encode with the same options, or remove that folder to start over"
-                )
-                raise ConfigError(msg)
+                msg = f"'{self.folder}' was started with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}"
+                raise ConfigError(msg, hint="encode with the same options, or remove that folder to start over")
 
     def damaged(self, file: str, what: str) -> FormatError:
         """Return the error about a file of the folder."""
@@ -257,31 +240,26 @@ class Journal:
 # --- a shard ---------------------------------------------------------------------------------------------------------
 
 
-def _arrays(batches: list[EncodedBatch], terms: list[str]) -> Arrays:
-    num_columns = max(batch.vectors.shape[1] for batch in batches)
-    vectors = sp.csr_matrix(sp.vstack([_widened(batch.vectors, num_columns) for batch in batches], format="csr"))
-    vectors.sort_indices()
+def _arrays(batches: list[VectorBatch], terms: list[str], first_row: int) -> Arrays:
+    """Return the arrays of a shard; a vocabulary that is learned grows from batch to batch."""
+    num_columns = max(batch.vectors.num_columns for batch in batches)
+    vectors = canonical(join_rows([batch.vectors for batch in batches], num_columns), first_row)
     dense = {
         f"{_DENSE}{name}": np.concatenate([batch.dense[name] for batch in batches]).astype(np.float32)
         for name in batches[0].dense
     }
     return {
-        "indptr": vectors.indptr.astype(np.int64),
+        "indptr": vectors.indptr,
         "indices": vectors.indices.astype(np.int32),
-        "data": vectors.data,
+        "data": vectors.values,
         **text_arrays("id", [doc_id for batch in batches for doc_id in batch.ids]),
         **text_arrays("term", terms),
         **dense,
     }
 
 
-def _widened(matrix: sp.csr_matrix, num_columns: int) -> sp.csr_matrix:
-    """Return the same rows with more columns: BM25's vocabulary grows from batch to batch."""
-    return sp.csr_matrix((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], num_columns))
-
-
 def _read_shard(path: Path, entry: Mapping[str, Any]) -> Shard:
-    """Return a shard that holds what its entry says; raise whatever stands in the way of that."""
+    """Return a shard that matches its entry, or raise any exception."""
     with open_regular(path) as file, np.load(file, allow_pickle=False) as stored:
         # Written uncompressed, so that an array is never larger than the file.
         if any(member.compress_type != zipfile.ZIP_STORED for member in stored.zip.infolist()):
@@ -292,7 +270,8 @@ def _read_shard(path: Path, entry: Mapping[str, Any]) -> Shard:
     if (len(ids), len(terms)) != (entry["num_docs"], entry["num_terms"]):
         msg = f"expected {entry['num_docs']} ids and {entry['num_terms']} terms, got {len(ids)} and {len(terms)}"
         raise ValueError(msg)
-    return Shard(path.name, arrays["indptr"], arrays["indices"], arrays["data"], ids, terms, _dense(arrays))
+    vectors = Csr(arrays["indptr"], arrays["indices"], arrays["data"], 0)
+    return Shard(path.name, vectors, ids, terms, _dense(arrays))
 
 
 def _dense(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -301,7 +280,7 @@ def _dense(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
 
 
 def _check_arrays(arrays: Mapping[str, NDArray[Any]], entry: Mapping[str, Any]) -> None:
-    """Raise ValueError if an array is missing, or has another dtype or another length than the entry says."""
+    """Raise ValueError if an array is missing, or does not match the entry by dtype or length."""
     missing = sorted((_DTYPES.keys() | {"data"}) - arrays.keys())
     if missing:
         msg = f"it lacks {', '.join(missing)}"
@@ -365,11 +344,3 @@ def _checked_entries(entries: object) -> list[dict[str, Any]]:
 
 def _shard_name(number: int) -> str:
     return f"shard-{number:06}.npz"
-
-
-def _guarded(write: Callable[[], object], folder: Path) -> None:
-    try:
-        write()
-    except OSError as error:
-        msg = f"could not write to '{folder}' ({error.strerror}); what was there before is untouched"
-        raise WriteError(msg) from error

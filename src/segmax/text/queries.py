@@ -129,7 +129,7 @@ def read_encoded_queries(
 
 def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
     rows = None if only is None else [row for row, name in enumerate(queries.ids) if name in only]
-    if not rows:  # with none left something is wrong, and the caller can tell what
+    if not rows:  # with no query left the caller reports what is wrong
         return queries
     ids, texts, vectors = queries
     return Queries(

@@ -109,7 +109,7 @@ def is_matrix(value: object) -> bool:
 
 
 def _is_scipy(value: object) -> bool:
-    """Whether this is a scipy sparse matrix; there are none before somebody has loaded scipy."""
+    """Whether this is a scipy sparse matrix; there are none before scipy is loaded."""
     issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
     return issparse is not None and bool(issparse(value))
 
@@ -159,17 +159,38 @@ def canonical(csr: Csr, first_row: int) -> Csr:
     _check_weights(csr, first_row)
     if csr.values.dtype.kind == "f" and csr.values.dtype.itemsize > 8:  # everything later computes with doubles
         csr = in_precision(csr, np.float64, first_row)
+    if csr.values.dtype == np.bool_:
+        csr = csr._replace(values=csr.values.astype(np.uint8))
+    if not _ascends(csr):
+        csr = _summed(csr)
+        _check_weights(csr, first_row)  # sums of finite weights may be infinite
+    csr = kept_entries(csr, csr.values != 0)
+    return Csr(csr.indptr.astype(np.int64, copy=False), csr.indices.astype(np.uint32), csr.values, csr.num_columns)
+
+
+def kept_entries(docs: Csr, kept: NDArray[np.bool_]) -> Csr:
+    """Return the rows with only the marked entries."""
+    if kept.all():
+        return docs
+    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
+    return Csr(before[docs.indptr], docs.indices[kept], docs.values[kept], docs.num_columns)
+
+
+def _ascends(csr: Csr) -> bool:
+    """Whether the terms of every row ascend, none of them twice."""
+    ascends = csr.indices[1:] > csr.indices[:-1]
+    starts = csr.indptr[1:-1]  # between rows anything goes
+    ascends[starts[(starts > 0) & (starts < len(csr.indices))] - 1] = True
+    return bool(ascends.all())
+
+
+def _summed(csr: Csr) -> Csr:
+    """Return rows with ascending terms, repeated ones summed, zeros dropped."""
     matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
-    values = csr.values
-    if values.dtype == np.bool_:
-        matrix = matrix.astype(np.uint8)
-    if not matrix.has_canonical_format or (matrix.data == 0).any():
-        matrix = matrix.copy() if matrix.has_canonical_format else _widened(matrix)
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    summed = Csr(matrix.indptr.astype(np.int64), matrix.indices.astype(np.uint32), matrix.data, csr.num_columns)
-    _check_weights(summed, first_row)  # sums of finite weights may be infinite
-    return summed
+    matrix = _widened(matrix)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    return Csr(matrix.indptr, matrix.indices, matrix.data, csr.num_columns)
 
 
 def in_precision(csr: Csr, dtype: type[np.floating[Any]], first_row: int) -> Csr:

@@ -6,12 +6,16 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.vectors.csr import Csr
+from segmax.vectors.rows import to_scipy
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
 
 #: How token embeddings become one dense vector: the first token, the mean of all tokens, the maximum per dimension.
 POOLINGS = ("cls", "mean", "max")
@@ -37,8 +41,12 @@ class VectorBatch(NamedTuple):
     """Some documents, or queries, as vectors."""
 
     ids: list[str]
-    vectors: Csr
+    vectors: Csr  # a row per id
     dense: Mapping[str, NDArray[np.float32]] = MappingProxyType({})  # pooled token embeddings, by pooling
+
+    def matrix(self) -> sp.csr_matrix:
+        """Return the vectors as a scipy matrix."""
+        return to_scipy(self.vectors)
 
 
 @runtime_checkable
@@ -81,6 +89,13 @@ class BaseVectors(abc.ABC):
     def paths(self) -> Sequence[Path]:
         """The files, in the order in which they are read; none where that is not known."""
         return ()
+
+    @property
+    def name(self) -> str:
+        """What messages call it: its files, quoted."""
+        names = [f"'{path}'" for path in self.paths[:2]]
+        more = [" and others"] if len(self.paths) > 2 else []
+        return ", ".join(names) + "".join(more) if names else f"the given {type(self).__name__}"
 
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages."""
@@ -150,6 +165,7 @@ class WrappedVectors(BaseVectors):
         return place(row)
 
 
+@runtime_checkable
 class TextReader(Protocol):
     """A stream of texts."""
 

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_int, checked_number, parsed_float, parsed_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.parallel import ranges
-from segmax.vectors.csr import Csr
+from segmax.vectors.csr import Csr, kept_entries
 
-#: Gives the whole collection in row order, anew at every call.
+#: Returns the whole collection in row order, at every call.
 Batches = Callable[[], Iterable[Csr]]
 
 # A share such as 0.07 is no exact binary number: without this, 7 of 100 equal weights would fall short of it.
@@ -262,16 +262,8 @@ def prune_rows(steps: Step | Iterable[Step], docs: Csr) -> Csr:
                 expected="per-document steps", got=f"{step}: it needs the whole collection", hint="use prune_batches"
             )
         if isinstance(step, RowStep):
-            docs = _selected(docs, step.kept(docs))
+            docs = kept_entries(docs, step.kept(docs))
     return docs
-
-
-def _selected(docs: Csr, kept: NDArray[np.bool_]) -> Csr:
-    """Return the rows with only the kept postings."""
-    if kept.all():
-        return docs
-    before = np.concatenate([np.zeros(1, np.int64), np.cumsum(kept, dtype=np.int64)])
-    return Csr(before[docs.indptr], docs.indices[kept], docs.values[kept], docs.num_columns)
 
 
 def _kept_largest(
@@ -279,7 +271,7 @@ def _kept_largest(
 ) -> NDArray[np.bool_]:
     """Tell which postings stay where rows marked in `cut` keep their largest weights, ties in order of position.
 
-    `num_kept` gets rows of weights, largest first and then zeros, and says of each row how many stay.
+    `num_kept` gets rows of weights, largest first and then zeros, and returns how many of each row stay.
     """
     kept = np.ones(len(docs.values), dtype=np.bool_)
     lengths = np.diff(docs.indptr)
@@ -394,7 +386,7 @@ class Cutoffs:
         terms = docs.indices[tied]
         kept[tied] = _occurrence(terms) < self._ties_left[terms]
         np.subtract.at(self._ties_left, terms[kept[tied]], 1)
-        return _selected(docs, kept)
+        return kept_entries(docs, kept)
 
 
 def posting_cutoffs(batches: Batches, num_terms: int, count: int, max_values: int) -> Cutoffs:

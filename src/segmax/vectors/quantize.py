@@ -3,7 +3,7 @@
 Whole numbers that fit are kept as they are. Other weights get one scale per term, so that an outlier in one term
 costs no other term its precision: weight ≈ code × scale, to nearest, and a positive weight never becomes 0.
 Inside a term, what lies beyond a quarter of the levels times the typical weight (64 × in 8 bits) is stored as that:
-it still ranks first, and the other weights keep enough codes to be told apart.
+it still ranks first, and the other weights keep enough distinct codes.
 """
 
 from __future__ import annotations

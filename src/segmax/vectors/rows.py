@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.parallel import ranges
 from segmax.vectors.csr import Csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.base.optional import scipy_sparse as sp
 
 #: The most rows and, but for one giant row, the most postings that are worked on together.
 PART_DOCS = 16384
@@ -68,6 +73,18 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
+
+
+def sorted_rows(docs: Csr) -> Csr:
+    """Return the rows with ascending columns."""
+    row_start = np.repeat(np.arange(docs.num_rows, dtype=np.int64) * docs.num_columns, np.diff(docs.indptr))
+    order = np.argsort(row_start + docs.indices, kind="stable")
+    return docs._replace(indices=docs.indices[order], values=docs.values[order])
+
+
+def to_scipy(docs: Csr) -> sp.csr_matrix:
+    """Return the rows as a scipy matrix that shares their arrays."""
+    return sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(docs.num_rows, docs.num_columns))
 
 
 def ranks_within(indptr: NDArray[Any]) -> NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""What counts as a query, as queries, as documents and as texts; `segmax.typing` exports it."""
+"""Types of queries, documents and texts as users pass them; `segmax.typing` exports them."""
 
 from __future__ import annotations
 

@@ -1,0 +1,122 @@
+"""Texts as documents: from files or from memory, read once even where they are also stored."""
+
+from __future__ import annotations
+
+import marshal
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from segmax.base.errors import InputError
+from segmax.base.scratch import ScratchFile
+from segmax.io import Document, TextReader, open_texts
+from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
+from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
+
+_BLOCK_CHARACTERS = 1 << 20
+
+
+def read_documents(texts: object, scratch: Path) -> TextReader:
+    """Return texts as documents, from a file or from memory; see `segmax.from_texts` for what texts may be."""
+    if isinstance(texts, (str, os.PathLike)):
+        return open_texts(texts, scratch=scratch)
+    if is_frame(texts):
+        return GivenTexts(partial(frame_records, texts), len(texts))  # type: ignore[arg-type]
+    if is_series(texts):
+        return GivenTexts(partial(series_records, texts), len(texts))  # type: ignore[arg-type]
+    if isinstance(texts, Mapping):
+        return GivenTexts(partial(mapping_records, texts), len(texts))
+    if isinstance(texts, Iterable) and not isinstance(texts, bytes):
+        return GivenTexts(partial(_each, texts), num_documents(texts))
+    raise InputError(
+        expected="texts as a path, an ir_datasets id, an iterable of texts, a DataFrame or a mapping of id to text",
+        got=type(texts).__name__,
+    )
+
+
+def num_documents(texts: Iterable[object]) -> int | None:
+    """Return how many texts there are, where that is known before the end."""
+    if isinstance(texts, TextReader):
+        return texts.num_docs
+    return len(texts) if isinstance(texts, Sized) else None
+
+
+class GivenTexts:
+    """Texts in memory as documents; where none has an id, they are numbered from 0."""
+
+    def __init__(self, records: Callable[[], Iterator[tuple[object, Any]]], num_docs: int | None) -> None:
+        self._records = records
+        self.num_docs = num_docs
+
+    def __iter__(self) -> Iterator[Document]:
+        numbered: bool | None = None
+        for row, (place, given) in enumerate(self._records()):
+            is_document = isinstance(given, Document)
+            record = given if is_document else with_known_names(given, place)
+            name = checked_id(given.id, place) if is_document else find_id(record, place)
+            numbered = name is None if numbered is None else numbered
+            check_all_or_none(name, place, numbered=numbered)
+            yield given if is_document else document_of(record, str(row) if name is None else name, place)
+
+
+def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the texts of an iterable, each with its place."""
+    for row, text in enumerate(texts):
+        place = f"document {row}"
+        if isinstance(text, str):
+            yield place, {"text": text}
+        elif isinstance(text, (Document, Mapping)):
+            yield place, text
+        else:
+            got = "null" if is_missing(text) else type(text).__name__
+            raise InputError(where=place, expected="a string, a Document or a mapping with 'text'", got=got)
+
+
+class KeptTexts:
+    """Documents whose texts go to a scratch file as they are read, so that they can be stored without a second reading.
+
+    Examples
+    --------
+    >>> with KeptTexts([Document("a", "Cats", "They sleep.")], Path(".")) as kept:
+    ...     [document.id for document in kept], list(kept.texts())
+    (['a'], [('Cats', 'They sleep.')])
+    """
+
+    def __init__(self, documents: Iterable[Document], folder: Path) -> None:
+        self._documents = documents
+        self.num_docs = num_documents(documents)
+        self._file = ScratchFile(folder)
+        self._block: list[tuple[str, str]] = []
+        self._block_characters = 0
+        self._block_bytes: list[int] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.__exit__()
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield the documents, once."""
+        for document in self._documents:
+            self._block.append((document.title, document.text))
+            self._block_characters += len(document.title) + len(document.text)
+            if self._block_characters >= _BLOCK_CHARACTERS:
+                self._write_block()
+            yield document
+        self._write_block()
+
+    def _write_block(self) -> None:
+        content = np.frombuffer(marshal.dumps(self._block), dtype=np.uint8)
+        self._file.write(content)
+        self._block_bytes.append(len(content))
+        self._block, self._block_characters = [], 0
+
+    def texts(self) -> Iterator[tuple[str, str]]:
+        """Yield title and text of every document that was read."""
+        for block in self._file.mapped((np.uint8, size) for size in self._block_bytes):
+            yield from marshal.loads(block.data)

@@ -1,0 +1,65 @@
+"""Texts or vectors, whichever files hold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import refused
+from segmax.errors import ConfigError, InputError
+from segmax.io import open_documents, recognize, streams
+from segmax.vectors.documents import BaseVectors
+
+VECTORS = '{"id": "a", "vector": {"cat": 1.5}}\n'
+TEXTS = '{"id": "a", "text": "a cat"}\n'
+
+
+def test_content_decides(tmp_path: Path) -> None:
+    """Vectors come in batches, texts as documents."""
+    (tmp_path / "vectors.jsonl").write_text(VECTORS)
+    (tmp_path / "texts.jsonl").write_text(TEXTS)
+    vectors = open_documents(tmp_path / "vectors.jsonl")
+    assert isinstance(vectors, BaseVectors)
+    assert [batch.ids for batch in vectors.batches()] == [["a"]]
+    assert vectors.name == f"'{tmp_path / 'vectors.jsonl'}'"
+    texts = open_documents([str(tmp_path / "texts.jsonl")])
+    assert not isinstance(texts, BaseVectors)
+    assert [document.text for document in texts] == ["a cat"]
+
+
+def test_a_format_overrides_the_content(tmp_path: Path) -> None:
+    """Lines of an id and words are texts or weights, as the caller says."""
+    path = tmp_path / "lines.tsv"
+    path.write_text("a\tcat cat dog\n")
+    assert isinstance(open_documents(path, format="tokens"), BaseVectors)
+    assert not isinstance(open_documents(path, format="tsv-text"), BaseVectors)
+    with refused(ConfigError, option="format", got="xml"):
+        open_documents(path, format="xml")
+
+
+def test_texts_and_vectors_do_not_mix(tmp_path: Path) -> None:
+    """Nor do vectors and a file that is not there, or the same file twice."""
+    vectors, texts = tmp_path / "vectors.jsonl", tmp_path / "texts.jsonl"
+    vectors.write_text(VECTORS)
+    texts.write_text(TEXTS)
+    with refused(
+        InputError, expected="texts or vectors", got="vectors.jsonl' holds vectors, and '.*texts.jsonl' does not"
+    ):
+        open_documents([texts, vectors])
+    with refused(InputError, got="none.jsonl' does not"):
+        open_documents([vectors, tmp_path / "none.jsonl"])
+    with refused(InputError, message="given twice"):
+        open_documents([vectors, vectors])
+
+
+@pytest.mark.parametrize("content", [VECTORS, TEXTS, "id,text\na,cat\n"])
+def test_a_file_is_recognized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+    """Its first bytes are looked at once, and the reader knows the format."""
+    path = tmp_path / "docs"
+    path.write_text(content)
+    looks = []
+    inner = streams.read_head
+    monkeypatch.setattr(recognize, "read_head", lambda *given: looks.append(given) or inner(*given))
+    open_documents(path)
+    assert len(looks) == 1
