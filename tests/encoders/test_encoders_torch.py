@@ -25,9 +25,10 @@ import segmax
 from conftest import SHARED, WIKI, clusters_of, refused, wiki_reader
 from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.cli.main import main
-from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder, write_dense
+from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder
 from segmax.encoders.base import Encoder
 from segmax.encoders.chunks import batched
+from segmax.encoders.pooling import write_dense
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.text import encode_texts
 from segmax.vectors.documents import Document, VectorBatch

@@ -32,6 +32,11 @@ class LexMAE(TransformerEncoder):
         authors' are 144 and 32.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
+
+    Examples
+    --------
+    >>> encoder = LexMAE("models/lexmae", device="cuda")  # doctest: +SKIP
+    >>> index = segmax.from_texts("corpus.jsonl", encoder=encoder)  # doctest: +SKIP
     """
 
     def __init__(

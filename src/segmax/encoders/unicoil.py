@@ -35,6 +35,11 @@ class UniCOIL(TransformerEncoder):
         Where the tokenizer is; None: with the model.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
+
+    Examples
+    --------
+    >>> encoder = UniCOIL("castorini/unicoil-noexp-msmarco-passage")  # doctest: +SKIP
+    >>> index = segmax.from_texts("corpus.jsonl", encoder=encoder)  # doctest: +SKIP
     """
 
     def __init__(

@@ -135,6 +135,18 @@ def from_vectors(
     ------
     InputError
         Vectors, texts and encoder do not belong together.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from segmax.encoders import BM25
+    >>> from segmax.io import Document
+    >>> from segmax.text import encode_texts
+    >>> done = encode_texts("bm25", [Document("d1", "", "a copper waveguide")], Path(tempfile.mkdtemp(), "docs.npz"))
+    >>> index = from_vectors(done.path, encoder=BM25.load(done.encoder))
+    >>> index.search("copper").ids
+    ['d1']
     """
     check_keywords(options, from_vectors)
     limit, folder = MemoryLimit(options.get("memory_limit")), scratch_folder(options.get("scratch"), path)

@@ -35,7 +35,17 @@ _WHOLE_NUMBERS = ("ciff", "tokens")  # formats that hold nothing else
 
 
 class Encoding(NamedTuple):
-    """What was encoded, and where it is."""
+    """What was encoded, and where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import Document
+    >>> path = Path(tempfile.mkdtemp(), "docs.npz")
+    >>> done = encode_texts("bm25", [Document("d1", "", "a copper waveguide")], path)
+    >>> done.num_docs, done.path.name, done.encoder.name
+    (1, 'docs.npz', 'docs.bm25')
+    """
 
     path: Path
     num_docs: int
@@ -95,6 +105,14 @@ def encode_texts(
         The encoder or an option is not that of the interrupted run, or is invalid.
     IndexExistsError
         `path`, or a file to be written beside it, exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import Document
+    >>> path = Path(tempfile.mkdtemp(), "docs.npz")
+    >>> encode_texts("bm25", [Document("d1", "", "a copper waveguide")], path).num_docs
+    1
     """
     target = Path(path)
     job = encoding_job(as_encoder(encoder), queries=queries)
