@@ -111,7 +111,7 @@ class SegmaxWarning(UserWarning):
     Examples
     --------
     >>> import scipy.sparse as sp, segmax, warnings
-    >>> with warnings.catch_warnings(record=True) as caught:
+    .catch_warnings(record=True) as caught:
     ...     index = segmax.build(sp.csr_matrix((1, 2)))
     >>> caught[0].category.__name__
     'SegmaxWarning'

@@ -27,7 +27,7 @@ class TTest:
     Examples
     --------
     >>> test = TTest(
-    ...     measure="nDCG@10", method="asc", baseline="exhaustive", difference=-0.01, t=-2.1, p_value=0.04, corrected_p=0.08
+    ...     measure="nDCG@10", method="asc", baseline="bm25", difference=-0.01, t=-2.1, p_value=0.04, corrected_p=0.08
     ... )
     >>> test.corrected_p < 0.05
     False
