@@ -1,4 +1,4 @@
-// The index object: made from arrays, asked for its counts and documents.
+// The index object: made from arrays, with its counts and documents.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 

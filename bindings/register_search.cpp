@@ -150,6 +150,7 @@ private:
         next_ = batch_.size();
     }
 
+    /// The calling thread looks for Ctrl-C until the others are done: only it may run Python's signal handlers.
     void wait_for_others(const std::function<bool()>& check) {
         std::unique_lock lock(mutex_);
         while (active_ > 0) {

@@ -224,7 +224,8 @@ private:
         std::uint64_t heads = 0, rows = 0, run_bytes = 0, tail_postings = 0, groups = 0;
     };
 
-    /// Growing arrays would be copied, and for a moment take more than the plan says. What is not used is not touched.
+    /// Growing arrays would be copied, and for a moment take more than planned. Reserved memory that is not used is
+    /// never touched.
     void reserve(const Reserve& most) {
         const std::size_t num_spans = std::size_t{tiles_of(num_positions_)} * kTileSpans;
         out_.term_num_bytes.reserve(terms_.size());

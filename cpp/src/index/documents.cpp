@@ -19,6 +19,7 @@ struct Entry {
     std::uint32_t code;
 };
 
+/// The index has no list of terms per document: every term is asked for its code at these positions.
 template <class Code>
 std::vector<std::vector<Entry>> entries_of(const Index& index, std::span<const Position> positions) {
     std::vector<std::vector<Entry>> entries(positions.size());

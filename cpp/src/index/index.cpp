@@ -33,6 +33,8 @@ Index::Index(const IndexArrays& arrays) : arrays_(arrays), serial_(next_serial()
     derive_rows();
 }
 
+// Counts and offsets come from files that may be damaged or forged. Every check below guards a later access or
+// multiplication; values are compared in an order in which nothing can overflow.
 void Index::check_tables() {
     const auto& a = arrays_;
     require(a.num_segments >= 1, "it has no segments");
@@ -67,6 +69,7 @@ void Index::check_terms() {
             "term_first_byte does not ascend from 0, or has the wrong length");
     require(is_ascending_from_zero(a.term_first_entry) && a.term_first_entry.size() == terms * num_zones() + 1,
             "term_first_entry does not ascend from 0, or has the wrong length");
+    // Arrays without offsets of their own follow the rules of layout: counting along gives each term its place.
     offsets_.resize(terms);
     Offsets at;
     const std::uint64_t width = a.code_bytes;
@@ -96,6 +99,7 @@ void Index::check_terms() {
     require(a.narrow_cluster.size() == at.narrow, "narrow_cluster has the wrong length");
     require(a.term_top_code.size() == terms * kNumTopRanks * width, "term_top_code has the wrong length");
     require(a.cluster_max.size() == pairs * width, "cluster_max has the wrong length");
+    // Divided first: the product may wrap, and a wrapped one may fit.
     require(a.segment_max.size() / width / a.num_segments == pairs &&
                 a.segment_max.size() == pairs * a.num_segments * width,
             "segment_max has the wrong length");
@@ -111,6 +115,8 @@ void Index::check_terms() {
     require(a.entry_code.size() == at.code * width, "entry_code has the wrong length");
 }
 
+/// Every row must be at exactly one position, holes only behind the documents of a cluster: results name rows, and
+/// ties are decided by the smallest row of a cluster.
 void Index::derive_rows() {
     cluster_min_row_.assign(num_clusters_, kNoRow);
     std::vector<bool> seen(num_docs(), false);

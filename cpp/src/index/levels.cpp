@@ -12,6 +12,7 @@ namespace segmax {
 
 namespace {
 
+/// More than any sum of errors, and still safe to add to.
 constexpr std::uint64_t kNever = std::numeric_limits<std::uint64_t>::max() / 2;
 
 /// The values to choose from, ascending, with how many maxima each stands for.
@@ -30,6 +31,8 @@ public:
         }
     }
 
+    /// best_[i] is the least cost of rounding the steps up to i with the levels so far, step i being the last of them;
+    /// `from` remembers the level before, so that the choice can be read off backwards.
     std::vector<std::uint64_t> choose(std::size_t levels) {
         const std::size_t size = value_.size();
         best_.assign(size, kNever);
@@ -92,6 +95,7 @@ std::array<Code, kNumLevels> choose_levels(std::span<const Code> maxima) {
     std::array<std::uint64_t, kMostSteps + 1> top{};
     for (const Code maximum : maxima) {
         if (maximum == 0) continue;
+        // A step stands for the largest maximum in it, so that nothing is ever rounded down.
         const std::size_t step = (maximum + width - 1) / width;
         ++count[step];
         top[step] = std::max<std::uint64_t>(top[step], maximum);

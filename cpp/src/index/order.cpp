@@ -17,6 +17,7 @@ namespace segmax {
 
 namespace {
 
+// Few rounds: a cut has to be good, not the best, and ordering spends its time here.
 constexpr int kPowerRounds = 3;
 constexpr int kRefinements = 3;
 
@@ -46,7 +47,7 @@ private:
 
     /// Sorts along the main direction, then along the line between the means of the halves, a few times.
     void split(std::span<std::uint32_t> docs, std::size_t half) {
-        std::sort(docs.begin(), docs.end());
+        std::sort(docs.begin(), docs.end());  // sums must not depend on the order in which documents come
         find_main_direction(docs);
         cut(docs, half);
         for (int round = 0; round < kRefinements; ++round) {

@@ -135,7 +135,7 @@ std::string_view CiffParser::consume(std::string_view data) {
             switch (state_) {
                 case State::header:
                     going = consume_header(data);
-                    if (going) return data;  // whoever drives this chooses the buckets now
+                    if (going) return data;  // the caller chooses the buckets now
                     break;
                 case State::lists:
                     going = consume_list_start(data);

@@ -34,7 +34,8 @@ bool is_one_of(std::string_view name, const std::string_view (&names)[n]) {
     return false;
 }
 
-/// Whether a number is too large for a double, given that it is too large or too small: std::from_chars does not say.
+/// Whether a number is too large for a double, given that it is too large or too small: std::from_chars
+/// does not distinguish the two.
 bool is_huge(std::string_view text) {
     // The power of ten of the first digit that is not zero.
     const std::size_t mantissa_end = std::min(text.find_first_of("eE"), text.size());

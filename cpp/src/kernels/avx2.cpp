@@ -85,7 +85,7 @@ struct ExpandedBlocks : PlainBlocks<std::uint8_t, std::uint32_t> {
 inline void add_levels_avx2(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles,
                             std::size_t num_tiles, const std::uint32_t* places, std::uint16_t* bounds,
                             std::uint16_t* tile_max) {
-    constexpr std::size_t kAhead = 12;  // tiles
+    constexpr std::size_t kAhead = 12;  // tiles: far enough for the memory to arrive in time
     constexpr std::size_t kTileBytes = kTileSpans * kSpanBytes;
     constexpr std::size_t kPairs = kTileSpans / 2;
     const __m256i nibble = _mm256_set1_epi8(15);
@@ -109,6 +109,7 @@ inline void add_levels_avx2(const LevelRow* rows, std::size_t num_rows, const st
             const LevelRow& row = rows[r];
             const std::uint8_t* levels = row.levels + tile * kTileBytes;
             _mm_prefetch(reinterpret_cast<const char*>(row.levels + ahead), _MM_HINT_T0);
+            // Run starts take 4 bytes a span: a cache line of them serves 4 tiles.
             if (tile % 4 == 0) {
                 _mm_prefetch(reinterpret_cast<const char*>(row.run_start + tile * kTileSpans), _MM_HINT_T1);
             }
@@ -153,8 +154,10 @@ inline std::size_t collect_blocks_avx2(const std::uint16_t* bounds, const std::u
         for (std::size_t block = tile * kTileBlocks; block < (tile + 1) * kTileBlocks; block += 32) {
             const __m256i a = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bounds + block));
             const __m256i b = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(bounds + block + 16));
+            // AVX2 has no unsigned comparison: a >= limit where max(a, limit) is a.
             const __m256i is_a = _mm256_cmpeq_epi16(_mm256_max_epu16(a, limit), a);
             const __m256i is_b = _mm256_cmpeq_epi16(_mm256_max_epu16(b, limit), b);
+            // Packing works on halves of registers; the permutation brings the bytes back into the order of blocks.
             const __m256i both = _mm256_permute4x64_epi64(_mm256_packs_epi16(is_a, is_b), 0xD8);
             auto mask = static_cast<std::uint32_t>(_mm256_movemask_epi8(both));
             for (; mask != 0; mask &= mask - 1) {
@@ -187,7 +190,7 @@ inline std::size_t collect_at_least_u32(const std::uint32_t* values, std::size_t
         const __m256i is_second = _mm256_cmpeq_epi32(_mm256_max_epu32(second, threshold), second);
         auto mask = static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(is_first))) |
                     (static_cast<std::uint32_t>(_mm256_movemask_ps(_mm256_castsi256_ps(is_second))) << 8);
-        if (i + 16 > count) mask &= (1U << (count - i)) - 1;
+        if (i + 16 > count) mask &= (1U << (count - i)) - 1;  // what was read behind the end
         while (mask != 0) {
             out[found++] = static_cast<std::uint32_t>(i) + lowest_bit(mask);
             mask &= mask - 1;

@@ -43,6 +43,7 @@ SimdLevel choose_level() {
 }  // namespace
 
 SimdLevel simd_level() {
+    // Once per process: a search must not change its kernels half-way, and reading the environment is not thread-safe.
     static const SimdLevel level = choose_level();
     return level;
 }

@@ -57,7 +57,7 @@ struct Kernels {
     /// out[i] += weight * row[i], for i < count. Reads and writes nothing else.
     void (*add_row)(const Code* row, std::uint32_t weight, std::size_t count, Acc* out);
 
-    /// Adds what the rows say to the bounds of all blocks of these tiles, which start at places[tile], and writes the
+    /// Adds what the rows hold to the bounds of all blocks of these tiles, which start at places[tile], and writes the
     /// largest of each tile. Sums wrap at 16 bits; the caller scales so that they do not.
     void (*add_levels)(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles, std::size_t num_tiles,
                        const std::uint32_t* places, std::uint16_t* bounds, std::uint16_t* tile_max);

@@ -60,6 +60,7 @@ public:
             bound_candidates(k);
         }
         context_.check_stop();
+        // With a threshold near the final one, it is known how many blocks are left: ask again whether to sweep.
         const std::uint64_t least = scorer_.least();
         const auto rest = collect(least);
         if (sweeping_is_faster(context_, static_cast<double>(rest.size()))) {
@@ -126,6 +127,7 @@ private:
         for (const auto& [first, end] : ranges_)
             largest = std::max<std::uint64_t>(largest, bounds_.largest(first, end));
         const std::uint64_t least = scorer_.least();
+        // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
         std::uint64_t limit = std::max(largest * 7 / 10, least);
         auto blocks = collect(limit);
         while (blocks.size() < count && limit > least) {
@@ -142,7 +144,7 @@ private:
         score(blocks);
     }
 
-    /// Tells of a watched document whose block was never looked at, unless it was for max_blocks.
+    /// Records the fate of a watched document whose block was never looked at, unless max_blocks is the reason.
     void watch() {
         const Position position = context_.params.watch;
         if (position >= context_.index.num_positions() || blocks_left() == 0) return;

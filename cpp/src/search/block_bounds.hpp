@@ -63,6 +63,7 @@ public:
         assert(num_terms <= kMaxBoundedTerms);
         std::uint64_t most = num_terms;  // every part may be rounded up by one
         for (const auto& term : context.terms()) most += term.most();
+        // The smallest step with which no sum of rounded parts passes 16 bits.
         while ((most >> shift_) + num_terms > std::numeric_limits<std::uint16_t>::max()) ++shift_;
         for (const auto& term : context.terms()) {
             if (term.head) {
@@ -71,7 +72,7 @@ public:
                 tails_.push_back(&term);
             }
         }
-        // The heaviest first: what they really add tells most about a block.
+        // The heaviest first: their real scores decide most blocks.
         std::stable_sort(heads_.begin(), heads_.end(),
                          [](const Head& a, const Head& b) { return a.term->most() > b.term->most(); });
         split_dropped();
@@ -222,8 +223,8 @@ private:
         }
     }
 
-    /// Where entries go whose tile is not bounded: behind the last. Entries of a large collection are many, and what
-    /// they add to a place that nobody looks at should not cost a cache miss each.
+    /// Where entries go whose tile is not bounded: behind the last tile. A large collection has many such entries, and
+    /// all of them hit the same cache lines there instead of missing the cache one by one.
     std::uint32_t nowhere() const { return context_.index.num_tiles() * kTileBlocks; }
 
     void forget() {
@@ -260,7 +261,8 @@ private:
             [&](std::uint32_t span, std::uint16_t* blocks) { std::fill_n(blocks, kSpanBlocks, rest[span]); });
     }
 
-    /// The terms of the next stage leave what a span adds for those to come: their own rows say more about each block.
+    /// Takes back what the terms of the next stage were assumed to add in the span: their own rows are about to add
+    /// what they can add in each block.
     void replace_rests(const std::vector<std::uint16_t>& before, const std::vector<std::uint16_t>& after) {
         each_listed_span([&](std::uint32_t span, std::uint16_t* blocks) {
             const auto known = static_cast<std::uint16_t>(before[span] - after[span]);

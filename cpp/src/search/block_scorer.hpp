@@ -51,7 +51,7 @@ public:
         return looked_at;
     }
 
-    /// Tells of a watched document that its block was not looked at, its bound being too low.
+    /// Records of a watched document that its block was not looked at because its bound is too low.
     void watch_skipped(std::uint32_t first_block, std::uint32_t end_block) {
         const std::uint32_t block = context_.params.watch / kBlockDocs;
         if (context_.params.watch == kNoRow || block < first_block || block >= end_block) return;
@@ -65,6 +65,7 @@ private:
     static constexpr std::size_t kMostBatch = 256;
     static constexpr std::size_t kGroupTerms = 6;
 
+    /// Sorts by bound, descending, then by number. One integer per block sorts faster than a comparison of pairs.
     void rank(std::span<std::uint32_t> blocks) {
         auto& ranked = context_.scratch.scorer.ranked;
         ranked.resize(blocks.size());
@@ -81,7 +82,7 @@ private:
         if (num_blocks_ == 0) return;
         Acc* sums = context_.scratch.sums.sums.data();
         const std::size_t used = num_blocks_ * kBlockDocs;
-        std::sort(blocks_, blocks_ + num_blocks_);
+        std::sort(blocks_, blocks_ + num_blocks_);  // neighbors share cache lines of rows and runs
         for (std::size_t i = 0; i < num_blocks_; ++i) left_[i] = bounds_.bound(blocks_[i]);
         context_.stats().blocks_scored += num_blocks_;
         const auto heads = bounds_.heads();
@@ -89,6 +90,7 @@ private:
             add_heads(heads.subspan(at, std::min(kGroupTerms, heads.size() - at)));
             drop_failed();
         }
+        // Zone by zone, since entries number blocks by zone.
         for (std::size_t first = 0; first < num_blocks_;) {
             const std::uint32_t zone = blocks_[first] / kZoneBlocks;
             std::size_t end = first + 1;
@@ -104,6 +106,8 @@ private:
         std::fill_n(sums, used, Acc{0});
     }
 
+    /// Looks every block up in the rows of some head terms, collects the runs that have it, and adds them in one call:
+    /// by then the memory that was asked for has arrived.
     void add_heads(std::span<const typename BlockBounds<Code, Acc>::Head> heads) {
         RunLookup* lookups = context_.scratch.scorer.lookups.data();
         std::size_t count = 0;
@@ -126,6 +130,8 @@ private:
             context_.kernel.add_lookups(lookups, count, context_.scratch.sums.sums.data());
     }
 
+    /// A block's bound is now its best real sum so far plus what the terms to come can add. Blocks that fail drop out,
+    /// and the sums of the others close ranks.
     void drop_failed() {
         const std::uint64_t gate =
             bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);

@@ -14,7 +14,8 @@
 namespace segmax {
 
 /// Ends a search after its time budget or its number of clusters.
-/// Stops when elapsed + risk * (mean time per visited cluster) would pass the budget; never before one visit.
+/// Stops when elapsed + risk * (mean time per visited cluster) would pass the budget (Mackenzie et al. 2022), but never
+/// before one visit: an answer beats none.
 template <class Code, class Acc>
 class Limit {
 public:
@@ -78,7 +79,7 @@ private:
     /// Where more than one cluster in this many is wanted, memory is read in order instead.
     static constexpr std::size_t kStreamShare = 8;
 
-    /// The next candidate; one more is kept ahead, and its memory asked for while this one is worked on.
+    /// Takes the next candidate. One more is kept ahead, so that its memory is fetched while this one is worked on.
     bool take(Candidate& candidate) {
         if (!ahead_ && !fetch()) return false;
         candidate = *ahead_;
@@ -135,6 +136,9 @@ private:
         return tied ? Decision::tied : Decision::visited;
     }
 
+    /// ASC's two-parameter rule: prune where MaxSBound <= θ/μ and AvgSBound <= θ/η. Cheap bounds come first: the order
+    /// bound may stop the search, and the stored sum of segment maxima may already rule pruning out, so that segments
+    /// are read only for the clusters that remain.
     Decision decide_asc(Candidate& candidate) {
         const auto& top = context_.top();
         if (!top.full()) return Decision::visited;
@@ -143,6 +147,7 @@ private:
         // Stop rule: what bounds this cluster bounds all later ones. At η = 1 a bound equal to θ does not stop.
         const std::uint64_t stop_at = scaled_threshold(threshold, params_.eta);
         if (order_bound < stop_at || (params_.eta < 1.0 && order_bound == stop_at)) return Decision::stopped;
+        // AvgSBound <= θ/η without a division: the sum over n segments <= n θ/η.
         const std::uint64_t sum_limit = scaled_threshold(threshold * context_.index.num_segments(), params_.eta);
         if (!candidate.refined) {
             candidate.segment_sum = params_.hooks.lazy ? bounds_.segment_sum(candidate.cluster) : 0;

@@ -94,7 +94,7 @@ struct Context {
         if (params.stop && params.stop()) throw Interrupted();
     }
 
-    /// Takes in a document that has been scored in full, if it is among the k best so far; says whether it was.
+    /// Adds a document that has been scored in full if it is among the k best so far; returns whether it is.
     bool offer(Acc score, Position position) {
         const Row row = index.row_at(position);
         if (position == params.watch) result.watched = {Fate::scored, score, top().threshold(), top().threshold()};

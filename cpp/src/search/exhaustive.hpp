@@ -26,6 +26,7 @@ void search_exhaustive(Context<Code, Acc>& context) {
                                         (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, sums);
             } else {
                 const std::uint32_t zone = base / kBlockDocs / kZoneBlocks;
+                // Entries are numbered by zone, codes by term: a new zone starts over with its entries only.
                 if (base == zone * kZoneBlocks * kBlockDocs) places[i].entry = 0;
                 places[i] = context.kernel.add_entries(term.zones[zone], places[i], base / kBlockDocs,
                                                        (base + size) / kBlockDocs, term.weight, sums);
@@ -40,7 +41,7 @@ void search_exhaustive(Context<Code, Acc>& context) {
                 context.offer(sums[first + found[h]], base + first + found[h]);
             }
         }
-        std::fill_n(sums, kWindowDocs + kBlockDocs, Acc{0});
+        std::fill_n(sums, kWindowDocs + kBlockDocs, Acc{0});  // and the block where damaged entries go
         context.check_stop();
     }
     for (const auto& term : context.terms()) context.stats().postings_read += term.num_postings;

@@ -40,7 +40,7 @@ public:
     }
 
 private:
-    static constexpr std::uint32_t kPieceDocs = 65536;
+    static constexpr std::uint32_t kPieceDocs = 65536;  // offsets in a piece fit 16 bits
 
     template <class BoundOf>
     void run_piece(Position first, Position end, BoundOf bound_of) {
@@ -109,7 +109,7 @@ private:
             }
         }
         ++context_.stats().docs_scored;
-        // The gate is for bounds. A score is compared with θ itself, whatever the factor, and whoever watches.
+        // The gate is for bounds. A score is compared with θ itself, whatever the factor.
         if (sum < context_.top().threshold() && position != context_.params.watch) return;
         if (context_.offer(sum, position) && context_.top().full()) {
             update_gate();

@@ -51,8 +51,8 @@ std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::spa
     return merged;
 }
 
-/// Keeps the fewest heaviest terms that hold a share of the mass, and says how many went. A share such as 0.9 is no
-/// exact binary number: without the tolerance, 9 of 10 equal terms would fall short of it.
+/// Keeps the fewest heaviest terms that hold a share of the mass, and returns how many were dropped. A share such as
+/// 0.9 is no exact binary number: without the tolerance, 9 of 10 equal terms would fall short of it.
 std::uint32_t keep_heaviest(const Index& index, double mass, std::vector<RealTerm>& terms) {
     constexpr double kTolerance = 1e-12;
     std::vector<std::pair<double, std::size_t>> heaviest;
@@ -81,7 +81,7 @@ std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& ter
     return sum;
 }
 
-/// Refuses a query whose scores might not fit a double: infinite ones could not be told apart.
+/// Refuses a query whose scores might not fit a double: infinite scores have no order.
 PreparedQuery checked_scores(PreparedQuery query) {
     if (!std::isfinite(query.scale) || !std::isfinite(static_cast<double>(query.max_score) * query.scale)) {
         throw std::invalid_argument(
@@ -126,6 +126,8 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
         query.max_score = max_score_of(index, query.terms);
         return whole || !query.needs_64_bits();
     };
+    // Finer weights make larger sums. Eight-bit codes may give up three bits of weight to stay with the faster
+    // 32-bit sums.
     const int fewest_bits = index.arrays().code_bytes == 1 ? 12 : 15;
     for (int bits = 15; bits >= fewest_bits; --bits) {
         if (quantize(static_cast<double>((1 << bits) - 1))) return checked_scores(std::move(query));

@@ -19,6 +19,7 @@ namespace {
 
 template <class Code, class Acc>
 Scratch<Code, Acc>& thread_scratch(const Index& index) {
+    // Per thread, so that searches share nothing and a query allocates next to nothing.
     thread_local Scratch<Code, Acc> scratch;
     if (scratch.last_index != index.serial()) {
         std::fill(scratch.sums.sums.begin(), scratch.sums.sums.end(), Acc{0});
@@ -41,7 +42,8 @@ Acc threshold_estimate(const Index& index, const PreparedQuery& query, std::size
     return best;
 }
 
-/// Whether clusters are visited one by one. An exact search that nobody watches takes the fastest way.
+/// Whether clusters are visited one by one. Where neither the result nor a trace depends on it, the fastest way is
+/// taken.
 bool visits_clusters(const SearchParams& params) {
     if (params.method != Method::anytime && params.method != Method::asc) return false;
     return !params.is_exact() || params.trace || params.hooks.documents != DocumentMethod::blocks;
@@ -54,11 +56,13 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
     Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
     const std::uint64_t start = context.now();
     const bool by_clusters = visits_clusters(params);
-    // Decisions about clusters are defined by θ itself; the others may use one that lags behind.
+    // The rules for clusters are defined by θ itself. Elsewhere a θ that lags behind only prunes less, and collecting
+    // results without a heap pays from some k on.
     constexpr std::size_t kSmallK = 64;
     scratch.top.reset(std::min<std::size_t>(k, index.num_docs()),
                       k <= kSmallK || by_clusters || params.method == Method::maxscore);
     scratch.view.open(index, query);
+    // A limited search may end below the estimate, and pruning by it would then cost results it could have returned.
     const bool estimated =
         params.hooks.estimate_threshold && !params.is_limited() && params.method != Method::exhaustive;
     context.threshold_estimate = estimated ? threshold_estimate<Code, Acc>(index, query, k) : 0;

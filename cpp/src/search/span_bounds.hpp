@@ -1,4 +1,4 @@
-// Bounds of spans: a coarser level that tells, in a large collection, which tiles are worth bounding block by block.
+// Bounds of spans: a coarser level that shows, in a large collection, which tiles are worth bounding block by block.
 //
 // All terms but the rarest have a row of levels over all spans; the rarest add the maxima of their entries.
 #pragma once
@@ -31,7 +31,8 @@ public:
         for (const auto& head : blocks.heads()) {
             if (!blocks.is_dropped(*head.term)) heads.push_back(head.term);
         }
-        // The last stage first: what is there before a stage is added is what is left after it.
+        // The last stage first: the sums before a stage is added are what the stages after it can add, which is what
+        // bound_stages starts from. After the first stage the sums are the bounds of spans themselves.
         constexpr std::size_t kStageHeads = BlockBounds<Code, Acc>::kStageHeads;
         rests_.resize(std::max<std::size_t>(1, (heads.size() + kStageHeads - 1) / kStageHeads));
         for (std::size_t stage = rests_.size(); stage-- > 0;) {

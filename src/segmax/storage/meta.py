@@ -202,7 +202,7 @@ _SIZE = _ENTRIES["num_postings"]
 
 
 def _check_files(files: Mapping[str, Any], path: Path) -> None:
-    """Check what is said about component files: names that cannot lead elsewhere, lengths, checksums."""
+    """Check the entries about component files: names that cannot lead elsewhere, lengths, checksums."""
     for name, entry in files.items():
         if not isinstance(entry, dict):
             raise damaged(f"{META_NAME}: expected an object for {reprlib.repr(name)}, got {reprlib.repr(entry)}", path)

@@ -179,7 +179,7 @@ class Texts:
 
 
 def _unpacked(packed: bytes, strings: int) -> tuple[NDArray[np.int64], bytes]:
-    """Unpack a block; its lengths come first and tell how much else there is, before that is unpacked."""
+    """Unpack a block. Its lengths come first, so its size is known before the strings are unpacked."""
     most = _most_unpacked(len(packed))
     if 4 * strings > most:
         raise ValueError("more lengths than a block may have")

@@ -13,7 +13,7 @@ using Position = std::uint32_t;
 
 /// A hole in the clustered order, and "no document" wherever a row is expected.
 inline constexpr Row kNoRow = 0xFFFFFFFFU;
-/// Documents per block: the unit that is bounded and scored. One byte tells which of them have a term.
+/// Documents per block: the unit that is bounded and scored. One byte shows which of them have a term.
 inline constexpr std::uint32_t kBlockDocs = 8;
 /// Blocks per span: a head term's maxima of a span are 16 bytes, its postings there one run.
 inline constexpr std::uint32_t kSpanBlocks = 32;

@@ -16,7 +16,7 @@ struct DensePoints {
 };
 
 /// Reorders the documents of each cluster so that similar ones are next to each other: recursive bisection down to
-/// blocks of kBlockDocs. `order` lists documents, `cluster_first` says where each cluster starts in it (clusters + 1
+/// blocks of kBlockDocs. `order` lists documents, `cluster_first` is where each cluster starts in it (clusters + 1
 /// entries).
 void order_by_similarity(const DensePoints& points, std::span<const std::uint32_t> cluster_first,
                          std::span<std::uint32_t> order, const StopFlag& stop);

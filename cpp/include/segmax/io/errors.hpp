@@ -5,7 +5,7 @@
 
 namespace segmax {
 
-/// A file that is not what it should be. The message says where in the file; whoever opened it adds its name.
+/// A file with invalid content. The message names the place in the file; the caller adds the name of the file.
 struct InputError : std::runtime_error {
     using std::runtime_error::runtime_error;
 };

@@ -58,7 +58,7 @@ public:
     void add_term(std::string_view term);
     std::size_t num_terms() const { return terms_.size(); }
     /// Appends a line. `terms` must have been added; weights are finite. Whole numbers are written as such, others so
-    /// that reading gives the same double. An id that is a plain whole number is written as one if `numbers` says so.
+    /// that reading gives the same double. An id that is a plain whole number is written as one if `numbers`.
     void append(std::string_view id, bool numbers, std::span<const std::uint32_t> terms,
                 std::span<const double> weights, std::string& out) const;
 

@@ -7,7 +7,7 @@ namespace segmax {
 
 enum class SimdLevel { portable, avx2 };
 
-/// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD says.
+/// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD names.
 /// Throws std::invalid_argument where that variable names no level or one the CPU lacks.
 SimdLevel simd_level();
 std::string_view simd_level_name(SimdLevel level);

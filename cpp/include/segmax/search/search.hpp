@@ -8,7 +8,7 @@
 namespace segmax {
 
 /// The k best documents of a prepared query, best first. Thread-safe: buffers belong to the calling thread.
-/// k is at least 1. Throws Interrupted when params.stop says so.
+/// k is at least 1. Throws Interrupted once params.stop returns true.
 SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params);
 
 /// The integer score of every given position.
