@@ -348,7 +348,7 @@ def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.Monk
 
 
 def test_a_full_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No room for scratch files is an error that says what to do, and leaves nothing."""
+    """No room for scratch files is an error with advice, and leaves nothing."""
     monkeypatch.setattr(memory.MemoryLimit, "available", lambda _: 1)
     (tmp_path / "scratch").mkdir(mode=0o500)
     if os.geteuid() == 0:
@@ -869,7 +869,7 @@ def test_sigint_ends_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", ["prune", "write"])
 def test_sigkill_leaves_no_scratch_file(tmp_path: Path, stage: str) -> None:
-    """Scratch files have no name. What is left of the index itself is no index, and in nobody's way."""
+    """Scratch files have no name. What is left of the index itself is no index, and does no harm."""
     done = run(SIGNALLED, tmp_path, "SIGKILL", stage)
     assert done.returncode == -signal.SIGKILL
     assert {entry.name for entry in tmp_path.iterdir()} <= {"index"}
@@ -998,8 +998,8 @@ def test_sizes(text: int | str, size: int) -> None:
         ({"progress": np.zeros(2)}, "expected progress to be None, True, False or a function, got"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    """Each is told before documents are read."""
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    """Each is refused before documents are read."""
 
     def never() -> Iterator[sp.csr_matrix]:
         pytest.fail("documents were read")
@@ -1049,7 +1049,7 @@ def test_progress_callback(cases: Cases, threads: int, stream: bool) -> None:
 
 
 def test_known_labels_need_no_clustering(rng: np.random.Generator) -> None:
-    """Stages that are not needed are not told of."""
+    """Stages that are not needed send no updates."""
     told: list[str] = []
     docs = random_docs(rng, 50, 9)
     config = segmax.BuildConfig(document_order="row")
@@ -1120,7 +1120,7 @@ CAPS = (
     ids=lambda value: value if isinstance(value, str) else "+".join(step.step for step in value),
 )
 def test_pruning_is_applied(steps: tuple[Any, ...], kind: str, tmp_path: Path) -> None:
-    """Building with steps is building from documents pruned by hand; only the configuration tells them apart."""
+    """Building with steps is building from documents pruned by hand; only the configuration differs."""
     docs, _ = topic_docs(np.random.default_rng(4), 17_000, 20)
     docs = docs.astype(np.float64)
     if kind == "floats":
