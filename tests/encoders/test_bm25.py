@@ -153,7 +153,7 @@ def test_titles_count() -> None:
 def test_batches_and_processes_change_nothing(
     vaswani: tuple[list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The result is the same to the last bit, however documents are batched, and in whatever process they are counted."""
+    """The result is the same to the last bit, however documents are batched and wherever their words are counted."""
     docs = documents(vaswani[0][:3000])
     alone = BM25(workers=1)
     ids, weights = encoded(alone, docs)
