@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test sanitize bench race report stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -55,15 +55,36 @@ lint: $(VENV)/.dependencies
 types: $(VENV)/.installed
 	$(VENV)/bin/mypy
 
+CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_TESTS=ON
+AVX2_OBJECT := build/cpp/CMakeFiles/segmax_core.dir/cpp/src/kernels/avx2.cpp.o
+
+# With asserts. What is compiled for AVX2 must not export a function that other object files may define, too: the linker
+# would keep one copy for all, and it might be the one that older CPUs cannot run.
 cpp-test: $(VENV)/.dependencies
-	$(VENV)/bin/cmake -S . -B build/cpp -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_PYTHON=OFF -DSEGMAX_BUILD_TESTS=ON > build-cpp.log || (cat build-cpp.log; exit 1)
+	$(CMAKE) -B build/cpp -DSEGMAX_BUILD_PYTHON=OFF -DSEGMAX_ASSERT=ON > build-cpp.log || (cat build-cpp.log; exit 1)
 	rm -f build-cpp.log
 	$(VENV)/bin/cmake --build build/cpp
+	test ! -e $(AVX2_OBJECT) || ! nm -C $(AVX2_OBJECT) | grep ' [VWu] ' | grep -v avx2_kernels
 	build/cpp/segmax_tests
+
+# The portable kernels and everything else on another architecture: cross-compiled, and run by an emulator.
+AARCH64_TOOLS := aarch64-linux-gnu-g++ qemu-aarch64
+AARCH64_MISSING := $(foreach tool,$(AARCH64_TOOLS),$(if $(shell command -v $(tool)),,$(tool)))
+
+aarch64-test: $(VENV)/.dependencies
+ifneq ($(strip $(AARCH64_MISSING)),)
+	@echo "make aarch64-test needs $(strip $(AARCH64_MISSING)): apt-get install g++-aarch64-linux-gnu qemu-user"
+	@exit 1
+else
+	$(CMAKE) -B build/aarch64 -DSEGMAX_BUILD_PYTHON=OFF -DSEGMAX_ASSERT=ON -DCMAKE_SYSTEM_NAME=Linux \
+		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_CXX_FLAGS=-Werror
+	$(VENV)/bin/cmake --build build/aarch64
+	qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/segmax_tests
+endif
 
 # The C++ tests, and the extension that the slow Python tests of damaged files load, under the sanitizers.
 sanitize: $(VENV)/.installed
-	$(VENV)/bin/cmake -S . -B build/sanitize -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_TESTS=ON -DSEGMAX_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(PY)
+	$(CMAKE) -B build/sanitize -DSEGMAX_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(PY)
 	$(VENV)/bin/cmake --build build/sanitize
 	build/sanitize/segmax_tests
 

@@ -493,7 +493,7 @@ def test_tables_have_to_fit_into_memory(tmp_path: Path) -> None:
     told = "got 256 MiB: this process holds 100 MiB already and needs"
     with pytest.raises(ConfigError) as error:
         segmax.build(sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**24)), memory_limit=limit)
-    least = "expected a memory_limit of at least 1,732 MiB, "
+    least = "expected memory_limit to be at least 1,732 MiB, "
     assert str(error.value) == f"{least}{told} 1,600 MiB more for tables of 16,777,216 terms"
     tiny = (sp.csr_matrix((500_000, 3)) for _ in range(8))
     with pytest.raises(ConfigError, match=f"{told} 275 MiB more for tables of 4,000,000 documents"):
@@ -523,7 +523,7 @@ def test_a_process_that_already_holds_more_than_the_limit(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError) as error:
         segmax.build(batches(), memory_limit="256MiB")
     assert str(error.value) == (
-        "expected a memory_limit of at least 556 MiB, got 256 MiB: this process holds 300 MiB before the build starts"
+        "expected memory_limit to be at least 556 MiB, got 256 MiB: this process holds 300 MiB before the build starts"
     )
     assert segmax.build(sp.csr_matrix([[1, 2]]), memory_limit="556MiB").num_docs == 1
     assert segmax.build(sp.csr_matrix([[1, 2]])).num_docs == 1  # the default leaves room beside what is held
@@ -549,7 +549,7 @@ def test_the_message_names_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_pa
     with pytest.raises(ConfigError) as error:
         segmax.build(batches(), memory_limit="1GiB")
     assert str(error.value) == (
-        "expected a memory_limit of at least 3,800 MiB, got 1,024 MiB: this process holds 3,544 MiB, 3,444 MiB of it "
+        "expected memory_limit to be at least 3,800 MiB, got 1,024 MiB: this process holds 3,544 MiB, 3,444 MiB of it "
         "since the build started to read: 2 documents of the given generator; or read less at a time"
     )
 

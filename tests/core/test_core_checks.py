@@ -22,7 +22,7 @@ DOCS = sp.csr_matrix(np.array([[1, 0, 2], [0, 3, 1], [4, 0, 5]]))
 @pytest.fixture(scope="module")
 def engine() -> _core.Index:
     """The core's own index of three documents."""
-    return segmax.build(DOCS)._engine
+    return segmax.build(DOCS)._engine.core
 
 
 # --- how many results ------------------------------------------------------------------------------------------------

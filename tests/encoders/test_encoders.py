@@ -346,9 +346,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     (precious / "thesis.txt").write_text("years of work")
 
     def refused() -> None:
-        with pytest.raises(
-            IndexExistsError, match=r"docs\.npz\.encoding' is where unfinished work is kept, but segmax"
-        ):
+        with pytest.raises(IndexExistsError, match=r"docs\.npz\.encoding', which exists already and is not its own"):
             encode_texts(Lengths(), documents(9), target, overwrite=True)
         assert not target.exists()
 

@@ -276,7 +276,7 @@ def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.Monk
         for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
             with pytest.raises(
                 InputError,
-                match=r"docs\.segmax.*no model that an index names unless you ask for it: pass the folder or the model",
+                match=r"docs\.segmax.*no model that an index names unless you ask for it; pass the folder or the model",
             ):
                 ask()
         assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
@@ -285,9 +285,9 @@ def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.Monk
 def test_the_advice_works(index: Path, splade: Path) -> None:
     """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
     for name, advice in (
-        ("org/model", r"pass encoder='stored' to segmax\.open \(--encoder stored\) if you trust it"),
-        (str(splade), r"pass the folder or the model that made it to segmax\.open as encoder="),
-        (None, r"was loaded in Python; pass encoder= with that model"),
+        ("org/model", r"pass encoder='stored' if you trust the index"),
+        (str(splade), r"pass the folder or the model that made it with encoder="),
+        (None, r"was loaded in Python; pass that model with encoder="),
     ):
         change_description(index, {"encoder": "SparseModel", "model": name})
         with segmax.open(index) as opened, pytest.raises(InputError, match=rf"docs\.segmax.*{advice}") as told:
@@ -438,9 +438,7 @@ def test_commands_show_what_to_do(
     Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
     command = [arguments[0], str(index), *arguments[1:]]
     assert main(command) == 2
-    assert (
-        "pass the folder or the model that made it to segmax.open as encoder=... (--encoder)" in capsys.readouterr().err
-    )
+    assert "pass the folder or the model that made it with --encoder MODEL|stored" in capsys.readouterr().err
     assert main([*command, "--encoder", "stored"]) == 2
     assert "takes no folders from an index" in capsys.readouterr().err
     assert main([*command, "--encoder", str(splade)]) == 0
@@ -476,7 +474,7 @@ def test_a_loaded_model_is_an_encoder(splade: Path, tmp_path: Path) -> None:
         by_folder.search("the cat").scores.tolist(), abs=0.05
     )
     assert [module.forward for module in model.modules()] == forward
-    with pytest.raises(InputError, match="was loaded in Python; pass encoder="):
+    with pytest.raises(InputError, match="was loaded in Python; pass that model with encoder="):
         segmax.open(path, encoder="stored")
     with segmax.open(path, encoder=model) as opened:
         assert opened.search("the cat").ids == built.search("the cat").ids

@@ -145,7 +145,7 @@ def test_a_path_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(IndexNotFoundError) as error:
         segmax.open(tmp_path / "nothing")
     assert str(error.value) == (
-        f"there is no index at '{tmp_path / 'nothing'}'; check the path, or build one with segmax.build(..., path=...)"
+        f"there is no index at '{tmp_path / 'nothing'}'; check the path, or build an index there"
     )
     with pytest.raises(FileNotFoundError, match="expected an existing directory to put the index in"):
         tiny().save(tmp_path / "no" / "where")

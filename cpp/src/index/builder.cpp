@@ -3,9 +3,15 @@
 #include "segmax/index/builder.hpp"
 
 #include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <span>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "index/levels.hpp"
 
@@ -317,6 +323,7 @@ private:
 template <class Code, class Term>
 void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_t> slots, std::uint32_t first_slot,
                  std::span<const std::int64_t> out_indptr, std::span<Term> out_terms, std::span<Code> out_codes) {
+    assert(slots.size() == part.num_docs() && out_terms.size() == out_codes.size() && !out_indptr.empty());
     const std::size_t num_slots = out_indptr.size() - 1;
     for (std::size_t row = 0; row < slots.size(); ++row) {
         const std::size_t slot = std::size_t{slots[row]} - first_slot;  // wraps to something large if below
@@ -334,6 +341,7 @@ void gather_rows(const CodedDocs<Code, Term>& part, std::span<const std::uint32_
 }
 
 std::vector<std::uint32_t> lay_out_clusters(std::span<const std::uint32_t> cluster_first) {
+    assert(std::is_sorted(cluster_first.begin(), cluster_first.end()));
     std::vector<std::uint32_t> first_position{0};
     std::uint64_t position = 0;
     for (std::size_t cluster = 0; cluster + 1 < cluster_first.size(); ++cluster) {
@@ -349,6 +357,8 @@ template <class Code, class Term>
 void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_t> cluster_first, std::uint32_t first,
                  std::uint32_t last, std::span<std::uint64_t> postings, std::span<std::uint64_t> pairs,
                  const StopFlag& stop) {
+    assert(first <= last && last < cluster_first.size() && postings.size() == docs.num_terms &&
+           pairs.size() == postings.size());
     std::vector<std::uint32_t> last_cluster(docs.num_terms, kNone);
     for (std::uint32_t cluster = first; cluster < last; ++cluster) {
         const auto begin = static_cast<std::size_t>(docs.indptr[cluster_first[cluster]]);
@@ -366,6 +376,7 @@ void count_terms(const CodedDocs<Code, Term>& docs, std::span<const std::uint32_
 TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std::uint64_t> pairs,
                     std::uint32_t num_clusters, std::uint32_t num_positions, std::uint32_t num_segments,
                     std::uint32_t head_ratio, std::uint32_t code_bytes) {
+    assert(postings.size() == pairs.size());
     TermPlan plan;
     plan.term_first_pair.push_back(0);
     const std::uint64_t sum_bytes = Index::sum_bytes(num_segments, code_bytes);
@@ -395,6 +406,8 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
 template <class Code, class Term>
 TermArrays<Code> fill_terms(const FillJob<Code, Term>& job, std::uint32_t first_term, std::uint32_t last_term,
                             const StopFlag& stop) {
+    assert(first_term <= last_term && last_term <= job.postings.size() && job.postings.size() == job.pairs.size());
+    assert(job.order.size() == job.docs.num_docs() && job.segments.size() == job.docs.num_docs());
     return TermFiller<Code, Term>(job, first_term, last_term).fill(stop);
 }
 

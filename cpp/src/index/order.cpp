@@ -2,8 +2,12 @@
 #include "segmax/index/order.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <random>
+#include <span>
 #include <vector>
 
 #include "segmax/base/interrupt.hpp"
@@ -108,6 +112,8 @@ private:
 
 void order_by_similarity(const DensePoints& points, std::span<const std::uint32_t> cluster_first,
                          std::span<std::uint32_t> order, const StopFlag& stop) {
+    assert(points.values.size() == order.size() * points.num_dims);
+    assert(!cluster_first.empty() && cluster_first.back() == order.size());
     Bisector bisector(points, stop);
     for (std::size_t c = 0; c + 1 < cluster_first.size(); ++c) {
         bisector.order(order.subspan(cluster_first[c], cluster_first[c + 1] - cluster_first[c]));

@@ -1,7 +1,11 @@
 #include "segmax/index/project.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 namespace segmax {
@@ -51,6 +55,7 @@ void each_posting(const CodedDocs<Code, Term>& docs, const TermRows& terms, Visi
 template <class Code, class Term>
 void project_rows(const CodedDocs<Code, Term>& docs, const TermRows& terms, std::span<const float> matrix,
                   std::span<float> out) {
+    assert(out.size() == std::size_t{docs.num_docs()} * terms.num_dims);
     const std::size_t dims = terms.num_dims;
     std::fill(out.begin(), out.end(), 0.0F);
     each_posting(docs, terms, [&](std::size_t d, std::size_t row, float root) {
@@ -61,6 +66,7 @@ void project_rows(const CodedDocs<Code, Term>& docs, const TermRows& terms, std:
 template <class Code, class Term>
 void project_back(const CodedDocs<Code, Term>& docs, const TermRows& terms, std::span<const float> points,
                   std::span<float> out) {
+    assert(points.size() == std::size_t{docs.num_docs()} * terms.num_dims);
     const std::size_t dims = terms.num_dims;
     std::fill(out.begin(), out.end(), 0.0F);
     each_posting(docs, terms, [&](std::size_t d, std::size_t row, float root) {

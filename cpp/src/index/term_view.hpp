@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -53,6 +55,7 @@ struct TermView {
     /// Points at a term of an index, `weight` being what a query gives it. `lists` has room for the entries of a tail
     /// term, one list per zone. It belongs to the caller and must live as long as the view is used, as must `index`.
     void open(const Index& index, std::uint32_t number, std::uint32_t query_weight, EntryList<Code>* lists) {
+        assert(number < index.num_terms() && index.num_postings(number) > 0);
         const IndexArrays& a = index.arrays();
         const Index::Offsets& at = index.offsets(number);
         *this = TermView();
@@ -91,6 +94,7 @@ struct TermView {
 
     /// The pair of a cluster that has() is true for.
     std::uint32_t pair(std::uint32_t cluster) const {
+        assert(has(cluster));
         if (wide) return cluster;
         const std::uint64_t before = bits[cluster / 64] & ((std::uint64_t{1} << (cluster % 64)) - 1);
         return std::min(rank[cluster / 64] + static_cast<std::uint32_t>(std::popcount(before)), num_pairs - 1);
@@ -98,15 +102,22 @@ struct TermView {
 
     /// A head term's run in a span.
     Run run(std::uint32_t span) const {
+        assert(head);
         const std::uint64_t start = std::min<std::uint64_t>(run_start[span], num_run_bytes);
         const std::uint64_t end = std::min<std::uint64_t>(run_start[span + 1], num_run_bytes);
         return {run_bytes + start, static_cast<std::uint32_t>(end > start ? end - start : 0)};
     }
 
     /// A head term's level in a block.
-    std::uint32_t level(std::uint32_t block) const { return level_in(block_max, block); }
+    std::uint32_t level(std::uint32_t block) const {
+        assert(head);
+        return level_in(block_max, block);
+    }
     /// The level in a span of a term that has a row.
-    std::uint32_t span_level(std::uint32_t span) const { return level_in(span_max, span); }
+    std::uint32_t span_level(std::uint32_t span) const {
+        assert(span_max != nullptr);
+        return level_in(span_max, span);
+    }
 
     /// Calls visit(list, first, end) with the entries of a tail term in the blocks [first_block, end_block), zone by
     /// zone.
@@ -125,6 +136,7 @@ struct TermView {
     /// kBlockDocs.
     template <class Visit>
     void each_posting(Position first, Position end, Visit visit) const {
+        assert(first % kBlockDocs == 0 && end % kBlockDocs == 0);
         if (head) {
             for (std::uint32_t span = first / kSpanDocs; std::uint64_t{span} * kSpanDocs < end; ++span) {
                 each_in_run(span, first, end, visit);

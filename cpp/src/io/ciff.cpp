@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -339,6 +340,7 @@ VectorRows read_ciff_bucket(std::string_view bytes, std::uint64_t first_doc, std
 
 void append_ciff_list(std::string_view term, std::span<const std::uint32_t> rows, std::span<const std::uint32_t> tfs,
                       std::string& out) {
+    assert(rows.size() == tfs.size() && std::is_sorted(rows.begin(), rows.end()));
     std::uint64_t size = 0;
     std::uint64_t total = 0;
     const auto posting_size = [&](std::uint64_t gap, std::uint64_t tf) {

@@ -169,9 +169,9 @@ private:
         while (last != end_ && last - at_ < 20 && (std::isalnum(static_cast<unsigned char>(*last)) || *last == '-')) {
             ++last;
         }
-        if (last != at_) return "'" + std::string(at_, last) + "'";
         const auto byte = static_cast<unsigned char>(*at_);
-        if (byte >= 0x20 && byte < 0x7F) return std::string("'") + *at_ + "'";
+        if (last == at_ && byte >= 0x20 && byte < 0x7F) ++last;
+        if (last != at_) return std::string(1, '\'').append(at_, last).append(1, '\'');
         constexpr char digits[] = "0123456789abcdef";
         return std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15];
     }

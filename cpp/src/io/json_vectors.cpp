@@ -257,6 +257,7 @@ void JsonVectorFormatter::add_term(std::string_view term) {
 
 void JsonVectorFormatter::append(std::string_view id, bool numbers, std::span<const std::uint32_t> terms,
                                  std::span<const double> weights, std::string& out) const {
+    assert(terms.size() == weights.size());
     out.append("{\"id\": ");
     if (numbers && is_plain_number(id)) {
         out.append(id);

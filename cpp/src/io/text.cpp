@@ -1,7 +1,11 @@
 #include "segmax/io/text.hpp"
 
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <limits>
+#include <string>
+#include <string_view>
 
 #include "segmax/io/errors.hpp"
 

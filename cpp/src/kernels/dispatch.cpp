@@ -1,7 +1,10 @@
 // Which table of kernels this process uses.
+#include <cassert>
+#include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "kernels/kernels.hpp"
 
@@ -46,6 +49,7 @@ SimdLevel simd_level() {
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& kernels(SimdLevel level) {
+    assert(simd_level_available(level));
 #ifdef SEGMAX_HAVE_AVX2
     if (level == SimdLevel::avx2) return detail::avx2_kernels<Code, Acc>();
 #endif

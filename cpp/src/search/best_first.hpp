@@ -4,7 +4,13 @@
 // of the best make a threshold, and only tiles with a span that may pass it are bounded block by block, in stages.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
 
 #include "search/block_scorer.hpp"
 #include "search/exhaustive.hpp"

@@ -34,6 +34,7 @@ inline TileRange tiles_of_cluster(const Index& index, std::uint32_t cluster) {
 class TileRanges {
 public:
     void add(TileRange tiles) {
+        assert(tiles.first <= tiles.end && (ranges_.empty() || ranges_.back().first <= tiles.first));
         if (!ranges_.empty() && ranges_.back().end >= tiles.first) {
             ranges_.back().end = std::max(ranges_.back().end, tiles.end);
         } else {
@@ -59,6 +60,7 @@ public:
     explicit BlockBounds(Context<Code, Acc>& context)
         : context_(context), places_(context.index.num_tiles() + 1, nowhere()) {
         const std::size_t num_terms = context.terms().size();
+        assert(num_terms <= kMaxBoundedTerms);
         std::uint64_t most = num_terms;  // every part may be rounded up by one
         for (const auto& term : context.terms()) most += term.most();
         while ((most >> shift_) + num_terms > std::numeric_limits<std::uint16_t>::max()) ++shift_;
@@ -113,6 +115,7 @@ public:
     /// to a block of the span at most, and the floor; stages are kStageHeads head terms each, the tail in the first.
     std::span<const std::uint32_t> bound_stages(std::span<const TileRange> ranges, std::uint64_t least,
                                                 std::span<const std::vector<std::uint16_t>> rests) {
+        assert(!rests.empty());
         list_tiles(ranges);
         place_side_by_side();
         start_with(rests[0]);

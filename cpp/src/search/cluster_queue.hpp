@@ -6,8 +6,9 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
-#include <type_traits>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
 
 #include "search/context.hpp"
 

@@ -1,6 +1,11 @@
 // MaxScore (Turtle and Flood 1995), document at a time, over the whole collection or one cluster.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
 #include "search/context.hpp"
 
 namespace segmax {

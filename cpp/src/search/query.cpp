@@ -1,11 +1,16 @@
 #include "segmax/search/query.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace segmax {
 
@@ -90,6 +95,7 @@ PreparedQuery checked_scores(PreparedQuery query) {
 
 PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights,
                             double mass) {
+    assert(terms.size() == weights.size() && mass > 0 && mass <= 1);
     PreparedQuery query;
     std::vector<RealTerm> known = merged_terms(terms, weights);
     std::erase_if(known, [&](RealTerm& t) {

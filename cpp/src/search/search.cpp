@@ -1,6 +1,12 @@
 #include "segmax/search/search.hpp"
 
+#include <algorithm>
+#include <cassert>
+#include <cstddef>
+#include <cstdint>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "search/best_first.hpp"
 #include "search/cluster_search.hpp"
@@ -103,6 +109,7 @@ PreparedQuery heaviest_terms(const Index& index, const PreparedQuery& query, std
 }  // namespace
 
 SearchResult search(const Index& index, const PreparedQuery& given, std::size_t k, const SearchParams& params) {
+    assert(k >= 1);
     SearchResult result;
     const bool shorten = params.max_terms > 0 && given.terms.size() > params.max_terms;
     PreparedQuery shorter;
@@ -116,6 +123,7 @@ SearchResult search(const Index& index, const PreparedQuery& given, std::size_t 
 
 std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQuery& query,
                                            std::span<const Position> positions) {
+    assert(std::all_of(positions.begin(), positions.end(), [&](Position p) { return p < index.num_positions(); }));
     std::vector<std::uint64_t> scores(positions.size(), 0);
     with_types(index, query, [&](auto code, auto) {
         using Code = decltype(code);
@@ -131,6 +139,7 @@ std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQue
 }
 
 MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Position position) {
+    assert(position < index.num_positions());
     MatchedTerms matched;
     with_types(index, query, [&](auto code, auto) {
         QueryView<decltype(code)> view;

@@ -3,7 +3,13 @@
 // All terms but the rarest have a row of levels over all spans; the rarest add the maxima of their entries.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
 #include <numeric>
+#include <span>
+#include <vector>
 
 #include "search/block_bounds.hpp"
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <algorithm>
+#include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <type_traits>
@@ -19,6 +21,7 @@ class TopK {
 public:
     using Key = std::conditional_t<std::is_same_v<Acc, std::uint32_t>, std::uint64_t, unsigned __int128>;
 
+    /// Starts over. k may be 0 only where there are no documents to push.
     void reset(std::size_t k, bool exact = true) {
         k_ = k;
         exact_ = exact;
@@ -42,6 +45,7 @@ public:
 
     /// Adds a document that admits() let through.
     void push(Acc score, Row row) {
+        assert(k_ > 0 && admits(score, row));
         const Key key = make_key(score, row);
         if (!exact_) {
             heap_.push_back(key);
