@@ -201,6 +201,17 @@ class EncodesTexts(Protocol):
         """Return the vectors of queries, a row each."""
 
 
+@runtime_checkable
+class SplitsWords(Protocol):
+    """An encoder that splits text into words by rules, as BM25 does."""
+
+    stopwords: tuple[str, ...]
+    fold_accents: bool
+
+    def occurrences(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield where the words of a text start and end, and the term of each."""
+
+
 class AdaptedEncoder(Encoder):
     """An object that encodes texts, with the methods that it lacks."""
 
