@@ -111,7 +111,8 @@ class SegmaxWarning(UserWarning):
     Examples
     --------
     >>> import scipy.sparse as sp, segmax, warnings
-    .catch_warnings(record=True) as caught:
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
     ...     index = segmax.build(sp.csr_matrix((1, 2)))
     >>> caught[0].category.__name__
     'SegmaxWarning'
