@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import subprocess
@@ -38,6 +39,18 @@ def test_every_public_name_is_documented() -> None:
             for member, content in vars(value).items():
                 if callable(content) and not member.startswith("_"):
                     assert content.__doc__, f"{name}.{member}"
+
+
+def test_every_public_name_has_an_example() -> None:
+    """Every class and function of the front door and the public modules shows how it is used."""
+    modules = [segmax, *(importlib.import_module(f"segmax.{name}") for name in segmax._MODULES)]
+    public = {f"{module.__name__}.{name}": getattr(module, name) for module in modules for name in module.__all__}
+    without = [
+        name
+        for name, value in {**public, "segmax.open": segmax.open}.items()
+        if (inspect.isclass(value) or inspect.isfunction(value)) and ">>>" not in str(value.__doc__)
+    ]
+    assert without == []
 
 
 def test_the_cpp_core_knows_no_python() -> None:

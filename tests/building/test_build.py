@@ -25,7 +25,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from conftest import clusters_of, random_docs, topic_docs
+from conftest import clusters_of, random_docs, refused, topic_docs
 from reference import SAFE_METHODS, as_query, best
 from segmax import _core
 from segmax.base import memory
@@ -348,7 +348,7 @@ def test_the_memory_limit_changes_no_byte(cases: Cases, monkeypatch: pytest.Monk
 
 
 def test_a_full_scratch_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No room for scratch files is an error that says what to do, and leaves nothing."""
+    """No room for scratch files is an error with advice, and leaves nothing."""
     monkeypatch.setattr(memory.MemoryLimit, "available", lambda _: 1)
     (tmp_path / "scratch").mkdir(mode=0o500)
     if os.geteuid() == 0:
@@ -869,7 +869,7 @@ def test_sigint_ends_a_program(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("stage", ["prune", "write"])
 def test_sigkill_leaves_no_scratch_file(tmp_path: Path, stage: str) -> None:
-    """Scratch files have no name. What is left of the index itself is no index, and in nobody's way."""
+    """Scratch files have no name. What is left of the index itself is no index, and does no harm."""
     done = run(SIGNALLED, tmp_path, "SIGKILL", stage)
     assert done.returncode == -signal.SIGKILL
     assert {entry.name for entry in tmp_path.iterdir()} <= {"index"}
@@ -965,14 +965,14 @@ def test_the_limit_holds(tmp_path: Path, num_docs: int, num_terms: int, pruned: 
 @pytest.mark.parametrize("limit", [0, 1, "255MiB", memory.LEAST_LIMIT - 1])
 def test_a_limit_that_is_too_low(limit: int | str) -> None:
     """What cannot hold is refused before any work."""
-    with pytest.raises(ConfigError, match=r"expected memory_limit of at least 256 MiB, got"):
+    with refused(ConfigError, option="memory_limit", expected="at least 256 MiB"):
         segmax.build(iter([]), memory_limit=limit)
 
 
 @pytest.mark.parametrize("limit", ["much", "", "5 x", "-1GiB", -1, 1.5, True, "1e9", "nan", b"1GiB", [1]])
 def test_limits_that_are_no_sizes(limit: Any) -> None:
     """Only whole numbers and text such as '8GiB' are."""
-    with pytest.raises(ConfigError, match=r"expected a size in bytes, as a number or like '8GiB', got"):
+    with refused(ConfigError, option="memory_limit", expected="a size in bytes", got=re.escape(repr(limit))):
         segmax.build(iter([]), memory_limit=limit)
 
 
@@ -998,8 +998,8 @@ def test_sizes(text: int | str, size: int) -> None:
         ({"progress": np.zeros(2)}, "expected progress to be None, True, False or a function, got"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
-    """Each is told before documents are read."""
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
+    """Each is refused before documents are read."""
 
     def never() -> Iterator[sp.csr_matrix]:
         pytest.fail("documents were read")
@@ -1049,7 +1049,7 @@ def test_progress_callback(cases: Cases, threads: int, stream: bool) -> None:
 
 
 def test_known_labels_need_no_clustering(rng: np.random.Generator) -> None:
-    """Stages that are not needed are not told of."""
+    """Stages that are not needed send no updates."""
     told: list[str] = []
     docs = random_docs(rng, 50, 9)
     config = segmax.BuildConfig(document_order="row")
@@ -1120,7 +1120,7 @@ CAPS = (
     ids=lambda value: value if isinstance(value, str) else "+".join(step.step for step in value),
 )
 def test_pruning_is_applied(steps: tuple[Any, ...], kind: str, tmp_path: Path) -> None:
-    """Building with steps is building from documents pruned by hand; only the configuration tells them apart."""
+    """Building with steps is building from documents pruned by hand; only the configuration differs."""
     docs, _ = topic_docs(np.random.default_rng(4), 17_000, 20)
     docs = docs.astype(np.float64)
     if kind == "floats":

@@ -1,4 +1,4 @@
-"""Clusters: planted topics are found, sizes are even, numbers are what was asked for, and what cannot be is told."""
+"""Clusters: planted topics are found, sizes are even, numbers are as asked for, and invalid values are refused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_sparse_vectors_find_many_topics_in_two_levels() -> None:
 
 
 def test_one_heavy_term_does_not_decide(collection: tuple[sp.csr_matrix, np.ndarray]) -> None:
-    """A term that all documents share, with large weights, says nothing about topics."""
+    """A term that all documents share, with large weights, is no evidence of a topic."""
     docs, topics = collection
     heavy = np.random.default_rng(0).integers(100, 255, (docs.shape[0], 1))
     index = built(sp.hstack([docs, sp.csr_matrix(heavy)], format="csr"), num_clusters=4 * NUM_TOPICS)
@@ -156,7 +156,7 @@ def test_sizes_with_many_copies(copies: float) -> None:
 
 
 def test_sizes_with_many_documents_without_terms() -> None:
-    """Nothing to tell them by, and still even."""
+    """Identical documents give even clusters, too."""
     docs, _ = topic_docs(np.random.default_rng(5), 4_000, 30)
     docs = sp.vstack([docs, sp.csr_matrix((4_000, docs.shape[1]))], format="csr")
     sizes = built(docs, num_clusters=40).cluster_sizes()
@@ -320,7 +320,7 @@ def test_given_labels_are_kept(rng: np.random.Generator) -> None:
         (__file__, "expected an .npy file of dense vectors at"),
     ],
 )
-def test_dense_vectors_that_cannot_be(vectors: Any, message: str) -> None:
+def test_invalid_dense_vectors_are_refused(vectors: Any, message: str) -> None:
     """Told when they are given, before any work."""
     with pytest.raises(InputError, match=message):
         Dense(vectors)
@@ -358,7 +358,7 @@ def test_dense_vectors_that_are_no_numbers(row: int, options: dict[str, int]) ->
 
 
 def test_dense_vectors_beyond_32_bits() -> None:
-    """What becomes infinite as float32 is told like infinity."""
+    """A value that becomes infinite as float32 is refused like infinity."""
     vectors = np.ones((50, 4))
     vectors[31, 2] = 1e300
     with pytest.raises(InputError, match="expected finite dense vectors, got NaN or infinity in row 31"):
@@ -399,7 +399,7 @@ def test_dense_vectors_of_zeros(collection: tuple[sp.csr_matrix, np.ndarray]) ->
         ({"iterations": True}, "expected iterations to be from 1 to 65535, got True"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any], message: str) -> None:
     """For both kinds of vectors."""
     with pytest.raises(ConfigError, match=message):
         Dense(np.ones((2, 2)), **options)
@@ -420,7 +420,7 @@ def test_options_that_cannot_be(options: dict[str, Any], message: str) -> None:
         (np.full(9, 2**63, np.uint64), "expected cluster labels that fit 63 bits, got 9223372036854775808"),
     ],
 )
-def test_labels_that_cannot_be(labels: Any, message: str) -> None:
+def test_invalid_labels_are_refused(labels: Any, message: str) -> None:
     """Alone and as Labels."""
     docs = sp.csr_matrix(np.eye(9))
     for given in (labels, Labels(labels)):
@@ -428,7 +428,7 @@ def test_labels_that_cannot_be(labels: Any, message: str) -> None:
             segmax.build(docs, clustering=given)
 
 
-def test_what_they_look_like() -> None:
+def test_repr() -> None:
     """Short, without the vectors."""
     assert repr(Sparse()) == "Sparse(dimensions=64, restarts=1, iterations=10)"
     assert repr(Labels([1, 2])) == "Labels(2 documents)"
@@ -479,7 +479,7 @@ def test_restarts_apply_to_both_levels(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(runs) == 6 * restarts  # five cells, and the cells themselves
 
 
-def test_bytes_are_what_is_kept_of_compressed_points() -> None:
+def test_compressed_points_are_kept_as_bytes() -> None:
     """With 8 bits the sample that k-means is trained on takes a quarter."""
     vectors = np.random.default_rng(0).normal(size=(500, 24)).astype(np.float32)
     for compress, dtype in ((False, np.float32), (True, np.uint8)):

@@ -46,7 +46,7 @@ UNLISTED: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", UNLISTED)
-def test_what_is_no_list(name: str) -> None:
+def test_values_that_are_no_list_are_refused(name: str) -> None:
     """Names of columns, keys, letters and the order of a set are nothing that anyone means."""
     value = UNLISTED[name]
 
@@ -99,7 +99,7 @@ def test_times_are_no_ids() -> None:
 
 @pytest.mark.parametrize("id", [None, ["a"], 1.0, True, pandas.DataFrame({"a": [1]}), b"a", ("a",)], ids=str)
 def test_ids_of_the_wrong_kind(id: Any) -> None:
-    """An id is a string or an integer; anything else is an error of one line that says so."""
+    """An id is a string or an integer; anything else is an error of one line."""
     for index in (segmax.build(DOCS, ids=IDS), segmax.build(DOCS), segmax.build(DOCS, ids=[5, 6, 7])):
         for take in (index.row_of, index.vector, lambda id, index=index: index.explain({0: 1}, id)):
             with pytest.raises(InputError, match=r"^expected an id, got \w+; the ids of this index are \w+$"):
@@ -107,7 +107,7 @@ def test_ids_of_the_wrong_kind(id: Any) -> None:
 
 
 def test_ids_of_the_other_kind() -> None:
-    """A number for a string is unknown, and the message tells which kind is known."""
+    """A number for a string is unknown, and the message names the kind that is known."""
     with pytest.raises(UnknownIdError, match="no document has the id 1; the ids of this index are strings"):
         segmax.build(DOCS, ids=["1", "2", "3"]).row_of(1)
     with pytest.raises(UnknownIdError, match="no document has the id '1'; the ids of this index are integers"):

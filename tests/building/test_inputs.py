@@ -1,4 +1,4 @@
-"""Documents in: what cannot be is told in words, and odd collections give the index that common sense expects."""
+"""Documents in: invalid input is refused with a clear message, and odd collections give the expected index."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ BAD_FILES: dict[str, tuple[dict[str, Callable[[sp.csr_matrix], Any] | None], str
 
 
 @pytest.mark.parametrize("case", BAD_FILES)
-def test_files_that_cannot_be(tmp_path: Path, docs: sp.csr_matrix, case: str) -> None:
+def test_invalid_files_are_refused(tmp_path: Path, docs: sp.csr_matrix, case: str) -> None:
     """Each is an InputError in words, whatever in the file is wrong; nothing is written."""
     changes, message = BAD_FILES[case]
     path = written(
@@ -186,7 +186,7 @@ def test_damaged_files(tmp_path: Path, docs: sp.csr_matrix, compressed: bool) ->
     assert noticed > 50
 
 
-def test_what_is_no_file_of_documents(tmp_path: Path, docs: sp.csr_matrix) -> None:
+def test_files_without_documents_are_refused(tmp_path: Path, docs: sp.csr_matrix) -> None:
     """Text, other archives, folders and names that are not there."""
     (tmp_path / "text.npz").write_text("hello")
     np.save(tmp_path / "dense.npy", np.ones((3, 3)))
@@ -206,7 +206,7 @@ def test_what_is_no_file_of_documents(tmp_path: Path, docs: sp.csr_matrix) -> No
 
 
 def test_a_file_that_may_not_be_read(tmp_path: Path, docs: sp.csr_matrix, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the system says about a file is an InputError with the name of the file."""
+    """An error of the system about a file becomes an InputError with the name of the file."""
     sp.save_npz(tmp_path / "docs.npz", docs)
 
     real = io.open
@@ -222,7 +222,7 @@ def test_a_file_that_may_not_be_read(tmp_path: Path, docs: sp.csr_matrix, monkey
 
 
 def test_an_encrypted_file(tmp_path: Path, docs: sp.csr_matrix) -> None:
-    """A member marked as encrypted cannot be read, and says so."""
+    """A member marked as encrypted is refused."""
     sp.save_npz(tmp_path / "docs.npz", docs, compressed=False)
     data = bytearray((tmp_path / "docs.npz").read_bytes())
     for magic, offset in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
@@ -271,8 +271,8 @@ def test_bad_weights_in_files_name_the_row(tmp_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("batches", [False, True])
-def test_matrices_that_cannot_be(columns: list[int], ends: list[int], message: str, batches: bool) -> None:
-    """A matrix put together wrong is told so, alone and as a batch."""
+def test_invalid_matrices_are_refused(columns: list[int], ends: list[int], message: str, batches: bool) -> None:
+    """A malformed matrix is refused, alone and as a batch."""
     matrix = raw([1.0, 2.0, 3.0], columns, ends, (2, 3))
     with pytest.raises(InputError, match=message):
         segmax.build(iter([sp.csr_matrix((2, 3)), matrix]) if batches else matrix)
@@ -337,7 +337,7 @@ def test_a_sum_that_overflows() -> None:
     ids=str,
 )
 def test_things_that_are_no_documents(vectors: Any) -> None:
-    """Dense arrays, plain lists and the rest are told what is expected."""
+    """Dense arrays, plain lists and other objects are refused with what was expected."""
     with pytest.raises(InputError, match="expected"):
         segmax.build(vectors)
 
@@ -418,7 +418,7 @@ def test_only_documents_without_terms(tmp_path: Path, config: dict[str, Any], co
 
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_some_documents_without_terms(tmp_path: Path, config: dict[str, Any]) -> None:
-    """They are nobody's result, and in nobody's way."""
+    """Empty documents are never found, and do no harm."""
     docs = sp.csr_matrix(np.diag([0, 3, 0, 2, 0, 0, 7, 0]))
     for index in opened_both(docs, tmp_path, **config):
         hits = index.search(dict.fromkeys(range(8), 1.0))
@@ -437,7 +437,7 @@ def test_one_document(tmp_path: Path, config: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("clusters", [40, 41, 10**6])
 def test_as_many_clusters_as_documents(rng: np.random.Generator, clusters: int) -> None:
-    """Every document is a cluster of its own; more cannot be."""
+    """Every document is a cluster of its own: there are no more clusters than documents."""
     docs = random_docs(rng, 40, 30, 5.0)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=clusters))
     assert index.cluster_sizes().tolist() == [1] * 40
@@ -455,7 +455,7 @@ def test_more_clusters_than_fit_one_level() -> None:
 
 @pytest.mark.parametrize("num_clusters", [1, 7, 30, 700])
 def test_one_document_many_times(num_clusters: int) -> None:
-    """Copies cannot be told apart by k-means; clusters are even all the same, and results are the first rows."""
+    """K-means cannot separate copies; clusters are even all the same, and results are the first rows."""
     docs = sp.csr_matrix(np.tile([3, 0, 5, 1], (7_000, 1)))
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=num_clusters, segmentation="kmeans"))
     sizes = index.cluster_sizes()
@@ -487,13 +487,13 @@ def small_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_process")
-def test_what_must_stay_in_memory_has_to_fit(tmp_path: Path) -> None:
+def test_tables_have_to_fit_into_memory(tmp_path: Path) -> None:
     """Tables of terms and of documents, and files that are read whole, need a limit that holds them."""
     limit = "256MiB"
     told = "got 256 MiB: this process holds 100 MiB already and needs"
     with pytest.raises(ConfigError) as error:
         segmax.build(sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**24)), memory_limit=limit)
-    least = "expected a memory_limit of at least 1,732 MiB, "
+    least = "expected memory_limit to be at least 1,732 MiB, "
     assert str(error.value) == f"{least}{told} 1,600 MiB more for tables of 16,777,216 terms"
     tiny = (sp.csr_matrix((500_000, 3)) for _ in range(8))
     with pytest.raises(ConfigError, match=f"{told} 275 MiB more for tables of 4,000,000 documents"):
@@ -523,13 +523,13 @@ def test_a_process_that_already_holds_more_than_the_limit(monkeypatch: pytest.Mo
     with pytest.raises(ConfigError) as error:
         segmax.build(batches(), memory_limit="256MiB")
     assert str(error.value) == (
-        "expected a memory_limit of at least 556 MiB, got 256 MiB: this process holds 300 MiB before the build starts"
+        "expected memory_limit to be at least 556 MiB, got 256 MiB: this process holds 300 MiB before the build starts"
     )
     assert segmax.build(sp.csr_matrix([[1, 2]]), memory_limit="556MiB").num_docs == 1
     assert segmax.build(sp.csr_matrix([[1, 2]])).num_docs == 1  # the default leaves room beside what is held
 
 
-def test_what_the_process_holds_is_measured() -> None:
+def test_memory_of_the_process_is_measured() -> None:
     """The same with real memory: 300 MiB that the caller holds."""
     ballast = np.ones(300 * 2**17)
     with pytest.raises(ConfigError, match=r"got 256 MiB: this process holds \d[\d,]+ MiB before the build starts"):
@@ -537,7 +537,7 @@ def test_what_the_process_holds_is_measured() -> None:
     assert ballast[-1] == 1.0
 
 
-def test_the_message_blames_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_message_names_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A batch that takes more than the limit is the reason, not the small tables that come next."""
     held = [HELD]
     monkeypatch.setattr(memory, "anonymous_memory", lambda: held[0])
@@ -549,7 +549,7 @@ def test_the_message_blames_what_was_read(monkeypatch: pytest.MonkeyPatch, tmp_p
     with pytest.raises(ConfigError) as error:
         segmax.build(batches(), memory_limit="1GiB")
     assert str(error.value) == (
-        "expected a memory_limit of at least 3,800 MiB, got 1,024 MiB: this process holds 3,544 MiB, 3,444 MiB of it "
+        "expected memory_limit to be at least 3,800 MiB, got 1,024 MiB: this process holds 3,544 MiB, 3,444 MiB of it "
         "since the build started to read: 2 documents of the given generator; or read less at a time"
     )
 

@@ -180,7 +180,7 @@ def test_more_segments_than_documents(segmentation: Any, num_segments: int) -> N
 
 @pytest.mark.parametrize("segmentation", ["random", "independent", "kmeans"])
 def test_given_segments_rule(segmentation: Any) -> None:
-    """Whatever the option says."""
+    """Given labels win over the option."""
     rng = np.random.default_rng(7)
     docs = random_docs(rng, 300, 20, 4.0)
     segments = rng.integers(0, 8, 300)
@@ -200,7 +200,7 @@ def test_given_segments_rule(segmentation: Any) -> None:
         ("even", r"expected 9 segment labels, one per document, got shape \(\)"),
     ],
 )
-def test_segments_that_cannot_be(segments: Any, message: str) -> None:
+def test_invalid_segments_are_refused(segments: Any, message: str) -> None:
     """Told in words."""
     with pytest.raises(InputError, match=message):
         segmax.build(sp.csr_matrix(np.eye(9)), segments=segments)

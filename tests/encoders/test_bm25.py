@@ -135,7 +135,7 @@ def test_one_pass_is_fit_and_encode(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_a_vocabulary_that_is_empty_is_one() -> None:
-    """Queries over it have no words; BM25 that has neither documents nor a vocabulary says so."""
+    """Queries over it have no words; BM25 with neither documents nor a vocabulary refuses queries."""
     assert BM25.of_vocabulary([]).encode_queries(["cats"]).shape == (1, 0)
     with pytest.raises(InputError, match="has learned from no documents yet"):
         BM25().encode_queries(["cats"])
@@ -153,7 +153,7 @@ def test_titles_count() -> None:
 def test_batches_and_processes_change_nothing(
     vaswani: tuple[list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However documents are cut, and whoever counts their words, the result is the same to the last bit."""
+    """The result is the same to the last bit, however documents are batched and wherever their words are counted."""
     docs = documents(vaswani[0][:3000])
     alone = BM25(workers=1)
     ids, weights = encoded(alone, docs)
@@ -169,7 +169,7 @@ def test_batches_and_processes_change_nothing(
 
 
 def test_a_helper_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends too early is told, and waited for by nobody."""
+    """A process that ends too early is an error, and nothing waits for it."""
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
     monkeypatch.setattr(word_processes.WordProcess, "count", _killed)
@@ -225,7 +225,7 @@ def test_no_more_processes_than_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 3])
 def test_a_system_that_starts_no_more_processes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The error says what to do, and those that run already end."""
+    """The error has advice, and processes that run already end."""
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
     started = watched_processes(monkeypatch, most)
@@ -272,7 +272,7 @@ def test_saved_and_loaded(tmp_path: Path, vaswani: tuple[list[str], list[str]]) 
 
 
 def test_damaged_and_missing_files(tmp_path: Path) -> None:
-    """A folder without a BM25, a damaged one and one of a newer version are told apart."""
+    """A folder without a BM25, a damaged one and one of a newer version give different errors."""
     with pytest.raises(InputError, match="there is no"):
         BM25.load(tmp_path)
     encoder = BM25()
@@ -293,7 +293,7 @@ def test_damaged_and_missing_files(tmp_path: Path) -> None:
 
 
 def test_every_value_of_a_saved_one_is_checked(tmp_path: Path) -> None:
-    """Every entry with values that cannot be: it loads and counts, or an error of ours names the file."""
+    """Every entry with invalid values: it loads and counts, or an error of ours names the file."""
     encoder = BM25()
     encoded(encoder, documents(TEXTS))
     encoder.save(tmp_path)
@@ -342,7 +342,7 @@ def loads_or_names(folder: Path) -> bool:
     return True
 
 
-def test_files_that_cannot_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_files_are_input_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory, a pipe or a forbidden file in the place of the saved one."""
     for name, put in (("folder", Path.mkdir), ("pipe", os.mkfifo)):
         (tmp_path / name).mkdir()
@@ -393,7 +393,7 @@ def test_accents_are_folded(text: str, query: str) -> None:
     assert found([text, "other"], query, fold_accents=False, cjk_bigrams=False) == []
 
 
-def test_what_folding_leaves_alone() -> None:
+def test_folding_leaves_other_scripts_alone() -> None:
     """Letters of their own, marks of other scripts, and languages whose stemmers want accents."""
     assert found(["мой"], "мои") == []
     assert found(["かき が"], "がき", language=None) == []
@@ -431,7 +431,7 @@ def test_pairs_of_characters() -> None:
     assert found(texts, "東京都に住んでいます", cjk_bigrams=False) == [0]
 
 
-def test_what_was_saved_before_behaves_as_before(tmp_path: Path) -> None:
+def test_files_of_earlier_versions_behave_as_before(tmp_path: Path) -> None:
     """Files and indexes that know nothing of the options have neither."""
     encoder = BM25(fold_accents=False, cjk_bigrams=False)
     encoded(encoder, documents(["café 東京都"]))
@@ -470,7 +470,7 @@ def test_helpers_count_by_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> Non
         ("the cats sleep", "cat", "the **cats** sleep"),
     ],
 )
-def test_highlights_are_what_was_found(text: str, query: str, marked: str) -> None:
+def test_highlights_mark_the_words_found(text: str, query: str, marked: str) -> None:
     """Words are marked as they stand in the text, pairs of characters as one stretch."""
     index = segmax.from_texts([text], progress=False)
     encoder = index.encoder
@@ -510,7 +510,7 @@ def test_options_on_the_command_line(tmp_path: Path) -> None:
 
 
 def test_wrong_options() -> None:
-    """Options that cannot be are refused with what was expected."""
+    """Invalid options are refused with what was expected."""
     for options, message in (
         ({"k1": -1}, "expected k1 to be at least 0"),
         ({"b": 1.5}, "between 0 and 1"),
@@ -536,7 +536,7 @@ def test_stop_words_are_those_of_bm25s() -> None:
         assert BM25(stopwords=language).stopwords == words == bm25s.tokenization._infer_stopwords(language)
 
 
-def test_a_missing_stemmer_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_stemmer_shows_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the stemmer the message has the command; BM25 without stemming needs no package."""
     monkeypatch.setitem(sys.modules, "Stemmer", None)
     with refused(MissingPackageError, message="needs PyStemmer", hint="pip install"):
@@ -545,7 +545,7 @@ def test_a_missing_stemmer_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_memory_does_not_grow_with_the_collection(tmp_path: Path) -> None:
-    """Ten times as many documents, of which nobody keeps any, take at most a few megabytes more."""
+    """Ten times as many documents, none of which is kept, take at most a few megabytes more."""
     program = f"""
 from pathlib import Path
 from segmax.encoders.bm25 import BM25

@@ -112,7 +112,7 @@ def assert_same(first: Path, second: Path) -> None:
     assert (one.vectors.data == other.vectors.data).all()
 
 
-def test_a_file_holds_what_the_encoder_gives(tmp_path: Path) -> None:
+def test_a_file_holds_the_vectors_of_the_encoder(tmp_path: Path) -> None:
     """Ids, order, terms, weights and dense vectors of a collection, and nothing else is left."""
     docs = documents(57)
     done = encode_texts(Lengths(), docs, tmp_path / "docs.npz")
@@ -179,7 +179,7 @@ def test_resumed_is_as_if_never_interrupted(
     assert not (tmp_path / "parts.npz.encoding").exists()
 
 
-def test_what_waits_is_kept_when_it_stops(tmp_path: Path) -> None:
+def test_encoded_documents_survive_an_interruption(tmp_path: Path) -> None:
     """Whole batches that are in no shard yet are written when an encoder is interrupted."""
     docs = documents(57)
     with pytest.raises(KeyboardInterrupt):
@@ -216,7 +216,7 @@ def test_other_texts_and_options_are_refused(tmp_path: Path) -> None:
 
 
 def test_half_written_shards_do_not_count(tmp_path: Path) -> None:
-    """What is not in the journal is written anew, whatever lies there; a damaged shard is told."""
+    """A shard that is not in the journal is written again; a damaged shard is refused."""
     docs = documents(57)
     target = tmp_path / "docs.npz"
     with pytest.raises(KeyboardInterrupt):
@@ -238,7 +238,7 @@ def test_titles_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_existing_files_are_not_replaced_unasked(tmp_path: Path) -> None:
-    """A file that is there stays, unless overwrite says otherwise."""
+    """A file that is there stays, unless overwrite is set."""
     target = tmp_path / "docs.npz"
     encode_texts(Lengths(), documents(9), target)
     with pytest.raises(IndexExistsError, match="exists"):
@@ -248,8 +248,8 @@ def test_existing_files_are_not_replaced_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["lengths", "bm25"])
-def test_what_lies_beside_another_file_is_not_replaced(tmp_path: Path, kind: str) -> None:
-    """Files of one stem share the names beside them: the second is refused, also when it was begun before the first."""
+def test_files_beside_another_file_are_not_replaced(tmp_path: Path, kind: str) -> None:
+    """Files of one stem share the names beside them: the second is refused, even if it was started first."""
     make = Lengths if kind == "lengths" else BM25
     beside = tmp_path / ("docs.max.npy" if kind == "lengths" else "docs.bm25/bm25.json")
     with pytest.raises(KeyboardInterrupt):
@@ -265,7 +265,7 @@ def test_what_lies_beside_another_file_is_not_replaced(tmp_path: Path, kind: str
     assert beside.read_bytes() != before
 
 
-def test_killed_between_a_file_and_what_lies_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_killed_between_a_file_and_those_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once the file is there, what lies beside it is its own: the same call again ends the work."""
     target = tmp_path / "docs.npz"
 
@@ -284,7 +284,7 @@ def test_killed_between_a_file_and_what_lies_beside_it(tmp_path: Path, monkeypat
 
 
 def test_weights_are_scaled_and_formats_checked(tmp_path: Path) -> None:
-    """A scale is applied while the file is written; formats that cannot be are refused before anything is."""
+    """A scale is applied while the file is written; invalid formats are refused before anything is encoded."""
     encode_texts(Lengths(), documents(9), tmp_path / "plain.npz")
     encode_texts(Lengths(), documents(9), tmp_path / "scaled.npz", scale=0.5)
     plain, scaled = stored(tmp_path / "plain.npz"), stored(tmp_path / "scaled.npz")
@@ -304,7 +304,7 @@ def test_weights_are_scaled_and_formats_checked(tmp_path: Path) -> None:
 
 
 def test_progress_counts_documents(tmp_path: Path) -> None:
-    """Stages tell how many documents are done, those of an earlier run included."""
+    """Updates count the documents that are done, those of an earlier run included."""
     docs = documents(57)
     with pytest.raises(KeyboardInterrupt):
         encode_texts(Lengths(fail_after=30), docs, tmp_path / "docs.npz")
@@ -346,9 +346,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
     (precious / "thesis.txt").write_text("years of work")
 
     def refused() -> None:
-        with pytest.raises(
-            IndexExistsError, match=r"docs\.npz\.encoding' is where unfinished work is kept, but segmax"
-        ):
+        with pytest.raises(IndexExistsError, match=r"docs\.npz\.encoding', which exists already and is not its own"):
             encode_texts(Lengths(), documents(9), target, overwrite=True)
         assert not target.exists()
 
@@ -376,7 +374,7 @@ def test_folders_of_others_are_left_alone(tmp_path: Path) -> None:
 
 
 def test_only_files_of_the_journal_are_deleted(tmp_path: Path) -> None:
-    """What somebody puts beside the shards stays, links lead nowhere, and a link to the folder is not followed."""
+    """Foreign files beside the shards stay, links lead nowhere, and a link to the folder is not followed."""
     docs = documents(57)
     target = tmp_path / "docs.npz"
     with pytest.raises(KeyboardInterrupt):
@@ -548,7 +546,7 @@ def test_weights_that_no_file_holds_stop_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["lengths", "bm25"])
 def test_a_full_disk_at_every_write(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever write finds no room, a WriteError says so, and the next run goes on as if nothing had happened."""
+    """Whichever write finds no room, it is a WriteError, and the next run resumes as if nothing had happened."""
     monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
     monkeypatch.setattr("segmax.text.shards.batched", lambda documents: batched(documents, 10))
     make = Lengths if kind == "lengths" else BM25
@@ -665,7 +663,7 @@ def test_the_command_encodes_documents_and_queries(
     assert stored(Path("queries.npz")).vectors.toarray()[0, 0] == 2
 
 
-def test_the_command_refuses_what_does_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_refuses_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wrong numbers, and options that an encoder does not have."""
     monkeypatch.chdir(tmp_path)
     write_corpus(Path("corpus.jsonl"), documents(3))

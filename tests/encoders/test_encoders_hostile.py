@@ -72,7 +72,7 @@ def write_code(folder: Path, marker: Path) -> None:
 
 
 def evil_config(folder: Path) -> None:
-    """config.json that wants its own classes."""
+    """config.json that asks for classes of its own."""
     classes = {"AutoConfig": "evil.Config", "AutoModel": "evil.Model", "AutoModelForMaskedLM": "evil.Model"}
     change_json(folder / "config.json", auto_map=classes, model_type="evil")
 
@@ -182,7 +182,7 @@ print(refused, repr(rest))
 
 @pytest.mark.parametrize("stdin", ["closed", "yes"])
 def test_no_code_of_a_model_runs(evil: list[Path], stdin: str) -> None:
-    """Whatever a folder brings along, it is not run, and nobody is asked: a pipe full of "y" is left unread."""
+    """Whatever a folder brings along, it is not run, and no question is asked: a pipe full of "y" is left unread."""
     names = [f"{kind}{folder}" for folder in evil for kind in KINDS]
     answers = "y\n" * 100
     close = (lambda: os.close(0)) if stdin == "closed" else None
@@ -270,24 +270,24 @@ def write_meta(path: Path, meta: dict[str, Any]) -> None:
 
 
 def test_an_index_loads_no_model_by_itself(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searching for text says what to do; vectors are searched as before."""
+    """Searching for text shows what to do; vectors are searched as before."""
     monkeypatch.setattr("segmax.encoders.sparse_model.SparseModel.__init__", unreachable)
     with segmax.open(index) as opened:
         for ask in (lambda: opened.search("cat"), lambda: opened.search_batch(["cat"]), lambda: opened.encoder):
             with pytest.raises(
                 InputError,
-                match=r"docs\.segmax.*no model that an index names unless you say so: pass the folder or the model",
+                match=r"docs\.segmax.*no model that an index names unless you ask for it; pass the folder or the model",
             ):
                 ask()
         assert opened.search(dict.fromkeys(opened.terms or (), 1.0)).ids
 
 
-def test_advice_is_what_works(index: Path, splade: Path) -> None:
+def test_the_advice_works(index: Path, splade: Path) -> None:
     """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
     for name, advice in (
-        ("org/model", r"pass encoder='stored' to segmax\.open \(--encoder stored\) if you trust it"),
-        (str(splade), r"pass the folder or the model that made it to segmax\.open as encoder="),
-        (None, r"was loaded in Python; pass encoder= with that model"),
+        ("org/model", r"pass encoder='stored' if you trust the index"),
+        (str(splade), r"pass the folder or the model that made it with encoder="),
+        (None, r"was loaded in Python; pass that model with encoder="),
     ):
         change_description(index, {"encoder": "SparseModel", "model": name})
         with segmax.open(index) as opened, pytest.raises(InputError, match=rf"docs\.segmax.*{advice}") as told:
@@ -425,7 +425,7 @@ def test_an_index_that_names_code(index: Path, evil: list[Path]) -> None:
         ["inspect", "--queries", "queries.jsonl"],
     ],
 )
-def test_commands_say_what_to_do(
+def test_commands_show_what_to_do(
     index: Path,
     splade: Path,
     arguments: list[str],
@@ -433,14 +433,12 @@ def test_commands_say_what_to_do(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Every command that takes an index and text wants --encoder for a model."""
+    """Every command that takes an index and text needs --encoder for a model."""
     monkeypatch.chdir(tmp_path)
     Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
     command = [arguments[0], str(index), *arguments[1:]]
     assert main(command) == 2
-    assert (
-        "pass the folder or the model that made it to segmax.open as encoder=... (--encoder)" in capsys.readouterr().err
-    )
+    assert "pass the folder or the model that made it with --encoder MODEL|stored" in capsys.readouterr().err
     assert main([*command, "--encoder", "stored"]) == 2
     assert "takes no folders from an index" in capsys.readouterr().err
     assert main([*command, "--encoder", str(splade)]) == 0
@@ -457,7 +455,7 @@ def test_pickled_indexes_keep_the_choice(
     assert pickle.loads(packed).search("the cat").ids
     with segmax.open(index) as opened:
         packed = pickle.dumps(opened)
-    with pytest.raises(InputError, match="unless you say so"):
+    with pytest.raises(InputError, match="unless you ask for it"):
         pickle.loads(packed).search("the cat")
 
 
@@ -476,7 +474,7 @@ def test_a_loaded_model_is_an_encoder(splade: Path, tmp_path: Path) -> None:
         by_folder.search("the cat").scores.tolist(), abs=0.05
     )
     assert [module.forward for module in model.modules()] == forward
-    with pytest.raises(InputError, match="was loaded in Python; pass encoder="):
+    with pytest.raises(InputError, match="was loaded in Python; pass that model with encoder="):
         segmax.open(path, encoder="stored")
     with segmax.open(path, encoder=model) as opened:
         assert opened.search("the cat").ids == built.search("the cat").ids
@@ -488,13 +486,13 @@ def test_loaded_models_keep_their_options(splade: Path) -> None:
     encoder = SparseModel(model, top_n=2, batch_size=1)
     assert (encoder.dtype, encoder.device, encoder.encode_queries(["the cat"]).nnz) == ("bfloat16", "cpu", 2)
     for options in ({"device": "cuda"}, {"max_length": 3}, {"dtype": "float16"}):
-        with pytest.raises(ConfigError, match="cannot be set on a SparseEncoder that is loaded already"):
+        with pytest.raises(ConfigError, match="does not apply to a SparseEncoder that you have loaded"):
             SparseModel(model, **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("wrong", [5, None, object(), ["bm25"], {"encoder": "bm25"}, b"bm25"])
-def test_what_is_no_encoder(wrong: object) -> None:
-    """The message says what an encoder may be."""
+def test_other_objects_are_no_encoders(wrong: object) -> None:
+    """The message lists what an encoder may be."""
     with pytest.raises(ConfigError, match="expected an encoder: a name, a folder, an object with encode_documents"):
         segmax.from_texts(TEXTS, encoder=wrong, progress=False)
 
@@ -574,7 +572,7 @@ def cached_model(cache: Path, model: Path) -> Path:
     return repository / "snapshots" / commit
 
 
-def test_names_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_names_are_refused(tmp_path: Path) -> None:
     """Blanks, control characters, zero bytes and very long names are refused without asking anybody."""
     for name in ("a b", "x\0y", "\x1b[2J", "é/ü", "a" * 5000, "a..b", ""):
         with pytest.raises(ConfigError):
@@ -588,7 +586,7 @@ WRONG = (None, True, -1, 1e308, 2**40, 10**30, float("nan"), "", "x", "../../x",
 
 @pytest.mark.parametrize("kind", ["lexmae", "sparse", "unicoil"])
 def test_damaged_models_are_segmax_errors(bert: Path, splade: Path, tmp_path: Path, kind: str) -> None:
-    """Every option of every JSON file of a model, with values that cannot be: it loads, or a SegmaxError says why."""
+    """Every option of every JSON file of a model, with invalid values: it loads, or raises a SegmaxError."""
     source = {"lexmae": bert, "sparse": splade, "unicoil": tmp_path / "unicoil"}[kind]
     if kind == "unicoil":
         write_unicoil(source)
@@ -619,7 +617,7 @@ def loads_or_says_why(name: str, mentioned: str) -> None:
     assert mentioned in told
 
 
-def test_files_that_cannot_be_read(bert: Path, tmp_path: Path) -> None:
+def test_unreadable_files_are_input_errors(bert: Path, tmp_path: Path) -> None:
     """Directories, pipes and forbidden files in the place of a model's files."""
     for name in ("config.json", "model.safetensors"):
         for put in (Path.mkdir, os.mkfifo):
@@ -660,7 +658,7 @@ DESCRIPTIONS: dict[str, dict[str, Any]] = {
 def test_damaged_descriptions_are_segmax_errors(
     index: Path, splade: Path, monkeypatch: pytest.MonkeyPatch, kind: str, choice: str | None
 ) -> None:
-    """Every entry of what an index keeps of its encoder, with values that cannot be."""
+    """Every entry that an index records about its encoder, with invalid values."""
     monkeypatch.setattr("segmax.encoders.hub._answers", lambda hub: False)
     with segmax.open(index) as opened:
         for key in DESCRIPTIONS[kind]:
@@ -728,7 +726,7 @@ def test_models_allocate_nothing_for_claims(bert: Path, splade: Path, tmp_path: 
 
 @pytest.mark.parametrize("kind", ["lexmae", "sparse", "unicoil"])
 def test_one_number_is_no_large_tensor(bert: Path, tmp_path: Path, kind: str) -> None:
-    """A pickled tensor may repeat one number as often as config.json says; it is not copied out."""
+    """A pickled tensor may repeat one number as often as config.json claims; it is not copied out."""
     folder = tmp_path / "model"
     if kind == "unicoil":
         write_unicoil(folder)

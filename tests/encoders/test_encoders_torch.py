@@ -25,9 +25,10 @@ import segmax
 from conftest import SHARED, WIKI, clusters_of, refused, wiki_reader
 from segmax.base.errors import ConfigError, InputError, MissingPackageError
 from segmax.cli.main import main
-from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder, write_dense
+from segmax.encoders import BM25, LexMAE, SparseModel, UniCOIL, load_encoder
 from segmax.encoders.base import Encoder
 from segmax.encoders.chunks import batched
+from segmax.encoders.pooling import write_dense
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.text import encode_texts
 from segmax.vectors.documents import Document, VectorBatch
@@ -372,7 +373,7 @@ def test_resumed_with_a_model(splade: Path, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("encoder", [SparseModel, UniCOIL, LexMAE])
-def test_without_torch_the_message_says_what_to_install(
+def test_without_torch_the_message_shows_what_to_install(
     encoder: type[TransformerEncoder], bert: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No torch: one line with the command."""
@@ -397,7 +398,7 @@ def test_without_torch_the_message_says_what_to_install(
 )
 @pytest.mark.parametrize("kind", ["", "sparse:", "lexmae:", "unicoil:"])
 def test_damaged_files_are_named(bert: Path, tmp_path: Path, file: str, content: bytes, kind: str) -> None:
-    """A file of a model that is empty, cut off or something else: an InputError that says which one."""
+    """A file of a model that is empty, cut off or something else: an InputError that names it."""
     folder = tmp_path / "model"
     shutil.copytree(bert, folder)
     if file == "pytorch_model.bin":
@@ -410,10 +411,8 @@ def test_damaged_files_are_named(bert: Path, tmp_path: Path, file: str, content:
 @pytest.mark.parametrize(
     ("file", "content"), [("config.json", b"{}"), ("modules.json", b"{}"), ("tokenizer.json", b"{}")]
 )
-def test_what_the_library_cannot_load_is_an_input_error(
-    splade: Path, tmp_path: Path, file: str, content: bytes
-) -> None:
-    """Whatever sentence-transformers raises over a folder, it is told as an InputError about that folder."""
+def test_errors_of_the_library_are_input_errors(splade: Path, tmp_path: Path, file: str, content: bytes) -> None:
+    """Any error of sentence-transformers about a folder becomes an InputError about that folder."""
     folder = tmp_path / "model"
     shutil.copytree(splade, folder)
     (folder / file).write_bytes(content)
@@ -422,7 +421,7 @@ def test_what_the_library_cannot_load_is_an_input_error(
 
 
 def test_a_pickled_checkpoint_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To look into pytorch_model.bin takes torch: the message says what to install."""
+    """To look into pytorch_model.bin takes torch: the message shows what to install."""
     write_unicoil(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "torch", None)
     with refused(MissingPackageError, message=r"pytorch_model\.bin' needs torch", hint="pip install"):

@@ -21,6 +21,7 @@ from segmax.clustering import Dense, Pooled
 from segmax.demo import FOLDER
 from segmax.errors import ConfigError, InputError, SegmaxWarning
 from segmax.io import Document, VectorBatch, read_queries
+from segmax.text.documents import KeptTexts
 
 pytest.importorskip("bm25s")
 pytest.importorskip("Stemmer")
@@ -118,7 +119,7 @@ def test_wrong_texts(texts: object) -> None:
     ],
 )
 def test_titles_are_strings_and_ids_strings_or_numbers(text: dict[str, Any], told: str) -> None:
-    """What else a mapping has for them is told, with the place of the document."""
+    """Other values are refused, with the place of the document."""
     with pytest.raises(InputError, match=told):
         segmax.from_texts(["a pear", {"text": "apple", **text}])
     index = segmax.from_texts([{"id": 7, "title": None, "text": "apple"}, {"id": np.int64(8), "text": "pear"}])
@@ -133,8 +134,8 @@ def test_empty_texts_are_found_by_nothing() -> None:
     assert [hits.ids for hits in index.search_batch(["apple", ""])] == [[], []]
 
 
-def test_counting_words_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """BM25 tells how far it is while it counts words, and all stages come one after the other, each to its end."""
+def test_counting_words_sends_progress(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BM25 sends updates while it counts words; stages follow one another, each to its end."""
     monkeypatch.setattr("segmax.encoders.bm25._PIECE_DOCS", 10)
     told: list[segmax.typing.BuildProgress] = []
     segmax.from_texts([f"word{number % 7} again" for number in range(35)], progress=told.append)
@@ -150,7 +151,7 @@ def test_counting_words_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Colors:
-    """A model without torch: every word is a column, and the embedding says how often "red" and "blue" occur."""
+    """A model without torch: every word is a column, and the embedding has how often "red" and "blue" occur."""
 
     def __init__(self, pooling: tuple[str, ...] = ("max",)) -> None:
         self.pooling = pooling
@@ -427,10 +428,10 @@ def test_index_of_standard_input(
     assert "segmax: error: standard input, line 1: text is null" in capsys.readouterr().err
 
 
-def test_what_index_does_not_know(
+def test_unknown_input_of_index_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says what it takes."""
+    """The message has what it takes."""
     monkeypatch.chdir(tmp_path)
     Path("image.png").write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     assert main(["index", "image.png", "out"]) == 2
@@ -461,3 +462,40 @@ def test_numbers_of_flags_are_plain(corpus: Path, capsys: pytest.CaptureFixture[
             assert main(["index", "beir", "out", f"--pruning={text}"]) == 2
             assert "number as in" in capsys.readouterr().err
     assert not Path("out").exists()
+
+
+# --- one reading -----------------------------------------------------------------------------------------------------
+
+
+class Readings:
+    """Texts that count how often they are read."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.num_docs: int | None = None
+        self.count = 0
+        self._texts = texts
+
+    def __iter__(self) -> Iterator[str]:
+        self.count += 1
+        return iter(self._texts)
+
+
+@pytest.mark.parametrize("encoder", ["bm25", Colors()])
+def test_texts_are_read_once(monkeypatch: pytest.MonkeyPatch, encoder: Any) -> None:
+    """They are encoded and stored in one reading, whatever the encoder; generators will do."""
+    monkeypatch.setattr("segmax.text.documents._BLOCK_CHARACTERS", 20)
+    texts = Readings([f"red w1 größe {row}" for row in range(40)])
+    index = segmax.from_texts(texts, encoder=encoder)
+    assert texts.count == 1
+    again = segmax.from_texts((text for text in texts), encoder=encoder)
+    for built in (index, again):
+        assert [built.text(str(row)).text for row in (0, 3, 39)] == [texts._texts[row] for row in (0, 3, 39)]
+
+
+def test_kept_texts_come_back_as_they_were(tmp_path: Path) -> None:
+    """Titles, lone surrogates and empty texts survive the scratch file, of which nothing is left."""
+    docs = [Document(str(row), "t" * row, "x\ud800\n" * row) for row in range(9)]
+    with KeptTexts(docs, tmp_path) as kept:
+        assert list(kept) == docs
+        assert list(kept.texts()) == [(doc.title, doc.text) for doc in docs]
+    assert list(tmp_path.iterdir()) == []

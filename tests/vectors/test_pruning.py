@@ -152,7 +152,7 @@ def joined(batches: Iterable[Csr]) -> Rows:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("step", ROW_STEPS, ids=str)
-def test_row_steps_do_what_their_twins_do(rng: np.random.Generator, step: Step, dtype: Any) -> None:
+def test_row_steps_match_plain_loops(rng: np.random.Generator, step: Step, dtype: Any) -> None:
     """Rows, weights, dtypes and the number of rows and columns are those of the slow twin."""
     docs = random_batch(rng, dtype)
     pruned = prune_rows(step, docs)
@@ -197,7 +197,7 @@ def test_many_rows_of_very_different_length() -> None:
 
 
 def test_extreme_weights() -> None:
-    """Sums neither overflow nor vanish, and weights beyond 2**53 are told apart."""
+    """Sums neither overflow nor vanish, and weights beyond 2**53 stay distinct."""
     huge = to_csr([{1: 1.7e308, 2: 1.6e308, 3: 1.5e308}, {1: 5e-324, 2: 5e-324}, {4: 1e308, 5: 5e-324}], np.float64)
     assert to_rows(prune_rows(MassShare(share=0.6), huge)) == [
         {1: 1.7e308, 2: 1.6e308},
@@ -239,7 +239,7 @@ def test_order_matters() -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("count", [1, 2, 10, 39, 1000])
-def test_caps_do_what_their_twin_does(rng: np.random.Generator, dtype: Any, count: int) -> None:
+def test_caps_match_plain_loops(rng: np.random.Generator, dtype: Any, count: int) -> None:
     """However rows are cut into batches and terms into groups, also with empty batches, and again when restarted."""
     docs = random_batch(rng, dtype)
     expected = max_postings(to_rows(docs), count)
@@ -326,13 +326,13 @@ def test_the_place_of_a_cap_matters() -> None:
 
 
 def test_without_caps_batches_are_read_once() -> None:
-    """An iterator that cannot be read twice will do where no cap needs it."""
+    """An iterator that can be read once is enough where no cap needs two passes."""
     docs = to_csr([{1: 5, 2: 9}], np.uint8)
     source = iter([docs])
     assert joined(prune_batches(TopTerms(count=1), lambda: source, NUM_TERMS)()) == [{2: 9}]
 
 
-def test_batches_that_change_are_told_so() -> None:
+def test_batches_that_change_are_refused() -> None:
     """An iterator that is used up after one pass, or other documents, are errors and no wrong cut."""
     docs = to_csr([{1: 5}, {1: 4}], np.uint8)
     once = iter([docs])
@@ -348,7 +348,7 @@ def test_batches_that_change_are_told_so() -> None:
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
-def test_queries_do_what_their_twin_does(rng: np.random.Generator) -> None:
+def test_queries_match_a_plain_loop(rng: np.random.Generator) -> None:
     """One query and many give the same: repeated terms are summed before the threshold."""
     steps = [TopTerms(count=1), QueryThreshold(threshold=0.3), QueryThreshold(threshold=0.25)]
     lengths = rng.integers(0, 12, 200)
@@ -383,8 +383,8 @@ def test_queries_without_query_steps_are_returned_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("term", "weight"), [(-1, 0.1), (2**62, -0.1), (1, np.nan), (1, np.inf)])
-def test_queries_that_cannot_be_are_left_to_the_search(term: int, weight: float) -> None:
-    """Pruning hides no mistake: the search refuses such a query and says where."""
+def test_invalid_queries_are_left_to_the_search(term: int, weight: float) -> None:
+    """Pruning hides no mistake: the search refuses such a query, with the place."""
     terms, weights = np.array([3, term]), np.array([0.1, weight])
     assert prune_query(QueryThreshold(threshold=0.5), terms, weights)[0] is terms
 
@@ -469,7 +469,7 @@ def test_parse_step(text: str, step: Step) -> None:
         (lambda: posting_cutoffs(list, NUM_TERMS, 1, 0), "expected max_values to be at least 1, got 0"),
     ],
 )
-def test_steps_that_cannot_be(make: Callable[[], object], message: str) -> None:
+def test_invalid_steps_are_refused(make: Callable[[], object], message: str) -> None:
     """What was expected, and what came."""
     with pytest.raises(ConfigError, match=message):
         make()

@@ -49,7 +49,7 @@ def test_recall_against_float_search(make, bits: int, least: float) -> None:
 
 
 def test_integers_that_fit_are_exact_and_others_report_their_error() -> None:
-    """The build tells what coding lost."""
+    """The build records what coding lost."""
     assert segmax.build(sp.csr_matrix([[1, 255]])).quantization_error == 0
     assert segmax.build(sp.csr_matrix([[1, 256]])).quantization_error == 0  # one scale per term: both are exact
     lossy = segmax.build(sp.csr_matrix(np.array([[0.1], [1000.0], [3.0]])))

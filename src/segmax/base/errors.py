@@ -106,39 +106,134 @@ class SegmaxError(Exception):
 
 
 class SegmaxWarning(UserWarning):
-    """Something that is allowed but probably not intended, such as an index of empty documents."""
+    """Something that is allowed but probably not intended, such as an index of empty documents.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax, warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     index = segmax.build(sp.csr_matrix((1, 2)))
+    >>> caught[0].category.__name__
+    'SegmaxWarning'
+    """
 
 
 class ConfigError(SegmaxError, ValueError):
-    """An option has an invalid value, or does not apply."""
+    """An option has an invalid value, or does not apply.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> try:
+    ...     segmax.ASC(mu=2)
+    ... except ConfigError as error:
+    ...     print(error.option, error.got)
+    mu 2
+    """
 
 
 class InputError(SegmaxError, ValueError):
-    """Invalid vectors, queries, ids, labels or files."""
+    """Invalid vectors, queries, ids, labels or files.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> try:
+    ...     segmax.build(sp.csr_matrix([[1.0, -2.0]]))
+    ... except InputError as error:
+    ...     print(error.got)
+    -2.0 in document 0, term 1
+    """
 
 
 class FormatError(SegmaxError, ValueError):
-    """The path holds no index, a damaged one, or one of a newer version."""
+    """The path holds no index, a damaged one, or one of a newer version.
+
+    Examples
+    --------
+    >>> import segmax, tempfile
+    >>> try:
+    ...     segmax.open(tempfile.mkdtemp())
+    ... except FormatError:
+    ...     print("not an index")
+    not an index
+    """
 
 
 class IndexNotFoundError(SegmaxError, FileNotFoundError):
-    """There is nothing at the path."""
+    """There is nothing at the path.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> try:
+    ...     segmax.open("no-such-index")
+    ... except IndexNotFoundError:
+    ...     print("build it first")
+    build it first
+    """
 
 
 class IndexExistsError(SegmaxError, FileExistsError):
-    """The path is taken, and overwriting was not requested."""
+    """The path is taken, and overwriting was not requested.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax, tempfile
+    >>> index = segmax.build(sp.csr_matrix([[1, 2]]))
+    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
+    >>> index.save(path)
+    >>> try:
+    ...     index.save(path)
+    ... except IndexExistsError:
+    ...     index.save(path, overwrite=True)
+    """
 
 
 class IndexClosedError(SegmaxError, ValueError):
-    """The index was used after close()."""
+    """The index was used after close().
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> with segmax.build(sp.csr_matrix([[1, 2]])) as index:
+    ...     pass
+    >>> try:
+    ...     index.search({0: 1.0})
+    ... except IndexClosedError:
+    ...     print("closed")
+    closed
+    """
 
 
 class MissingPackageError(SegmaxError, ImportError):
-    """An optional package is not installed, or too old; `hint` has the command that installs it."""
+    """An optional package is not installed, or too old; `hint` has the command that installs it.
+
+    Examples
+    --------
+    >>> from segmax.base.optional import need
+    >>> try:
+    ...     need("no_such_package", "this example", "plot")
+    ... except MissingPackageError as error:
+    ...     print(error.hint)
+    run: pip install 'segmax[plot]'
+    """
 
 
 class UnknownIdError(SegmaxError, KeyError):
-    """No document has this id."""
+    """No document has this id.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[1, 2]]), ids=["d1"])
+    >>> try:
+    ...     index.vector("d2")
+    ... except UnknownIdError:
+    ...     print("no such document")
+    no such document
+    """
 
     def __str__(self) -> str:
         """Show the message as it is; KeyError would quote it."""
@@ -146,7 +241,17 @@ class UnknownIdError(SegmaxError, KeyError):
 
 
 class WriteError(SegmaxError, OSError):
-    """The index could not be written; what was there before is untouched."""
+    """The index could not be written; what was there before is untouched.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> try:
+    ...     segmax.build(sp.csr_matrix([[1, 2]])).save("/proc/docs.segmax")
+    ... except WriteError:
+    ...     print("choose another path")
+    choose another path
+    """
 
 
 def damaged(what: str, path: object = None) -> FormatError:

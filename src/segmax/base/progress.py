@@ -18,7 +18,16 @@ _WIDEST = 140  # columns that bars spread over
 
 @dataclasses.dataclass(frozen=True)
 class BuildProgress:
-    """How far a stage is; given to the function passed as `progress`."""
+    """How far a stage is; given to the function passed as `progress`.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> seen = []
+    >>> index = segmax.build(sp.csr_matrix([[1, 2]]), progress=seen.append)
+    >>> seen[0].stage, seen[0].unit
+    ('read', 'documents')
+    """
 
     #: what is being done: "count", "read", "prune", "code", "cluster", "assign", "balance", "group", "segment",
     #: "order", "texts", "write", "calibrate"; outside of builds "convert", "encode", "evaluate", "measure"

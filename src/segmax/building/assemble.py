@@ -1,4 +1,4 @@
-"""The last stages of a build: documents grouped by cluster, ordered inside, turned into the arrays of an index.
+"""The last stages of a build: group documents by cluster, order them inside, make the arrays of an index.
 
 What is too large for memory goes through scratch files and is made in ranges; the arrays do not depend on the ranges.
 """
@@ -24,7 +24,7 @@ from segmax.vectors.rows import slice_rows
 _ORDER_DOCS = 4096  # documents per piece of work
 _ORDER_MOST_DOCS = 65536  # of one cluster that are ordered together
 _COUNT_DOCS = 65536
-_CACHED_RANGE_BYTES = 32 * 2**20  # what is written to stays near the cache
+_CACHED_RANGE_BYTES = 32 * 2**20  # so that what is written stays in the cache
 
 
 class Writer(Protocol):
@@ -44,7 +44,7 @@ class Grouped(NamedTuple):
 
 
 def group_by_cluster(spool: Spool, clusters: NDArray[Any], resources: BuildResources) -> Grouped:
-    """Copy the documents of a spool into groups; the spool may be cleared afterwards."""
+    """Copy the documents of a spool, cluster by cluster; the spool may be cleared afterwards."""
     rows = np.argsort(clusters, kind="stable").astype(np.uint32)
     cluster_first = np.concatenate([[0], np.cumsum(np.bincount(clusters))]).astype(np.uint32)
     slot_of_row = np.empty(len(rows), dtype=np.uint32)
@@ -110,7 +110,7 @@ def order_by_similarity(grouped: Grouped, projection: Projection, resources: Bui
 
 
 def _with_cuts(cluster_first: NDArray[np.uint32]) -> NDArray[np.int64]:
-    """Return where clusters start, and pieces of giant ones: memory for ordering stays bounded."""
+    """Return where clusters start, and where giant ones are cut, so that memory for ordering stays bounded."""
     starts = cluster_first.astype(np.int64)
     giants = np.flatnonzero(np.diff(starts) > _ORDER_MOST_DOCS)
     # Pieces are counted from the start of their cluster, so that each is a whole number of blocks.
@@ -164,7 +164,7 @@ def write_arrays(grouped: Grouped, layout: Layout, writer: Writer, resources: Bu
         return int(term_first_posting[terms[1]] - term_first_posting[terms[0]]), arrays
 
     offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
-    # A collection without terms has one range, of none, so that every component is there.
+    # A collection without terms has one empty range, so that every component exists.
     pieces = list(ranges(offsets, _range_bytes(grouped, resources))) or [(0, 0)]
     counts: dict[str, list[NDArray[np.uint64]]] = {"term_num_bytes": [], "term_num_entries": []}
     with resources.progress.stage("write", len(docs.indices), "postings") as stage:
@@ -179,12 +179,12 @@ def write_arrays(grouped: Grouped, layout: Layout, writer: Writer, resources: Bu
 
 
 def _offsets(counts: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return where each of these starts, and the sum."""
+    """Return where each starts, and the sum."""
     return np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
 
 
 def _counts(grouped: Grouped, workers: Workers) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Return the postings and the pairs of every term."""
+    """Return the numbers of postings and of pairs of every term."""
     docs = grouped.docs
     postings = np.zeros(docs.num_columns, dtype=np.uint64)
     pairs = np.zeros(docs.num_columns, dtype=np.uint64)
@@ -202,7 +202,7 @@ def _counts(grouped: Grouped, workers: Workers) -> tuple[NDArray[np.uint64], NDA
 def _position_rows(
     rows: NDArray[np.uint32], first_position: NDArray[np.uint32], num_docs: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
-    """Spread rows in clustered order over positions, with holes at the ends of clusters."""
+    """Assign rows in clustered order to positions; clusters end with unused positions."""
     positions = np.full(int(first_position[-1]), _core.NO_ROW, dtype=np.uint32)
     first_doc = np.cumsum(num_docs, dtype=np.int64) - num_docs
     shift = np.repeat(first_position[:-1].astype(np.int64) - first_doc, num_docs)

@@ -39,7 +39,15 @@ class ClusterJob:
 
 
 class Clustering(ABC):
-    """What documents are clustered by. Use `Sparse`, `Dense`, `Pooled` or `Labels`."""
+    """What documents are clustered by. Use `Sparse`, `Dense`, `Pooled` or `Labels`.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> from segmax.clustering import Clustering, Sparse
+    >>> isinstance(Sparse(dimensions=32), Clustering)
+    True
+    """
 
     #: The token embeddings that `labels` needs, pooled per document while documents are read; None: none.
     pooling: str | None = None

@@ -45,7 +45,7 @@ class KMeansOptions(NamedTuple):
 
 
 def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources: BuildResources) -> NDArray[np.int64]:
-    """Return a label below `num_clusters` per row; clusters are of like size, as far as the points allow.
+    """Return a label below `num_clusters` per row; clusters are of similar size, as far as the points allow.
 
     Call it inside `points.one_thread`.
     """
@@ -70,7 +70,7 @@ def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources:
 
 
 class _Sample:
-    """Some points to train on, in a file if memory is short: which ones must not depend on that."""
+    """The points to train on, in a file if memory is short; the choice does not depend on memory."""
 
     def __init__(self, points: Points, count: int, seed: int, resources: BuildResources) -> None:
         rows = sample_rows(points.num_rows, count, seed)
@@ -124,7 +124,7 @@ class _Trainer:
         return _Assigner(centroids, _flat_index(centroids))
 
     def _best(self, points: Floats, num_clusters: int) -> Floats:
-        """Run k-means so many times and keep the best."""
+        """Run k-means `restarts` times and keep the best result."""
 
         def run(restart: int) -> tuple[float, Floats]:
             return _spherical(points, num_clusters, self._seed + restart * _RESTART_STEP, self._iterations)
@@ -137,7 +137,7 @@ class _Trainer:
         return best[1]
 
     def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> _Assigner:
-        """Cells first, then clusters inside each, as many as its share of the sample: the cost grows with √clusters."""
+        """Find cells, then clusters inside each in proportion to its size: the cost grows with √clusters."""
         cells = self._best(sample.take(sample_rows(len(sample), num_cells * 256, self._seed)), num_cells)
         coarse = _Assigner(cells, _flat_index(cells))
         cell_of = np.concatenate([coarse.nearest(points) for points in sample.batches()])
@@ -235,12 +235,12 @@ def _balanced(
 
 
 def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool_]:
-    """Mark tiny clusters, and as many more of the smallest as make room for the parts that large ones fall into."""
+    """Mark tiny clusters, and as many more of the smallest as large ones need parts."""
     target = sizes.sum() / num_clusters
     dissolved: NDArray[np.bool_] = sizes < max(1.0, target * _TINY)
     by_size = np.argsort(sizes, kind="stable")
     count = int(dissolved.sum())
-    # Dissolving one more gives one part more; it pays while a cluster with all parts so far is still too large.
+    # Dissolving one more cluster allows one more part, which helps while a part is still too large.
     while count < len(sizes) - 1:
         kept = np.delete(sizes, by_size[:count])
         parts = _parts(kept, num_clusters)
@@ -252,7 +252,7 @@ def _to_dissolve(sizes: NDArray[np.int64], num_clusters: int) -> NDArray[np.bool
 
 
 def _parts(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
-    """Cut clusters into so many parts in all, the largest part first, and none into more parts than documents."""
+    """Return how many parts to cut every cluster into, `total` in all; the largest parts are cut first."""
     parts = (sizes > 0).astype(np.int64)
     waiting = [(-int(size), number) for number, size in enumerate(sizes) if size > 1]
     heapq.heapify(waiting)
@@ -316,7 +316,7 @@ class _Rows(Protocol):
 
 
 class _Taken:
-    """Points of several clusters, taken at once: looking for rows costs as much for many as for few."""
+    """The points of several clusters, taken at once: finding many rows costs as much as finding few."""
 
     def __init__(self, points: Points, rows: NDArray[np.int64]) -> None:
         self._rows = rows
@@ -327,7 +327,7 @@ class _Taken:
 
 
 def _bisected(points: _Rows, rows: NDArray[np.int64], parts: int) -> NDArray[np.int64]:
-    """Cut rows into parts of like size, by halves along the line between two means."""
+    """Cut rows into parts of similar size, by repeated halving along the line between two means."""
     labels = np.zeros(len(rows), dtype=np.int64)
     if parts <= 1 or len(rows) <= 1:
         return labels

@@ -1,4 +1,4 @@
-"""Documents as short dense vectors of unit length: what k-means sees.
+"""Documents as short dense vectors of unit length, which k-means clusters.
 
 Sparse vectors are projected on the main directions of a sample of the collection (latent semantic analysis): a
 random projection of the same size separates topics far less well. docs/building.md has the comparison.
@@ -44,15 +44,15 @@ class Points(Protocol):
         """Return the vectors of some rows, given in ascending order."""
 
     def encode(self, points: Floats) -> NDArray[Any]:
-        """Return vectors in the form in which many of them are kept."""
+        """Compress vectors that are kept in large numbers."""
 
     def decode(self, kept: NDArray[Any]) -> Floats:
-        """Return vectors that were kept."""
+        """Decompress vectors."""
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS and OpenMP to one thread, so that sums come out the same whatever the number of cores."""
+    """Keep BLAS and OpenMP to one thread, so that sums do not depend on the number of cores."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -128,14 +128,14 @@ class Projection:
 
 
 def _orthogonal(vectors: Floats) -> Floats:
-    """Return orthogonal columns that span the same space, by way of the small matrix of their products."""
+    """Return orthogonal columns that span the same space, computed from the small matrix of their products."""
     values, rotation = np.linalg.eigh((vectors.T @ vectors).astype(np.float64))
     least: float = max(float(values[-1]) * 1e-10, 1e-30)
     return np.asarray(vectors @ (rotation / np.sqrt(np.maximum(values, least))).astype(np.float32))
 
 
 def _lengths(docs: Csr, term_factor: Floats) -> NDArray[Any]:
-    """Return the length of every document's vector, at least a little."""
+    """Return the length of every document's vector, never 0."""
     squares = docs.values * term_factor[docs.indices].astype(np.float64) ** 2
     row = np.repeat(np.arange(docs.num_rows), np.diff(docs.indptr))
     lengths = np.sqrt(np.bincount(row, weights=squares, minlength=docs.num_rows))
@@ -198,11 +198,11 @@ class SparsePoints:
         return np.concatenate(pieces)
 
     def encode(self, points: Floats) -> NDArray[Any]:
-        """Return vectors in the form in which many of them are kept: as they are."""
+        """Return the vectors: they are kept as they are."""
         return points
 
     def decode(self, kept: NDArray[Any]) -> Floats:
-        """Return vectors that were kept."""
+        """Decompress vectors."""
         return kept
 
 
@@ -265,11 +265,11 @@ class DensePoints:
         return np.concatenate(pieces)
 
     def encode(self, points: Floats) -> NDArray[Any]:
-        """Return vectors in the form in which many of them are kept: a byte per dimension, if asked for."""
+        """Compress vectors to a byte per dimension, if asked for."""
         return points if self._codec is None else np.asarray(self._codec.compute_codes(points))
 
     def decode(self, kept: NDArray[Any]) -> Floats:
-        """Return vectors that were kept."""
+        """Decompress vectors."""
         return kept if self._codec is None else np.asarray(self._codec.decode(np.ascontiguousarray(kept)))
 
     def _read(self, rows: Any) -> Floats:

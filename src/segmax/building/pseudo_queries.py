@@ -35,7 +35,7 @@ class PseudoQueries(NamedTuple):
 
 
 def pseudo_queries(sample: Csr, rarity: NDArray[np.float64], count: int, seed: int) -> PseudoQueries:
-    """Make queries of some documents of a sample.
+    """Make queries from some documents of a sample.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def _rows(indptr: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def _largest(values: NDArray[np.float64], indptr: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Mark the so many largest values of every row; of equal ones the first."""
+    """Mark the `counts` largest values of every row; of equal ones the first."""
     rows = _rows(indptr)
     order = np.lexsort((-values, rows))
     marked = np.zeros(len(values), dtype=np.bool_)
@@ -86,7 +86,7 @@ def _largest(values: NDArray[np.float64], indptr: NDArray[Any], counts: NDArray[
 def _drawn(
     log_chance: NDArray[np.float64], indptr: NDArray[Any], counts: NDArray[np.int64], rng: np.random.Generator
 ) -> NDArray[np.bool_]:
-    """Draw entries of every row without putting back, each with a chance in proportion (Gumbel's trick)."""
+    """Draw entries of every row without replacement, with given log probabilities (Gumbel's trick)."""
     return _largest(log_chance + rng.gumbel(size=len(log_chance)), indptr, counts)
 
 

@@ -1,4 +1,4 @@
-"""Which segment of its cluster a document belongs to."""
+"""Segments: which part of its cluster a document belongs to."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def random_segments(clusters: NDArray[np.int64], num_segments: int, seed: int) -
 
 
 def independent_segments(num_docs: int, num_segments: int, seed: int) -> NDArray[np.uint32]:
-    """Give every document a segment by chance, each as likely as the others, whatever the others have."""
+    """Draw a segment for every document, uniformly and independently."""
     high = mixed(np.arange(num_docs, dtype=np.uint64), seed) >> np.uint64(32)
     return ((high * np.uint64(num_segments)) >> np.uint64(32)).astype(np.uint32)
 
@@ -51,7 +51,7 @@ def independent_segments(num_docs: int, num_segments: int, seed: int) -> NDArray
 def kmeans_segments(
     grouped: Grouped, projection: Projection, num_segments: int, seed: int, resources: BuildResources
 ) -> NDArray[np.uint32]:
-    """Split every cluster into groups of similar documents: the paper's comparison, without its guarantee for μ < 1.
+    """Split every cluster into groups of similar documents, a comparison of the paper without a guarantee for μ < 1.
 
     The result is a label per slot.
     """

@@ -1,4 +1,4 @@
-"""Where documents wait while an index is built: in memory, or on disk once memory is short.
+"""Keeps documents while an index is built: in memory, or on disk once memory is short.
 
 Documents are kept in parts whose boundaries depend on the documents alone, not on the batches they came in, and all
 later work goes part by part: the index is the same however the collection was cut.
@@ -74,11 +74,11 @@ class Spool:
                 self._close_part()
 
     def widen(self, num_columns: int) -> None:
-        """Have more columns from now on: the vocabulary of a stream may grow with it."""
+        """Allow more columns from now on: the vocabulary of a stream may grow."""
         self.num_columns = max(self.num_columns, num_columns)
 
     def finish(self) -> None:
-        """Close the last part; no rows may follow. Parts from before the spool was widened become like the last one."""
+        """Close the last part; no rows may follow. Earlier parts get the columns of the last one."""
         if self._open_rows:
             self._close_part()
         dtype = self._term_dtype()
@@ -88,7 +88,7 @@ class Spool:
             self._parts[number] = self._parts[number]._replace(num_columns=self.num_columns)
 
     def replace(self, part: int, docs: Csr) -> None:
-        """Put other content in the place of a part with as many rows."""
+        """Replace a part by one with as many rows."""
         self._kept_bytes -= _bytes_in_memory(self._parts[part])
         self._parts[part] = self._stored(docs)
 
@@ -97,7 +97,7 @@ class Spool:
         return np.concatenate([np.diff(part.indptr) for part in self] or [np.empty(0, np.int64)])
 
     def clear(self) -> None:
-        """Let go of everything."""
+        """Release all parts."""
         self._parts.clear()
 
     def _add(self, docs: Csr) -> None:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from segmax.base.display import counted, printable
 
 if TYPE_CHECKING:
-    from segmax.encoders.base import Encoder
-    from segmax.encoders.bm25 import BM25
+    from segmax.encoders.base import Encoder, SplitsWords
 
 _LETTER = re.compile(r"[^\W_]")
 _MOST_WORDS = 5  # in a sentence
@@ -47,9 +46,9 @@ def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, l
         return Reason("the query has no terms", "empty")
     if not query.strip():
         return Reason("the query is empty", "empty")
-    from segmax.encoders.bm25 import BM25
+    from segmax.encoders.base import SplitsWords
 
-    if isinstance(encoder, BM25):
+    if isinstance(encoder, SplitsWords):
         return _about_words(query, encoder)
     if _LETTER.search(query) is None:
         return _NO_WORDS
@@ -59,7 +58,7 @@ def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, l
 _NO_WORDS = Reason("the query has no words", "without words")
 
 
-def _about_words(query: str, encoder: BM25) -> Reason:
+def _about_words(query: str, encoder: SplitsWords) -> Reason:
     """Return why BM25 finds none of the words of a query in its vocabulary."""
     text = unicodedata.normalize("NFC", query.lower())
     spans = [(start, end) for start, end, _ in encoder.occurrences(text)]
@@ -76,7 +75,7 @@ def _about_words(query: str, encoder: BM25) -> Reason:
     return Reason(f"the query has only {kinds} ({shown}), which are ignored", f"with only {kinds}")
 
 
-def _stop_words(words: Iterable[str], encoder: BM25) -> Iterator[tuple[str, str]]:
+def _stop_words(words: Iterable[str], encoder: SplitsWords) -> Iterator[tuple[str, str]]:
     """Yield the stop words, each as it is shown: "thé" is ignored because it is "the" without its accent."""
     from segmax.encoders.words import fold
 

@@ -4,9 +4,7 @@ from segmax.encoders.base import Encoder, LearningEncoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
-from segmax.encoders.pooling import write_dense
 from segmax.encoders.sparse_model import SparseModel
-from segmax.encoders.stored import encoder_for_index
 from segmax.encoders.unicoil import UniCOIL
 
 __all__ = [
@@ -17,7 +15,5 @@ __all__ = [
     "SparseModel",
     "UniCOIL",
     "as_encoder",
-    "encoder_for_index",
     "load_encoder",
-    "write_dense",
 ]

@@ -30,6 +30,23 @@ class Encoder(abc.ABC):
 
     `segmax.from_texts` also takes an object of yours with `vocabulary`, `encode_documents` and `encode_queries`;
     `as_encoder` adds the rest. Derive from `LearningEncoder` if it has to learn from all documents first.
+
+    Examples
+    --------
+    >>> class Letters(Encoder):
+    ...     vocabulary = ("a", "b", "c")
+    ...
+    ...     def encode_documents(self, batches):
+    ...         for batch in batches:
+    ...             matrix = self.encode_queries([document.whole for document in batch])
+    ...             yield VectorBatch([document.id for document in batch], matrix_to_csr(matrix))
+    ...
+    ...     def encode_queries(self, batch):
+    ...         return sp.csr_matrix([[text.count(letter) for letter in self.vocabulary] for text in batch])
+    >>> import segmax
+    >>> index = segmax.from_texts(["abba", "cab"], encoder=Letters())
+    >>> index.search("bb").ids
+    ['0', '1']
     """
 
     #: The poolings of token embeddings that come with every document: some of "cls", "mean" and "max".
@@ -75,6 +92,12 @@ class LearningEncoder(Encoder):
     `fit` learns, `encode_documents` uses what was learned. Both are made of three steps, so that a collection can be
     read once, and resumed: `count_documents` makes a first form of every document, `learn` adds such documents to the
     statistics, `weigh` turns them into vectors.
+
+    Examples
+    --------
+    >>> from segmax.encoders import BM25
+    >>> isinstance(BM25(), LearningEncoder)
+    True
     """
 
     @property
@@ -176,6 +199,17 @@ class EncodesTexts(Protocol):
 
     def encode_queries(self, batch: Sequence[str]) -> Any:
         """Return the vectors of queries, a row each."""
+
+
+@runtime_checkable
+class SplitsWords(Protocol):
+    """An encoder that splits text into words by rules, as BM25 does."""
+
+    stopwords: tuple[str, ...]
+    fold_accents: bool
+
+    def occurrences(self, text: str) -> Iterator[tuple[int, int, str]]:
+        """Yield where the words of a text start and end, and the term of each."""
 
 
 class AdaptedEncoder(Encoder):

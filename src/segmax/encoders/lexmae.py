@@ -32,6 +32,11 @@ class LexMAE(TransformerEncoder):
         authors' are 144 and 32.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
+
+    Examples
+    --------
+    >>> encoder = LexMAE("models/lexmae", device="cuda")  # doctest: +SKIP
+    >>> index = segmax.from_texts("corpus.jsonl", encoder=encoder)  # doctest: +SKIP
     """
 
     def __init__(
@@ -83,7 +88,7 @@ class LexMAE(TransformerEncoder):
         self._model = model.to(device=self.device, dtype=getattr(self._torch, self.dtype)).eval()
         self._keeps_special = bool(getattr(model.config, "keep_special_tokens", False))
         self._columns = column_names(self._tokenizer.get_vocab(), model.config.vocab_size)
-        self.encode_queries(["a"])  # parts that do not fit together show now, not in the middle of a collection
+        self.encode_queries(["a"])  # fails now if parts do not fit, not in the middle of a collection
 
     @property
     def vocabulary(self) -> list[str]:

@@ -68,6 +68,11 @@ def as_encoder(encoder: object, **options: Any) -> Encoder:
     ------
     ConfigError
         It is none of these, or an option does not apply.
+
+    Examples
+    --------
+    >>> type(as_encoder("bm25", k1=1.2)).__name__
+    'BM25'
     """
     if isinstance(encoder, (str, os.PathLike)):
         return load_encoder(encoder, **options)

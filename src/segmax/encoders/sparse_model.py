@@ -33,6 +33,11 @@ class SparseModel(TransformerEncoder):
         Cut texts after so many word pieces; None: the model's own limit.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`. A loaded model keeps its own device, dtype and length.
+
+    Examples
+    --------
+    >>> encoder = SparseModel("naver/splade-v3", top_n=256)  # doctest: +SKIP
+    >>> index = segmax.from_texts("corpus.jsonl", encoder=encoder)  # doctest: +SKIP
     """
 
     def __init__(

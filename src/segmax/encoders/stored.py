@@ -101,11 +101,10 @@ def encoder_for_index(choice: object, description: object, terms: Iterable[str] 
 def _stored(description: object, terms: Iterable[str] | None, where: str, *, trusted: bool) -> Encoder:
     """Return the encoder that an index describes."""
     if description is None:
-        msg = (
-            f"{_subject(where)} does not know what made its vectors, so it cannot search for text; encode queries "
-            "first, or choose an encoder: segmax.open(path, encoder=...), index.encoder = ... or --encoder"
+        raise InputError(
+            f"{_subject(where)} does not know what made its vectors, so it cannot search for text",
+            hint="encode queries first, or choose an encoder with {encoder=...}",
         )
-        raise InputError(msg)
     kind = _kind(description, where)
     if kind == "bm25" and terms is not None:
         with _naming_file(where):
@@ -114,7 +113,7 @@ def _stored(description: object, terms: Iterable[str] | None, where: str, *, tru
         msg = f"{where}: segmax cannot load the encoder that made the index ({kind[:80]!r}); assign index.encoder"
         raise FormatError(msg)
     if not trusted:
-        raise InputError(_not_trusted(cast("Mapping[str, Any]", description), where))
+        raise _not_trusted(cast("Mapping[str, Any]", description), where)
     return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", description), where)
 
 
@@ -127,21 +126,21 @@ def _stored_model(kind: type[TransformerEncoder], description: Mapping[str, Any]
         return kind(name, **options)
 
 
-def _not_trusted(description: Mapping[str, Any], where: str) -> str:
-    """Return what to do where an index names a model and the caller said nothing about it."""
+def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
+    """Return the error about an index that names a model, where the caller has not allowed to load it."""
     name = description.get("model")
     if name is None:
         return _loaded_by_caller(where)
     if not _is_hub_name(name):
-        return (
+        return InputError(
             f"{_subject(where)} was made with a model in the folder {str(name)[:200]!r}, and segmax loads no model "
-            "that an index names unless you ask for it: pass the folder or the model that made it to segmax.open as "
-            "encoder=... (--encoder)"
+            "that an index names unless you ask for it",
+            hint="pass the folder or the model that made it with {encoder=...}",
         )
-    return (
+    return InputError(
         f"{_subject(where)} was made with the model {str(name)[:200]!r}, and segmax loads no model that an index "
-        f"names unless you ask for it: pass encoder={STORED!r} to segmax.open (--encoder {STORED}) if you trust it, or "
-        "the name or folder of the model"
+        "names unless you ask for it",
+        hint="pass {encoder='stored'} if you trust the index, or the name or folder of the model",
     )
 
 
@@ -150,9 +149,11 @@ def _subject(where: str) -> str:
     return where if where == _IN_MEMORY else f"{where}: {_IN_MEMORY}"
 
 
-def _loaded_by_caller(where: str) -> str:
-    """Return what to do where an index was made with a model that only its owner has."""
-    return f"{_subject(where)} was made with a model that was loaded in Python; pass encoder= with that model"
+def _loaded_by_caller(where: str) -> InputError:
+    """Return the error about an index that was made with a model that only its owner has."""
+    return InputError(
+        f"{_subject(where)} was made with a model that was loaded in Python", hint="pass that model with {encoder=...}"
+    )
 
 
 def _kind(description: object, where: str) -> str:
@@ -188,7 +189,7 @@ def _model_options(kind: type[TransformerEncoder], description: object, where: s
 def _checked_name(name: object, where: str) -> str:
     """Return a name on the hub that an index brings along; folders have to come from the caller."""
     if name is None:
-        raise InputError(_loaded_by_caller(where))
+        raise _loaded_by_caller(where)
     if isinstance(name, str) and len(name) > _LONGEST_NAME:
         raise FormatError(
             where=where,

@@ -36,10 +36,10 @@ _CHUNK_BATCHES = 8  # texts of so many batches are sorted by length, so that a b
 
 
 class Forward(NamedTuple):
-    """What a forward pass gives, as torch tensors."""
+    """The result of a forward pass, as torch tensors."""
 
     weights: Any  # texts × vocabulary
-    hidden: Any  # texts × tokens × dimensions: the last hidden states; None where nobody pools them
+    hidden: Any  # texts × tokens × dimensions: the last hidden states; None where they are not pooled
     mask: Any  # texts × tokens: 0 where there is padding
 
 

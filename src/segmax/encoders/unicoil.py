@@ -35,6 +35,11 @@ class UniCOIL(TransformerEncoder):
         Where the tokenizer is; None: with the model.
     device, dtype, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
+
+    Examples
+    --------
+    >>> encoder = UniCOIL("castorini/unicoil-noexp-msmarco-passage")  # doctest: +SKIP
+    >>> index = segmax.from_texts("corpus.jsonl", encoder=encoder)  # doctest: +SKIP
     """
 
     def __init__(
@@ -76,7 +81,7 @@ class UniCOIL(TransformerEncoder):
             self.query_length = min(self.query_length, config.max_position_embeddings)
             self._load(state, transformers, config)
             self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
-            self.encode_queries(["a"])  # parts that do not fit together show now, not in the middle of a collection
+            self.encode_queries(["a"])  # fails now if parts do not fit, not in the middle of a collection
 
     @property
     def vocabulary(self) -> list[str]:

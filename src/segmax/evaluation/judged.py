@@ -28,6 +28,14 @@ class Judged:
     """Queries to run, and the grades of documents by query; `qrels` is None without judgments.
 
     `num_unasked` counts the judged queries that are not among the queries.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+    >>> judged = read_judged(index, {"q1": "copper"}, {"q1": {"d1": 1}})
+    >>> judged.queries.ids, judged.qrels
+    (['q1'], {'q1': {'d1': 1}})
     """
 
     queries: EncodedQueries
@@ -58,6 +66,14 @@ def read_judged(
         A BEIR folder, instead of both; `queries` or `qrels` take precedence over those of the folder.
     split
         Which judgments of the folder to use.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+    >>> judged = read_judged(index, {"q1": "copper", "q2": "glass"}, {"q1": {"d1": 1}})
+    >>> judged.queries.ids  # q2 has no judgment
+    ['q1']
     """
     if queries is None and data is None:
         msg = "expected queries, or data: a BEIR folder with queries and judgments; got neither"

@@ -39,6 +39,14 @@ class MethodResult:
 
     `per_query` has an array per measure, in the order of the queries: `recall_of_exact` and `milliseconds` among them
     and, for methods with clusters, `clusters_visited`.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> index = segmax.from_texts(["a copper waveguide", "noise in diodes"])
+    >>> result = segmax.evaluate(index, ["copper noise"], methods=["asc"], k=2)["asc"]
+    >>> result.name, result.recall_of_exact
+    ('asc', 1.0)
     """
 
     name: str
@@ -78,7 +86,16 @@ class MethodResult:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Evaluation:
-    """What `evaluate` found, a result per method; `evaluation["asc"]` is that of one. Prints as a table."""
+    """What `evaluate` found, a result per method; `evaluation["asc"]` is that of one. Prints as a table.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> index = segmax.from_texts(["a copper waveguide", "noise in diodes"])
+    >>> found = segmax.evaluate(index, ["copper noise"], methods=["exhaustive", "asc"], k=2)
+    >>> found["asc"].recall_of_exact
+    1.0
+    """
 
     methods: tuple[MethodResult, ...]
     k: int

@@ -23,6 +23,14 @@ class TTest:
 
     `difference` is the mean of method - baseline over queries, `p_value` two-sided, `corrected_p` the same after the
     correction for several tests.
+
+    Examples
+    --------
+    >>> test = TTest(
+    ...     measure="nDCG@10", method="asc", baseline="bm25", difference=-0.01, t=-2.1, p_value=0.04, corrected_p=0.08
+    ... )
+    >>> test.corrected_p < 0.05
+    False
     """
 
     measure: str

@@ -95,7 +95,15 @@ class Tightness:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class IndexSummary:
-    """What is in an index, as `inspect` returns it. Print it with rich, or call `to_dict`."""
+    """What is in an index, as `inspect` returns it. Print it with rich, or call `to_dict`.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> summary = segmax.inspect(segmax.build(sp.csr_matrix([[1, 2], [3, 0]])))
+    >>> summary.num_docs, summary.num_postings
+    (2, 3)
+    """
 
     path: str | None  #: None for an index in memory
     format_version: int

@@ -41,7 +41,14 @@ QUERY_NAMES = ("query", "text", "question", *TITLE_NAMES, *TEXT_NAMES)
 
 
 class Queries(NamedTuple):
-    """Queries with their ids: as texts, as vectors by word, or as both."""
+    """Queries with their ids: as texts, as vectors by word, or as both.
+
+    Examples
+    --------
+    >>> queries = Queries(ids=["q1"], texts=["copper waveguides"], vectors=None)
+    >>> queries.texts
+    ['copper waveguides']
+    """
 
     ids: list[str]
     texts: list[str] | None

@@ -68,6 +68,14 @@ def format_of(path: str | os.PathLike[str]) -> str:
     ------
     InputError
         If there is nothing there, or nothing that is known.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "docs.jsonl")
+    >>> _ = path.write_text('{"id": "d1", "vector": {"copper": 2}}')
+    >>> format_of(path)
+    'jsonl'
     """
     file = Path(path)
     found = recognize(file)

@@ -44,6 +44,14 @@ def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:
     -------
     dict
         The grade by query and document.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> _ = path.write_text("q1 0 d1 2")
+    >>> read_qrels(path)
+    {'q1': {'d1': 2}}
     """
     if (name := ir_dataset_id(path)) is not None:
         return _of_ir_dataset(name)
@@ -138,7 +146,16 @@ def _split_file(folder: Path, split: str) -> Path:
 def write_qrels(
     path: str | os.PathLike[str], qrels: Mapping[str, Mapping[str, int]], *, overwrite: bool = False
 ) -> None:
-    """Write judgments: BEIR's way if the name ends in .tsv (or .tsv.gz, ...), else TREC's."""
+    r"""Write judgments: BEIR's way if the name ends in .tsv (or .tsv.gz, ...), else TREC's.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "qrels.txt")
+    >>> write_qrels(path, {"q1": {"d1": 2}})
+    >>> path.read_text()
+    'q1 0 d1 2\n'
+    """
     file = Path(path)
     beir = ".tsv" in file.suffixes[-2:]
     lines = [_BEIR_HEADER] if beir else []
@@ -158,6 +175,14 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     -------
     dict
         The score by query and document, in the order of the file. Ranks without scores become 1 / rank.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "bm25.run")
+    >>> _ = path.write_text("q1 Q0 d1 1 7.5 bm25")
+    >>> read_run(path)
+    {'q1': {'d1': 7.5}}
     """
     with in_file(path) as file, reading(file):
         return _read_run(file)
@@ -198,7 +223,7 @@ def write_run(
     format: str = "trec",
     overwrite: bool = False,
 ) -> None:
-    """Write results, ranked in the order in which they are given.
+    r"""Write results, ranked in the order in which they are given.
 
     Parameters
     ----------
@@ -212,6 +237,14 @@ def write_run(
         "trec": query, Q0, document, rank, score, tag; "msmarco": query, document, rank, with tabs.
     overwrite
         Replace a file at `path`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "bm25.run")
+    >>> write_run(path, {"q1": {"d1": 7.5}}, tag="bm25")
+    >>> path.read_text()
+    'q1 Q0 d1 1 7.5 bm25\n'
     """
     if format not in ("trec", "msmarco"):
         raise ConfigError(option="format", expected="'trec' or 'msmarco'", got=f"{format!r}")

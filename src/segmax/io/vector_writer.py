@@ -85,6 +85,16 @@ def write_vectors(
     ------
     InputError
         If there is nothing to write, or weights that are negative or not finite.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import scipy.sparse as sp
+    >>> from segmax.io import VectorBatch
+    >>> from segmax.vectors.csr import matrix_to_csr
+    >>> path = Path(tempfile.mkdtemp(), "docs.npz")
+    >>> write_vectors(path, [VectorBatch(["d1"], matrix_to_csr(sp.csr_matrix([[0, 2]])))])
+    1
     """
     target = Path(path)
     kind = written_format(target, format)

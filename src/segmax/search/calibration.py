@@ -159,7 +159,15 @@ class Measured:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Expectation:
-    """What a target of recall leads to; `str()` puts it into a sentence."""
+    """What a target of recall leads to; `str()` puts it into a sentence.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[1, 2], [3, 0]]))
+    >>> index.expectation(k=10, target_recall=0.95).expected_recall
+    1.0
+    """
 
     params: BestFirst  #: what searches with
     k: int
@@ -192,7 +200,15 @@ class Expectation:
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What was measured about approximate settings of an index, by k; see `Index.calibration`."""
+    """What was measured about approximate settings of an index, by k; see `Index.calibration`.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[1, 2], [3, 0]]))
+    >>> index.calibration.measured  # a small collection is searched exactly
+    ()
+    """
 
     measured: tuple[Measured, ...] = ()
 

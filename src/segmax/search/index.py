@@ -181,7 +181,7 @@ class Index:
         encoder
             As for `segmax.open`.
         """
-        from segmax.encoders import encoder_for_index  # needs heavy or optional packages
+        from segmax.encoders.stored import encoder_for_index  # needs heavy or optional packages
 
         where = "the index" if self._path is None else f"'{self._path / META_NAME}'"
         return encoder_for_index(encoder, self._meta.get("encoder"), self._terms, where)

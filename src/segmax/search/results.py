@@ -35,6 +35,13 @@ class SearchStats:
     `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
     `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and
     `_zero` (no query term) add up to the number of clusters.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> index = segmax.build(sp.csr_matrix([[1, 2], [3, 0]]))
+    >>> index.search({0: 1.0, 7: 1.0}).stats.unknown_terms
+    1
     """
 
     clusters_visited: int

@@ -1,4 +1,4 @@
-"""What is chosen when an index is built; stored with it."""
+"""The options of a build, which the index stores."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ _COMPACT_HEAD_RATIO = 2
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildConfig:
-    """Options of `segmax.build` that decide what is in the index; the index keeps them.
+    """Options of `segmax.build` that decide what the index holds; they are stored with it.
 
     ==============  ============  =================================================================================
     option          default       meaning
     ==============  ============  =================================================================================
-    num_clusters    None          how many clusters k-means makes; None: one per 1,024 documents (`Labels` bring theirs)
-    num_segments    8             parts of a cluster whose term maxima are kept
+    num_clusters    None          number of clusters; None: one per 1,024 documents (`Labels` have their own number)
+    num_segments    8             segments per cluster; the maxima of every term in each are stored
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
     document_order  "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"
     pruning         ()            steps of static pruning, in order: see `segmax.pruning`
     bits            8             bits per stored weight: 8 or 16
     compact         False         a smaller index for slower searches: block maxima for fewer terms
-    calibrate       True          measure what approximate settings keep, for `target_recall`; collections below
+    calibrate       True          measure the recall of approximate settings, for `target_recall`; collections below
                                   10,000 documents are searched exactly instead
-    seed            0             of clusters and segments; the same seed gives the same index
+    seed            0             random seed of clusters and segments; the same seed gives the same index
     ==============  ============  =================================================================================
 
     Examples

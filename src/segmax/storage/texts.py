@@ -24,7 +24,15 @@ Append = Callable[[str, NDArray[Any]], None]
 
 
 class StoredText(NamedTuple):
-    """The text of a document, as it was indexed."""
+    """The text of a document, as it was indexed.
+
+    Examples
+    --------
+    >>> import segmax
+    >>> index = segmax.from_texts([{"id": "d1", "title": "Guides", "text": "a copper waveguide"}])
+    >>> index.text("d1").title
+    'Guides'
+    """
 
     title: str
     text: str

@@ -57,7 +57,7 @@ class Journal:
     def __init__(self, folder: Path, job: dict[str, Any]) -> None:
         self.folder = folder
         self.entries: list[dict[str, Any]] = []
-        self.is_written = False  # whether the file is there, so that what lies beside it is its own
+        self.is_written = False  # whether the file is written: then the files beside it are its own
         self._job = json.loads(json.dumps(job))  # as it will be read back
         self._is_ours = _is_there(folder)
         if self._is_ours:
@@ -66,7 +66,7 @@ class Journal:
         self._first_new = len(self.entries)  # a crash may have left this shard, written but not entered
 
     def _check_ours(self) -> None:
-        """Raise IndexExistsError if segmax did not make what lies in the place of the folder."""
+        """Raise IndexExistsError if the folder exists and segmax did not make it."""
         journal = self.folder / _JOURNAL
         if self.folder.is_symlink() or journal.is_symlink() or not journal.is_file():
             raise self._foreign()
@@ -78,7 +78,7 @@ class Journal:
         )
 
     def begin(self) -> None:
-        """Write down what is known; until then there need not be a folder."""
+        """Create the folder, if there is none yet, and write the journal."""
         if self._is_ours:
             self._write(self.entries)
             return
@@ -86,7 +86,7 @@ class Journal:
             self.folder.mkdir()
         try:
             self._write(self.entries)
-        except BaseException:  # else an empty folder would stand in the way of the next run
+        except BaseException:  # an empty folder would block the next run
             self.remove()
             raise
         self._is_ours = True
@@ -135,7 +135,7 @@ class Journal:
                 shard = _read_shard(self.folder / entry["file"], entry)
             except OSError as error:
                 raise self.damaged(entry["file"], error.strerror or str(error)) from error
-            except Exception as error:  # numpy, zipfile and zlib have no common class for what a file may hold
+            except Exception as error:  # numpy, zipfile and zlib have no common exception for damaged files
                 raise self.damaged(entry["file"], str(error)) from error
             yield shard
 
@@ -204,7 +204,7 @@ class Journal:
                 raise ValueError("it is of another version")
             job, self.entries = dict(content["job"]), _checked_entries(content["shards"])
             self.is_written = bool(content.get("is_written", False))
-        except Exception as error:  # every step above may stumble over what the file holds
+        except Exception as error:  # every step above may fail on hostile content
             raise self.damaged(_JOURNAL, str(error)) from error
         self._check_job(job)
 
@@ -321,7 +321,7 @@ def _texts(arrays: Mapping[str, NDArray[Any]], prefix: str) -> list[str]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether something is at a path, if only a link that leads nowhere."""
+    """Return whether something is at a path, even a dangling link."""
     return path.is_symlink() or path.exists()
 
 

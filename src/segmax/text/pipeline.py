@@ -135,12 +135,24 @@ def from_vectors(
     ------
     InputError
         Vectors, texts and encoder do not belong together.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from segmax.encoders import BM25
+    >>> from segmax.io import Document
+    >>> from segmax.text import encode_texts
+    >>> done = encode_texts("bm25", [Document("d1", "", "a copper waveguide")], Path(tempfile.mkdtemp(), "docs.npz"))
+    >>> index = from_vectors(done.path, encoder=BM25.load(done.encoder))
+    >>> index.search("copper").ids
+    ['d1']
     """
     check_keywords(options, from_vectors)
     limit, folder = MemoryLimit(options.get("memory_limit")), scratch_folder(options.get("scratch"), path)
     reader = open_vectors(vectors, memory_limit=limit, scratch=folder)
 
-    def words() -> Iterator[str]:  # asked for when all vectors are read: only then some files know them
+    def words() -> Iterator[str]:  # read after all vectors: some files know their terms only then
         yield from _checked_terms(reader.terms if terms is None else terms, encoder)
 
     index = build(
@@ -189,7 +201,7 @@ def _made(encoder: object, pooling: str | None) -> Encoder:
 
 
 def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list[str]:
-    """Return the terms of the vectors, if the encoder can have made them."""
+    """Return the terms of the vectors; raise InputError if the encoder did not make them."""
     if terms is None:
         msg = "expected vectors that name their terms by word, as segmax encode writes them, for the encoder; got none"
         raise InputError(msg)
@@ -203,8 +215,8 @@ def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list
             other = f"{len(found)} terms"
     if other is not None:
         msg = (
-            f"the encoder did not make these vectors: they have {other!r}, where it has another term of its "
-            f"{len(known)}; give the one that did, and its vectors as .npz, which keeps all terms in order"
+            f"the encoder did not make these vectors: they have {other!r}, where it has another one of its "
+            f"{len(known)} terms"
         )
-        raise InputError(msg)
+        raise InputError(msg, hint="give the encoder that did, and its vectors as .npz, which keeps terms in order")
     return found

@@ -35,7 +35,17 @@ _WHOLE_NUMBERS = ("ciff", "tokens")  # formats that hold nothing else
 
 
 class Encoding(NamedTuple):
-    """What was encoded, and where it is."""
+    """What was encoded, and where it is.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import Document
+    >>> path = Path(tempfile.mkdtemp(), "docs.npz")
+    >>> done = encode_texts("bm25", [Document("d1", "", "a copper waveguide")], path)
+    >>> done.num_docs, done.path.name, done.encoder.name
+    (1, 'docs.npz', 'docs.bm25')
+    """
 
     path: Path
     num_docs: int
@@ -95,6 +105,14 @@ def encode_texts(
         The encoder or an option is not that of the interrupted run, or is invalid.
     IndexExistsError
         `path`, or a file to be written beside it, exists.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import Document
+    >>> path = Path(tempfile.mkdtemp(), "docs.npz")
+    >>> encode_texts("bm25", [Document("d1", "", "a copper waveguide")], path).num_docs
+    1
     """
     target = Path(path)
     job = encoding_job(as_encoder(encoder), queries=queries)
@@ -159,7 +177,7 @@ def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Sta
 
 
 def _check_weights(kind: str, scale: Scale, job: EncodingJob) -> None:
-    """Raise ConfigError where weights are no whole numbers, and the format holds nothing else."""
+    """Raise ConfigError if the format needs whole numbers and weights are none."""
     if kind in _WHOLE_NUMBERS and not (scale.rounding or scale.whole or job.counts):
         raise ConfigError(
             f"{kind} holds whole numbers, and weights are none",
@@ -168,7 +186,7 @@ def _check_weights(kind: str, scale: Scale, job: EncodingJob) -> None:
 
 
 def _check_outputs(target: Path, job: EncodingJob, overwrite: bool) -> None:
-    """Raise where something stands in the way of what will be written, or there is no folder for it."""
+    """Raise if a file to be written exists, or its folder does not."""
     check_free(target, overwrite=overwrite)
     beside = [_dense_path(target, name) for name in job.poolings]
     saved = job.saved_path(target)
@@ -176,7 +194,7 @@ def _check_outputs(target: Path, job: EncodingJob, overwrite: bool) -> None:
 
 
 def _check_beside(target: Path, paths: Iterable[Path], overwrite: bool) -> None:
-    """Raise where something exists that goes with a file of the same stem: that file's encoder, for instance."""
+    """Raise if a file beside the target exists: it may belong to another file of the same stem."""
     taken = next((path for path in paths if path.exists()), None)
     if taken is not None and not overwrite:
         raise IndexExistsError(

@@ -25,7 +25,13 @@ DocId = int | str
 
 
 class Document(NamedTuple):
-    """A text to be indexed."""
+    """A text to be indexed.
+
+    Examples
+    --------
+    >>> Document(id="d1", title="Waveguides", text="A copper waveguide.").whole
+    'Waveguides A copper waveguide.'
+    """
 
     id: str
     title: str
@@ -38,7 +44,16 @@ class Document(NamedTuple):
 
 
 class VectorBatch(NamedTuple):
-    """Some documents, or queries, as vectors."""
+    """Some documents, or queries, as vectors.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> from segmax.vectors.csr import matrix_to_csr
+    >>> batch = VectorBatch(["d1"], matrix_to_csr(sp.csr_matrix([[0, 2]])))
+    >>> batch.ids, batch.vectors.num_columns
+    (['d1'], 2)
+    """
 
     ids: list[str]
     vectors: Csr  # a row per id
@@ -55,6 +70,16 @@ class VectorReader(Protocol):
 
     Where a format names terms by word, they are numbered as they come: batches widen, and `terms` is whole once the
     last batch is out.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import open_vectors
+    >>> path = Path(tempfile.mkdtemp(), "docs.jsonl")
+    >>> _ = path.write_text('{"id": "d1", "vector": {"copper": 2}}')
+    >>> reader = open_vectors(path)
+    >>> [batch.ids for batch in reader.batches()], list(reader.terms)
+    ([['d1']], ['copper'])
     """
 
     @property
@@ -167,7 +192,17 @@ class WrappedVectors(BaseVectors):
 
 @runtime_checkable
 class TextReader(Protocol):
-    """A stream of texts."""
+    """A stream of texts.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.io import open_texts
+    >>> path = Path(tempfile.mkdtemp(), "docs.jsonl")
+    >>> _ = path.write_text('{"id": "d1", "text": "copper"}')
+    >>> [document.text for document in open_texts(path)]
+    ['copper']
+    """
 
     @property
     def num_docs(self) -> int | None:

@@ -48,7 +48,7 @@ class RowStep(Step, ABC):
 
     @abstractmethod
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
-        """Tell of every posting whether it stays."""
+        """Return of every posting whether it stays."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class DocThreshold(_Threshold, RowStep):
     step: ClassVar[str] = "doc_threshold"
 
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
-        """Tell of every posting whether it stays."""
+        """Return of every posting whether it stays."""
         large: NDArray[np.bool_] = docs.values.astype(np.float64, copy=False) >= self.threshold
         return large
 
@@ -130,7 +130,7 @@ class MassShare(RowStep):
         object.__setattr__(self, "share", share)
 
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
-        """Tell of every posting whether it stays."""
+        """Return of every posting whether it stays."""
         if self.share == 1.0:  # also weights too small to change the sum
             return np.ones(len(docs.values), dtype=np.bool_)
         return _kept_largest(docs, np.diff(docs.indptr) > 1, self._num_kept)
@@ -157,7 +157,7 @@ class TopTerms(_Count, RowStep):
     step: ClassVar[str] = "top_terms"
 
     def kept(self, docs: Csr) -> NDArray[np.bool_]:
-        """Tell of every posting whether it stays."""
+        """Return of every posting whether it stays."""
         too_long = np.diff(docs.indptr) > self.count
         return _kept_largest(docs, too_long, lambda descending: np.full(len(descending), self.count, dtype=np.int64))
 
@@ -269,7 +269,7 @@ def prune_rows(steps: Step | Iterable[Step], docs: Csr) -> Csr:
 def _kept_largest(
     docs: Csr, cut: NDArray[np.bool_], num_kept: Callable[[NDArray[Any]], NDArray[np.int64]]
 ) -> NDArray[np.bool_]:
-    """Tell which postings stay where rows marked in `cut` keep their largest weights, ties in order of position.
+    """Return which postings stay where rows marked in `cut` keep their largest weights, ties in order of position.
 
     `num_kept` gets rows of weights, largest first and then zeros, and returns how many of each row stay.
     """

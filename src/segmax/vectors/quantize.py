@@ -22,7 +22,7 @@ _PIECE = 1 << 17
 
 
 class CodedPart(NamedTuple):
-    """Rows with codes in the place of weights, and what was lost."""
+    """Rows with codes instead of weights, and the loss."""
 
     docs: Csr
     error: float  # sum of |weight - code * scale|, in units of the largest weight

@@ -28,7 +28,13 @@ __all__ = [
 
 
 class Tensor(Protocol):
-    """A torch tensor, sparse or dense, by what segmax uses of it; annotations need no torch."""
+    """A torch tensor, sparse or dense, by what segmax uses of it; annotations need no torch.
+
+    Examples
+    --------
+    >>> import torch  # doctest: +SKIP
+    >>> row: Tensor = torch.tensor([[0.0, 1.5]]).to_sparse()  # doctest: +SKIP
+    """
 
     @property
     def layout(self) -> Any:
@@ -42,7 +48,13 @@ class Tensor(Protocol):
 
 
 class Frame(Protocol):
-    """A pandas DataFrame or Series, by what segmax uses of it; annotations need no pandas."""
+    """A pandas DataFrame or Series, by what segmax uses of it; annotations need no pandas.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame: Frame = pd.DataFrame({"id": ["d1"], "text": ["a copper waveguide"]})
+    """
 
     @property
     def index(self) -> Any:
