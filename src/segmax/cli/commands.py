@@ -1,6 +1,6 @@
 """The table of commands.
 
-To add a command, write a module with `parser()` and `run(args)`, and add a line to `COMMANDS`. A module is loaded only
+To add a command, write a module with `parser()` and `run(args)`, and add a line to `_TABLE`. A module is loaded only
 when its command runs. If an option has another name in Python than on the command line, the module also has `NAMES`,
 which `segmax.cli.spelling` explains.
 """
