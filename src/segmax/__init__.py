@@ -1,8 +1,8 @@
 """segmax: fast top-k retrieval over learned sparse vectors, with guarantees.
 
 Everyday names are here. More is in `segmax.errors`, `segmax.pruning`, `segmax.clustering`, `segmax.encoders`,
-`segmax.io`, `segmax.evaluation`, `segmax.paper` and `segmax.typing`. Importing segmax loads none of it: a name or
-module is loaded when it is first used.
+`segmax.io`, `segmax.text`, `segmax.evaluation`, `segmax.paper` and `segmax.typing`. Importing segmax loads none of it:
+a name or module is loaded when it is first used.
 """
 
 import importlib

@@ -347,7 +347,7 @@ def test_unreadable_files_are_input_errors(tmp_path: Path, monkeypatch: pytest.M
     for name, put in (("folder", Path.mkdir), ("pipe", os.mkfifo)):
         (tmp_path / name).mkdir()
         put(tmp_path / name / "bm25.json")  # type: ignore[operator]
-        with pytest.raises(InputError, match=r"bm25\.json': expected a regular file"):
+        with refused(InputError, where=r"bm25\.json'", expected="a regular file"):
             BM25.load(tmp_path / name)
     BM25().save(tmp_path)
 
@@ -495,7 +495,7 @@ def test_scratch_of_the_build_is_used(tmp_path: Path, monkeypatch: pytest.Monkey
     assert main(["index", str(tmp_path / "docs.jsonl"), str(tmp_path / "out"), *flags]) == 0
     assert places
     assert set(places) == {tmp_path}
-    with pytest.raises(ConfigError, match="expected scratch to be an existing directory"):
+    with refused(ConfigError, option="^scratch$", expected="an existing directory"):
         segmax.from_texts(["cats sleep"], scratch=tmp_path / "none", progress=False)
 
 

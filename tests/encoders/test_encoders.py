@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from conftest import refused
 from segmax.base.errors import (
     ConfigError,
     FormatError,
@@ -298,7 +299,7 @@ def test_weights_are_scaled_and_formats_checked(tmp_path: Path) -> None:
     ):
         with pytest.raises(ConfigError, match=message):
             encode_texts(Lengths(), documents(9), tmp_path / name, **options)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="expected an existing directory"):
+    with refused(InputError, expected="an existing directory"):
         encode_texts(Lengths(), documents(9), tmp_path / "none" / "docs.npz")
     assert list(tmp_path.glob("**/*.encoding")) == []
 
@@ -539,7 +540,7 @@ def test_weights_that_no_file_holds_stop_at_once(tmp_path: Path) -> None:
             for batch in super().encode_documents(batches):
                 yield batch._replace(vectors=-batch.vectors)
 
-    with pytest.raises(InputError, match=r"expected finite weights >= 0, got -\d.* in document 0, term \d"):
+    with refused(InputError, expected="finite weights >= 0", got=r"-\d.* in document 0, term \d"):
         encode_texts(Negative(), documents(20), tmp_path / "docs.npz")
     assert not list(tmp_path.rglob("*.npz"))
 
@@ -667,7 +668,7 @@ def test_the_command_refuses_files_that_do_not_fit(tmp_path: Path, monkeypatch: 
     """Wrong numbers, and options that an encoder does not have."""
     monkeypatch.chdir(tmp_path)
     write_corpus(Path("corpus.jsonl"), documents(3))
-    with pytest.raises(ConfigError, match="--k1: expected a number, got 'much'"):
+    with refused(ConfigError, where="--k1", expected="a number", got="'much'"):
         run("corpus.jsonl", "docs.npz", "--k1", "much")
     with pytest.raises(ConfigError, match="bm25 has no option 'batch_size'; it has k1, b"):
         run("corpus.jsonl", "docs.npz", "--batch-size", "3")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import segmax
+from conftest import refused
 from integration_samples import TEXTS, WordCounts, by_hand, run_documented
 from segmax.errors import ConfigError, InputError
 from segmax.io import Document as SegmaxDocument
@@ -141,7 +142,7 @@ def test_an_index_can_be_enough(tmp_path: Path) -> None:
 def test_invalid_arguments_are_refused() -> None:
     """Parts that do not fit raise at once."""
     retriever = made()
-    with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
+    with refused(ConfigError, expected=r"texts=\.\.\., since the index keeps none"):
         SegmaxRetriever(retriever._search.index, WordCounts())
 
 
@@ -157,5 +158,5 @@ def test_the_documented_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_ids_do_not_collide() -> None:
     """Two nodes with one id are an error: neither is dropped in silence."""
     nodes = [TextNode(id_="a", text="the cat"), TextNode(id_="a", text="the dog")]
-    with pytest.raises(InputError, match="got 'a' for node 0 and node 1"):
+    with refused(InputError, got="'a' for node 0 and node 1"):
         SegmaxRetriever.from_nodes(nodes, WordCounts(), index_kwargs=QUIET)

@@ -123,5 +123,5 @@ def test_ids_that_are_given_and_ids_that_are_free() -> None:
     assert free_ids([None, "a", None], "document") == ["0", "a", "2"]
     assert free_ids([None, "0", "3", None, "5", None], "document") == ["6", "0", "3", "7", "5", "8"]
     assert free_ids([7, None], "document") == ["7", "1"]
-    with pytest.raises(InputError, match="got 'a' for node 1 and node 3; an index holds an id once"):
+    with refused(InputError, got="'a' for node 1 and node 3", hint="an index holds an id once"):
         free_ids([None, "a", "b", "a"], "node")

@@ -877,7 +877,7 @@ def test_files_without_vectors_are_refused(tmp_path: Path) -> None:
     with refused(InputError, expected=r"an \.npz file", got="columns of text", hint="encode it first"):
         open_vectors(tmp_path / "text.tsv")
     (tmp_path / "text.jsonl").write_text('{"id": "a", "text": "words"}\n')
-    with pytest.raises(InputError, match="got lines of JSON with texts"):
+    with refused(InputError, got="lines of JSON with texts"):
         open_vectors(tmp_path / "text.jsonl")
     (tmp_path / "odd").write_bytes(bytes(range(256)))
     with refused(InputError, where="odd'", expected=r"an \.npz file of scipy\.sparse\.save_npz, lines of JSON"):

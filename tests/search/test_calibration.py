@@ -333,7 +333,7 @@ def test_queries_that_find_nothing() -> None:
     index = segmax.build(sp.csr_matrix([[1, 0, 0], [0, 2, 0]]))
     with refused(InputError, expected=r"queries that find something", got=r"2"):
         index.tune([{2: 1.0}, {}], 5)
-    with pytest.raises(InputError, match="got 0"):
+    with refused(InputError, got="0"):
         index.tune(sp.csr_matrix((0, 3)), 5)
 
 

@@ -15,7 +15,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from conftest import random_docs
+from conftest import random_docs, refused
 from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError, UnknownIdError, WriteError
 from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
@@ -147,7 +147,7 @@ def test_a_path_that_is_missing(tmp_path: Path) -> None:
     assert str(error.value) == (
         f"there is no index at '{tmp_path / 'nothing'}'; check the path, or build an index there"
     )
-    with pytest.raises(FileNotFoundError, match="expected an existing directory to put the index in"):
+    with refused(FileNotFoundError, expected="an existing directory to put the index in"):
         tiny().save(tmp_path / "no" / "where")
 
 

@@ -126,7 +126,9 @@ def _checked(batches: Iterable[VectorBatch], *, widening: bool, paths: Iterable[
         num_columns = docs.num_columns
         if num_columns > _MAX_COLUMNS:
             raise InputError(
-                expected=f"at most {_MAX_COLUMNS:,} columns", got=f"{num_columns:,}", hint="number the terms that occur"
+                expected=f"at most {_MAX_COLUMNS:,} columns",
+                got=f"{num_columns:,}",
+                hint="give columns to the terms that occur only",
             )
         for first, last in bounded_ranges(docs.indptr):
             ids = batch.ids[first:last]

@@ -23,7 +23,7 @@ from segmax.vectors.documents import POOLINGS, BaseVectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
-Build an index that you can search at once. IN is one or more files or folders
+Build an index that is ready to search. IN is one or more files or folders
 of texts or of vectors, recognized by their content, an ir_datasets id, or "-"
 for standard input. Texts are encoded first, and stored with the index. OUT is
 the directory of the index.
@@ -60,7 +60,7 @@ With a large model, use two commands. If the first is interrupted, run it again
 to resume it:
   segmax encode corpus.jsonl docs.npz --encoder my-model
   segmax build docs.npz docs.segmax --encoder my-model --texts corpus.jsonl
-With BM25, pass --encoder docs.bm25 to the second, which the first one wrote.
+With BM25, pass the docs.bm25 that encode wrote: --encoder docs.bm25.
 """
 NAMES = {"path": "OUT", "texts": "IN", "vectors": "IN", "keep_texts": "--no-texts", "title": "--no-title"}
 _FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)

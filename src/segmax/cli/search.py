@@ -28,9 +28,9 @@ you ask for a target recall or choose an approximate method.
 
 A file of queries holds texts (BEIR's queries.jsonl or its folder, TREC topics,
 or columns of id and text) or vectors (.npz, lines of JSON, or words repeated as
-often as their weights say). "irds:" and an id reads queries of ir_datasets. An
-argument with spaces, or with a slash that names no folder, is a text to search
-for: "how to read data.json", AC/DC.
+often as their weights say). irds:ID reads the queries of an ir_datasets
+collection. An argument with spaces is a text to search for, and so is one with
+a slash if there is no such folder: "how to read data.json", AC/DC.
 """
 _EXAMPLES = """\
   segmax search docs.segmax

@@ -55,7 +55,7 @@ class TextSearch:
     ) -> None:
         if not is_searchable(index):
             raise ConfigError(
-                option="index", expected="a segmax.Index", got=type(index).__name__, hint="open one with segmax.open"
+                option="index", expected="an index", got=type(index).__name__, hint="open one with segmax.open"
             )
         if texts is None and index.texts is None:
             msg = (

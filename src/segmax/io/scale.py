@@ -60,7 +60,7 @@ def without_zeros(vectors: Csr) -> Csr:
 #: The named conventions and what they are for.
 SCALES: Mapping[str, tuple[Scale, str]] = {
     "none": (Scale(), "as they are"),
-    "impacts": (Scale(whole=True), "as they are, and an error where one is no whole number"),
+    "impacts": (Scale(whole=True), "as they are, and an error if one is not a whole number"),
     "x100": (Scale(100, "nearest"), "round(100 w): SPLADE v2 files of Anserini"),
     "x100-down": (Scale(100, "down"), "floor(100 w): PyTerrier's PISA and BMP wrappers"),
     "/5x256": (Scale(256 / 5, "nearest"), "round(w / 5 * 256): uniCOIL and SPLADE++ of Anserini and Pyserini"),

@@ -224,8 +224,10 @@ class Index:
 
         Examples
         --------
-        >>> index.search({"copper": 1.5, "waveguide": 2.0}, k=3, target_recall=0.99)  # doctest: +SKIP
-        Hits(3, best 'd17' at 9.4)
+        >>> import segmax
+        >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+        >>> index.search("copper", k=3, target_recall=0.99).ids
+        ['d1']
         """
         engine = self._engine
         terms, weights = self._query(query)
@@ -268,8 +270,10 @@ class Index:
 
         Examples
         --------
-        >>> index.search_batch([{"copper": 1.5}, {"noise": 2.0}], k=100)  # doctest: +SKIP
-        BatchHits(2 queries, k=100)
+        >>> import segmax
+        >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+        >>> index.search_batch(["copper", "noise"], k=100).ids
+        [['d1'], ['d2']]
         """
         batch = self._batch(queries)
         k = checked_k(k)
@@ -323,8 +327,10 @@ class Index:
 
         Examples
         --------
-        >>> print(index.tune(queries, k=10, target_recall=0.99))  # doctest: +SKIP
-        recall@10 >= 0.99: BestFirst(eta=0.94); expects 0.9918, measured on 300 given queries; 61% of the work of ...
+        >>> import segmax
+        >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+        >>> index.tune(["copper", "noise"], k=1, target_recall=0.99).num_queries
+        2
         """
         k = checked_k(k)
         self.calibration.expectation(k, target_recall)  # raises if the target is invalid

@@ -75,8 +75,10 @@ class Exhaustive(SearchParams):
 
     Examples
     --------
-    >>> index.search({"red": 2}, k=1, params=Exhaustive()).ids  # doctest: +SKIP
-    ['z']
+    >>> import segmax
+    >>> index = segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"})
+    >>> index.search("copper", params=segmax.Exhaustive()).ids
+    ['d1']
     """
 
     method: ClassVar[str] = "exhaustive"
@@ -163,7 +165,7 @@ class ASC(ClusterParams):
     max_terms
         Search with at most this many terms of a query: those whose weight × largest stored weight is largest.
     query_mass
-        Search with the fewest such terms that hold this share of the query's mass, which is the sum of weight × largest
+        Search with the fewest heaviest terms that hold this share of the query's mass, which is the sum of weight × largest
         stored weight over all its terms. 1 keeps all of them.
     dropped
         What happens to the other terms: "ignored" leaves them out of the scores, which is faster; "bounded" lets them

@@ -40,8 +40,12 @@ def open_index(
 
     Examples
     --------
-    >>> index = open_index("docs.segmax", encoder="naver/splade-v3")  # doctest: +SKIP
-    >>> index.search("copper waveguides")  # doctest: +SKIP
+    >>> import segmax, tempfile
+    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
+    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
+    >>> index = segmax.open(path)  # for a model: segmax.open(path, encoder="naver/splade-v3")
+    >>> index.search("copper").ids
+    ['d1']
     """
     where = checked_path("path", path).absolute()  # pickled by path, it must be found from any working directory
     meta, arrays = load_index(where, preload=preload, verify=verify)
@@ -56,6 +60,9 @@ def verify(path: str | os.PathLike[str]) -> None:
 
     Examples
     --------
-    >>> verify("docs.segmax")  # doctest: +SKIP
+    >>> import segmax, tempfile
+    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
+    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
+    >>> segmax.verify(path)
     """
     open_index(path, verify=True).close()

@@ -52,8 +52,8 @@ class Frame(Protocol):
 
     Examples
     --------
-    >>> import pandas as pd
-    >>> frame: Frame = pd.DataFrame({"id": ["d1"], "text": ["a copper waveguide"]})
+    >>> import pandas as pd  # doctest: +SKIP
+    >>> frame: Frame = pd.DataFrame({"id": ["d1"], "text": ["a copper waveguide"]})  # doctest: +SKIP
     """
 
     @property
