@@ -62,7 +62,7 @@ def test_values_that_are_no_list_are_refused(name: str) -> None:
             segmax.build(unread(), **options)
     index = segmax.build(DOCS, ids=IDS)
     for take in (index.vectors, lambda ids: index.score({0: 1}, ids)):
-        with refused(InputError, expected="several ids, got"):
+        with pytest.raises(InputError, match="expected several ids, got"):
             take(value)
 
 
@@ -103,7 +103,7 @@ def test_ids_of_the_wrong_kind(id: Any) -> None:
     """An id is a string or an integer; anything else is an error of one line."""
     for index in (segmax.build(DOCS, ids=IDS), segmax.build(DOCS), segmax.build(DOCS, ids=[5, 6, 7])):
         for take in (index.row_of, index.vector, lambda id, index=index: index.explain({0: 1}, id)):
-            with refused(InputError, expected="^an id", got=r"\w+", hint=r"the ids of this index are \w+$"):
+            with pytest.raises(InputError, match=r"^expected an id, got \w+; the ids of this index are \w+$"):
                 take(id)
 
 
@@ -200,7 +200,7 @@ def test_tables_that_do_not_fit() -> None:
     table = pandas.DataFrame({"id": ["c", "a", "a"], "text": TEXTS})
     with refused(InputError, expected="every id once in column 'id' of the DataFrame", got="'a' again"):
         segmax.build(DOCS, ids=IDS, texts=table)
-    with refused(InputError, got="none for the id 0", hint="pass ids="):
+    with pytest.raises(InputError, match="got none for the id 0; pass ids="):
         segmax.build(DOCS, texts=pandas.DataFrame({"id": IDS, "text": TEXTS}))
     with refused(InputError, expected="a DataFrame with a column of texts"):
         segmax.build(DOCS, texts=pandas.DataFrame({"x": TEXTS}))

@@ -224,7 +224,7 @@ def test_unserializable_parts_are_refused(path: Path) -> None:
         SegmaxRetriever(path, texts=TEXTS).to_dict()
     written = SegmaxRetriever(path).to_dict()
     written["init_parameters"]["params"] = "wand"
-    with refused(DeserializationError, where="params", expected="a method, asc, .* got 'wand'"):
+    with pytest.raises(DeserializationError, match=r"params: expected a method, asc, .* got 'wand'"):
         SegmaxRetriever.from_dict(written)
 
 
@@ -244,7 +244,7 @@ def test_invalid_arguments_are_refused(path: Path) -> None:
         retriever.run(query="cat", query_sparse_embedding=embedding)
     with pytest.raises(FormatError, match="segmax cannot load the encoder that made the index"):
         retriever.run(query="cat")
-    with refused(ConfigError, expected=r"texts=\.\.\., since the index keeps none"):
+    with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
         SegmaxRetriever(path).run(query_sparse_embedding=embedding)
     with pytest.raises(IndexNotFoundError):
         SegmaxRetriever(path.with_name("nowhere.segmax"), texts=TEXTS).warm_up()

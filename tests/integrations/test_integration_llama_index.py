@@ -142,7 +142,7 @@ def test_an_index_can_be_enough(tmp_path: Path) -> None:
 def test_invalid_arguments_are_refused() -> None:
     """Parts that do not fit raise at once."""
     retriever = made()
-    with refused(ConfigError, expected=r"texts=\.\.\., since the index keeps none"):
+    with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
         SegmaxRetriever(retriever._search.index, WordCounts())
 
 

@@ -128,7 +128,7 @@ def _checked(batches: Iterable[VectorBatch], *, widening: bool, paths: Iterable[
             raise InputError(
                 expected=f"at most {_MAX_COLUMNS:,} columns",
                 got=f"{num_columns:,}",
-                hint="give columns to the terms that occur only",
+                hint="number only terms that occur",
             )
         for first, last in bounded_ranges(docs.indptr):
             ids = batch.ids[first:last]

@@ -165,8 +165,8 @@ class ASC(ClusterParams):
     max_terms
         Search with at most this many terms of a query: those whose weight × largest stored weight is largest.
     query_mass
-        Search with the fewest heaviest terms that hold this share of the query's mass, which is the sum of weight × largest
-        stored weight over all its terms. 1 keeps all of them.
+        Search with the fewest heaviest terms that hold this share of the query's mass, which is the sum of weight ×
+        largest stored weight over all its terms. 1 keeps all of them.
     dropped
         What happens to the other terms: "ignored" leaves them out of the scores, which is faster; "bounded" lets them
         count in every bound and score, so an exact search stays exact (with `max_terms` only).

@@ -69,7 +69,7 @@ struct SearchParams {
     X(unknown_terms, "terms of the query that the index does not have")                             \
     X(dropped_terms, "terms lighter than what max_terms or query_mass keep")                        \
     X(budget_hit, "1 where the time budget, max_clusters or max_blocks ended the search")           \
-    X(swept, "1 where it was answered exhaustively because that was faster")                          \
+    X(swept, "1 where it was answered exhaustively because that was faster")                        \
     X(elapsed_ns, "nanoseconds from the prepared query to the results")
 
 struct SearchStats {
