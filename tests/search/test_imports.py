@@ -58,3 +58,24 @@ def test_searching_loads_numpy_and_the_core_only(path: Path, before: str) -> Non
     assert set(loaded).isdisjoint(OPTIONAL)
     assert "numpy" in loaded
     assert found == [[0, 1], [0, 1], [0, 1], [[0, 1], [0, 1]], [0, 1], [0, 1]]
+
+
+def test_searching_for_text_with_bm25_needs_a_stemmer_at_most(tmp_path: Path) -> None:
+    """A text becomes a query without scipy."""
+    segmax.from_texts({"d1": "a copper waveguide", "d2": "noise in diodes"}, path=tmp_path / "docs.segmax")
+    program = """
+        import json, sys
+        import segmax
+        with segmax.open(sys.argv[1]) as index:
+            found = [index.search("copper").ids, index.search_batch(["copper", "noise"]).ids]
+        print(json.dumps([sorted({name.partition(".")[0] for name in sys.modules}), found]))
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program), str(tmp_path / "docs.segmax")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    loaded, found = json.loads(run.stdout)
+    assert set(loaded).isdisjoint(set(OPTIONAL) - {"Stemmer"})
+    assert found == [["d1"], [["d1"], ["d2"]]]

@@ -80,3 +80,23 @@ def test_the_shell_encodes_a_text_once(tmp_path: Path, monkeypatch: pytest.Monke
     main(["search", str(tmp_path / "docs.segmax"), "-q", "apples"])
     assert encoded == ["apples"]
     assert "red apples" in capsys.readouterr().out
+
+
+def test_a_file_of_queries_is_recognized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever recognizes it passes the format on."""
+    from segmax.io import recognize as recognizing
+    from segmax.io import vectors
+    from segmax.text import queries
+
+    docs = sp.csr_matrix([[1.0, 0.0], [0.0, 2.0]])
+    sp.save_npz(tmp_path / "queries.npz", docs)
+    seen: list[Path] = []
+
+    def counted(path: Path) -> str | None:
+        seen.append(path)
+        return recognizing.recognize(path)
+
+    monkeypatch.setattr(queries, "recognize", counted)
+    monkeypatch.setattr(vectors, "recognize", counted)
+    found = read_encoded_queries(tmp_path / "queries.npz", segmax.build(docs))
+    assert (len(found), len(seen)) == (2, 1)

@@ -16,7 +16,7 @@ from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, Document, Queries, read_queries
 from segmax.text import encode_texts
-from segmax.text.queries import is_matrix_file
+from segmax.text.queries import matrix_format
 from segmax.text.shards import Encoding
 from segmax.vectors.documents import POOLINGS
 
@@ -105,7 +105,7 @@ def _summary(done: Encoding, what: tuple[str, str], seconds: float) -> list[str]
 
 def _queries(path: str) -> Iterable[Document]:
     """Read the texts of queries."""
-    queries = Queries([], None, None) if is_matrix_file(path) else read_queries(path)
+    queries = read_queries(path) if matrix_format(path) is None else Queries([], None, None)
     note_numbered(queries)
     ids, texts, _ = queries
     if texts is None:

@@ -103,14 +103,9 @@ def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argpar
 def _read_file(file: str, index: Searchable) -> EncodedQueries:
     """Read a file of queries."""
     from segmax.cli.reading import note_numbered
-    from segmax.io import read_queries
-    from segmax.text.queries import encode_queries_for, is_matrix_file, read_encoded_queries
+    from segmax.text.queries import read_encoded_queries
 
-    if is_matrix_file(file):
-        return read_encoded_queries(file, index)
-    queries = read_queries(file)
-    note_numbered(queries)
-    return encode_queries_for(queries, index)
+    return read_encoded_queries(file, index, note=note_numbered)
 
 
 def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits) -> dict[int, Reason]:

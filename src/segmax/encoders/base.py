@@ -53,6 +53,8 @@ class Encoder(abc.ABC):
     pooling: tuple[str, ...] = ()
     #: Whether the weights of queries are whole numbers.
     counts_queries = False
+    #: Whether vectors depend on the documents that it was fitted to.
+    learns = False
 
     @property
     @abc.abstractmethod
@@ -66,9 +68,19 @@ class Encoder(abc.ABC):
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
         """Yield the vectors of documents, in the order they came."""
 
+    def fit_encode(
+        self, batches: Batches, scratch: Path, advance: Callable[[int], object] = lambda _: None
+    ) -> Iterator[VectorBatch]:
+        """Do what `fit` and `encode_documents` do in one go; encoders that learn nothing just encode."""
+        return self.encode_documents(batches)
+
     @abc.abstractmethod
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return the vectors of queries, a row each."""
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return the vectors of queries as a search takes them. Encoders that need no scipy for this override it."""
+        return matrix_to_csr(self.encode_queries(batch))
 
     def check_queries(self) -> None:  # noqa: B027 - most encoders always can
         """Raise InputError if this encoder cannot encode queries yet."""
@@ -99,6 +111,8 @@ class LearningEncoder(Encoder):
     >>> isinstance(BM25(), LearningEncoder)
     True
     """
+
+    learns = True
 
     @property
     @abc.abstractmethod

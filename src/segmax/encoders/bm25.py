@@ -194,9 +194,13 @@ class BM25(LearningEncoder):
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return how often each query has each word of the documents."""
+        return to_scipy(self.query_rows(batch))
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return what `encode_queries` returns, without scipy."""
         self.check_queries()
         counts = self._known(self._counter.count(batch))
-        return to_scipy(counts._replace(values=counts.values.astype(np.float32)))
+        return counts._replace(values=counts.values.astype(np.float32))
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 

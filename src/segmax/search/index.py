@@ -31,7 +31,7 @@ from segmax.storage.writing import save_index, update_meta
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import QueryThreshold, prune_queries, prune_query
-from segmax.vectors.queries import query_arrays, query_batch, query_list
+from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -417,16 +417,29 @@ class Index:
     def _query(self, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the terms and weights of a query, pruned as the index was built to."""
         if isinstance(query, str):
-            query = self.encoder.encode_queries([str(query)])
-        terms, weights = query_arrays(query, self._lookup, self._engine.core.num_terms)
+            terms, weights = self._text_query(str(query))
+        else:
+            terms, weights = query_arrays(query, self._lookup, self._engine.core.num_terms)
         return prune_query(self.config.pruning, terms, weights) if self._prunes_queries else (terms, weights)
+
+    def _text_query(self, text: str) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the terms and weights of a text."""
+        encoded = self._encoded([text])
+        return row_arrays(encoded) if isinstance(encoded, Csr) else query_arrays(encoded, self._lookup, self.num_terms)
+
+    def _encoded(self, texts: list[str]) -> object:
+        """Return texts as queries; an encoder of ours needs no scipy for that."""
+        from segmax.encoders import Encoder  # loaded with the encoder
+
+        encoder = self.encoder
+        return encoder.query_rows(texts) if isinstance(encoder, Encoder) else encoder.encode_queries(texts)
 
     def _batch(self, queries: object) -> Csr:
         """Return the terms and weights of many queries, pruned as the index was built to."""
         if not isinstance(queries, Csr) and not is_matrix(queries):
             queries = query_list(queries)
             if queries and all(isinstance(query, str) for query in queries):
-                queries = self.encoder.encode_queries([str(query) for query in queries])  # numpy's strings, too
+                queries = self._encoded([str(query) for query in queries])  # numpy's strings, too
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:

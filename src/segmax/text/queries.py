@@ -7,7 +7,7 @@ import functools
 import numbers
 import os
 from collections import Counter
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,11 @@ def _check_once(ids: list[str], where: str = "") -> None:
 
 
 def read_encoded_queries(
-    path: str | os.PathLike[str], index: Searchable, *, only: Container[str] | None = None
+    path: str | os.PathLike[str],
+    index: Searchable,
+    *,
+    only: Container[str] | None = None,
+    note: Callable[[Queries], object] = lambda _: None,
 ) -> EncodedQueries:
     """Read a file of queries; the encoder of the index encodes texts.
 
@@ -120,11 +124,16 @@ def read_encoded_queries(
         What the queries are for.
     only
         Encode only the queries with these ids; None: all of them.
+    note
+        Called with the queries as they are in the file, unless it can hold vectors only.
     """
-    if is_matrix_file(path):
+    kind = matrix_format(path)
+    if kind is not None:
         lookup = None if index.terms is None else index.terms.find
-        return read_query_vectors(path, lookup, index.num_terms)
-    return encode_queries_for(_wanted(read_queries(path), only), index)
+        return read_query_vectors(path, lookup, index.num_terms, format=kind)
+    queries = read_queries(path)
+    note(queries)
+    return encode_queries_for(_wanted(queries, only), index)
 
 
 def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
@@ -139,14 +148,17 @@ def _wanted(queries: Queries, only: Container[str] | None) -> Queries:
     )
 
 
-def is_matrix_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a file holds vectors in a format that cannot hold texts."""
+def matrix_format(path: str | os.PathLike[str]) -> str | None:
+    """Return the format of a file of vectors that cannot hold texts; None for any other file."""
     file = Path(path)
     with reading(file):
-        return file.is_file() and recognize(file) in _MATRICES
+        kind = recognize(file) if file.is_file() else None
+    return kind if kind in _MATRICES else None
 
 
-def read_query_vectors(path: str | os.PathLike[str], lookup: TermLookup = None, num_terms: int = 0) -> EncodedQueries:
+def read_query_vectors(
+    path: str | os.PathLike[str], lookup: TermLookup = None, num_terms: int = 0, *, format: str | None = None
+) -> EncodedQueries:
     """Read a file of vectors.
 
     Parameters
@@ -159,8 +171,10 @@ def read_query_vectors(path: str | os.PathLike[str], lookup: TermLookup = None, 
     num_terms
         The number of columns of the index. Words that the index does not have get columns from there on, so that a
         search counts them as unknown terms.
+    format
+        The format of the file, if it is known.
     """
-    reader = open_vectors(path)
+    reader = open_vectors(path, format)
     ids: list[str] = []
     parts: list[Csr] = []
     for batch in reader.batches():

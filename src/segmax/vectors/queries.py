@@ -161,6 +161,13 @@ _PLAIN_DTYPES = "?bBhHiIlLqQefd"  # every number that becomes a double without a
 _UNSIGNED = {np.dtype(np.int32): np.uint32, np.dtype(np.int64): np.uint64}
 
 
+def row_arrays(csr: Csr) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return the term numbers and weights of one query in CSR; raise InputError if there is not exactly one."""
+    if csr.num_rows != 1:
+        raise InputError(expected="one query", got=f"a matrix of {csr.num_rows} rows", hint="use search_batch for many")
+    return csr.indices.astype(np.int64), _as_doubles(csr.values)
+
+
 def query_arrays(
     query: object, lookup: TermLookup = None, num_terms: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -173,12 +180,7 @@ def query_arrays(
         terms = query.indices.astype(np.int64, order="C", copy=False)
         return terms, query.data.astype(np.float64, order="C", copy=False)
     if is_matrix(query):
-        csr = matrix_to_csr(query)
-        if csr.num_rows != 1:
-            raise InputError(
-                expected="one query", got=f"a matrix of {csr.num_rows} rows", hint="use search_batch for many"
-            )
-        return csr.indices.astype(np.int64), _as_doubles(csr.values)
+        return row_arrays(matrix_to_csr(query))
     raise InputError(
         expected=("a query as a scipy or torch sparse row, a mapping of term to weight, or (indices, values)"),
         got=type(query).__name__,
