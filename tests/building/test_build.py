@@ -917,7 +917,7 @@ MEASURED = """
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    config = segmax.BuildConfig(pruning=[MaxPostings(count=20_000)] if pruned else [])
+    config = segmax.BuildConfig(pruning=[segmax.pruning.MaxPostings(count=20_000)] if pruned else [])
     batches = (batch(number) for number in range(num_docs // BATCH))
     index = segmax.build(batches, path=path, memory_limit=limit, threads=threads, progress=told, config=config)
     over.set()
