@@ -134,3 +134,23 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the shared data beside the project")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a masked language model, for tests that need torch."""
+    from tiny_models import write_bert
+
+    folder = tmp_path_factory.mktemp("bert")
+    write_bert(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a SPLADE model of sentence-transformers, with prompts."""
+    from tiny_models import write_splade
+
+    folder = tmp_path_factory.mktemp("models") / "splade"
+    write_splade(folder, bert)
+    return folder

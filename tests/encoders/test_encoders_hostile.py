@@ -35,7 +35,7 @@ from segmax.base.optional import major_version
 from segmax.cli.main import main
 from segmax.encoders import LexMAE, SparseModel, UniCOIL, load_encoder
 from segmax.encoders import model_files as files
-from tiny_models import HIDDEN, VOCABULARY, change_json, write_bert, write_lexmae, write_splade, write_unicoil
+from tiny_models import HIDDEN, VOCABULARY, change_json, write_lexmae, write_unicoil
 
 KINDS = ("", "sparse:", "lexmae:", "unicoil:")
 TEXTS = ["the big cat sleeps", "dogs run", "a house"]
@@ -116,22 +116,6 @@ def evil_options(folder: Path) -> None:
 
 
 EVIL = (evil_config, evil_tokenizer, evil_module, evil_router, evil_pickle, evil_options)
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a masked language model."""
-    folder = tmp_path_factory.mktemp("bert")
-    write_bert(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a SPLADE model of sentence-transformers."""
-    folder = tmp_path_factory.mktemp("models") / "splade"
-    write_splade(folder, bert)
-    return folder
 
 
 @pytest.fixture

@@ -36,9 +36,7 @@ from tiny_models import (
     HIDDEN,
     VOCABULARY,
     config,
-    write_bert,
     write_lexmae,
-    write_splade,
     write_tokenizer,
     write_unicoil,
 )
@@ -58,22 +56,6 @@ MODEL = SHARED / "models" / "splade-mini"
 def documents(texts: tuple[str, ...] = TEXTS) -> list[Document]:
     """Documents without titles."""
     return [Document(f"d{number}", "", text) for number, text in enumerate(texts)]
-
-
-@pytest.fixture(scope="module")
-def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a masked language model."""
-    folder = tmp_path_factory.mktemp("bert")
-    write_bert(folder)
-    return folder
-
-
-@pytest.fixture(scope="module")
-def splade(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a SPLADE model of sentence-transformers, with prompts."""
-    folder = tmp_path_factory.mktemp("models") / "splade"
-    write_splade(folder, bert)
-    return folder
 
 
 def all_vectors(encoder: Encoder, docs: list[Document], batch: int = 3) -> VectorBatch:

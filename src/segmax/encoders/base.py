@@ -53,8 +53,6 @@ class Encoder(abc.ABC):
     pooling: tuple[str, ...] = ()
     #: Whether the weights of queries are whole numbers.
     counts_queries = False
-    #: Whether vectors depend on the documents that it was fitted to.
-    learns = False
 
     @property
     @abc.abstractmethod
@@ -67,12 +65,6 @@ class Encoder(abc.ABC):
     @abc.abstractmethod
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
         """Yield the vectors of documents, in the order they came."""
-
-    def fit_encode(
-        self, batches: Batches, scratch: Path, advance: Callable[[int], object] = lambda _: None
-    ) -> Iterator[VectorBatch]:
-        """Do what `fit` and `encode_documents` do in one go; encoders that learn nothing just encode."""
-        return self.encode_documents(batches)
 
     @abc.abstractmethod
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
@@ -111,8 +103,6 @@ class LearningEncoder(Encoder):
     >>> isinstance(BM25(), LearningEncoder)
     True
     """
-
-    learns = True
 
     @property
     @abc.abstractmethod

@@ -3,8 +3,9 @@
 Importing this package loads no experiment: a name is loaded when it is first used.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from segmax.base.optional import on_demand
 
 if TYPE_CHECKING:
     from segmax.experiments.catalog import EXPERIMENTS
@@ -24,24 +25,16 @@ __all__ = [
     "open_collection",
 ]
 
-#: Where every name is: what the imports above say to type checkers.
-_NAMES = {
-    "catalog": "EXPERIMENTS",
-    "collections": "Collection open_collection",
-    "experiment": "Experiment",
-    "outcome": "Finding Outcome Sheet",
-    "task": "Task",
-}
-_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-
-
-def __getattr__(name: str) -> Any:
-    """Load a name, once."""
-    if name not in _MODULE_OF:
-        msg = f"module 'segmax.experiments' has no attribute {name!r}"
-        raise AttributeError(msg)
-    value = globals()[name] = getattr(importlib.import_module(f"segmax.experiments.{_MODULE_OF[name]}"), name)
-    return value
+__getattr__ = on_demand(
+    __name__,
+    {
+        "catalog": "EXPERIMENTS",
+        "collections": "Collection open_collection",
+        "experiment": "Experiment",
+        "outcome": "Finding Outcome Sheet",
+        "task": "Task",
+    },
+)
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from segmax.building.resources import BuildResources
-from segmax.encoders import Encoder
+from segmax.encoders import Encoder, LearningEncoder
 from segmax.encoders.chunks import batched
 from segmax.text.documents import num_documents
 from segmax.vectors.documents import Document, VectorBatch
@@ -42,16 +42,9 @@ class EncodedTexts:
     def batches(self) -> Iterator[VectorBatch]:
         """Yield everything, once. An encoder that learns reads all documents in this call."""
         documents = batched(self._documents)
-        if not self._encoder.learns:
+        if not isinstance(self._encoder, LearningEncoder):
             return self._encoder.encode_documents(documents)
-        read = 0
         with self._resources.progress.stage("count", self.num_docs, "documents") as stage:
-
-            def advance(count: int) -> None:
-                nonlocal read
-                read += count
-                stage.advance(count)
-
-            encoded = self._encoder.fit_encode(documents, self._resources.folder, advance)
-        self.num_docs = read
+            encoded = self._encoder.fit_encode(documents, self._resources.folder, stage.advance)
+        self.num_docs = self._encoder.num_docs
         return encoded

@@ -24,7 +24,7 @@ from segmax.building.builder import (
 from segmax.building.clustering import Clustering, Pooled, Sparse
 from segmax.building.given_texts import MatchedTexts
 from segmax.building.resources import open_resources, scratch_folder
-from segmax.encoders import Encoder, as_encoder
+from segmax.encoders import Encoder, LearningEncoder, as_encoder
 from segmax.io import open_texts, open_vectors
 from segmax.search.index import Index
 from segmax.text.documents import KeptTexts, read_documents
@@ -172,7 +172,7 @@ def with_encoder(index: Index, encoder: Encoder | None) -> Index:
 
     An encoder that learns may learn other documents later, so the index makes one of its own.
     """
-    if encoder is not None and not encoder.learns:
+    if encoder is not None and not isinstance(encoder, LearningEncoder):
         index.encoder = encoder
     return index
 
@@ -206,7 +206,7 @@ def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list
         msg = "expected vectors that name their terms by word, as segmax encode writes them, for the encoder; got none"
         raise InputError(msg)
     found, known = list(terms), list(encoder.vocabulary if encoder is not None else ())
-    if encoder is not None and encoder.learns:  # an index counts the words of queries by its own vocabulary
+    if isinstance(encoder, LearningEncoder):  # an index counts the words of queries by its own vocabulary
         words = set(known)
         other = next((term for term in found if term not in words), None)
     else:
