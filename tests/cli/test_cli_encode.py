@@ -231,7 +231,7 @@ def test_queries_without_texts_are_refused(folder: Path, capsys: pytest.CaptureF
         ("out.npz --queries", "got one that has learned from none; fit it, or load one that was saved"),
         ("out.npz --queries", "--encoder docs.bm25"),
         ("out.npz --dense max", "expected --encoder to be a model, whose token embeddings can be pooled"),
-        ("out.npz --dense max --queries", "--dense is for documents, and --queries encodes none"),
+        ("out.npz --dense max --queries", "expected --dense to be left out with --queries, which encodes no documents"),
     ],
 )
 def test_refused_before_anything_is_encoded(
@@ -322,7 +322,7 @@ def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
             "--encoder docs.bm25 --top-n 3",
             "docs.bm25: expected --top-n to be left out (its options are workers), got 3",
         ),
-        ("--top-n 3", "--top-n is an option of a model; name the model with --encoder"),
+        ("--top-n 3", "expected --top-n to be left out without a model, got 3; name the model with --encoder"),
         ("--texts fewer.jsonl", "expected 3 texts, one per document, got 2"),
         ("--texts more.jsonl", "expected 3 texts, one per document, got 4"),
         ("--texts swapped.jsonl", "'swapped.jsonl': expected the text of document 'd1' in place 0, got 'd2'"),
@@ -367,13 +367,15 @@ def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.Captu
         "expected --encoder to be a model, whose token embeddings can be pooled (cls, mean, max), got BM25"
     )
     message = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
-    assert message == "--dense does not apply to --clustering max, only to dense"
+    assert message == "expected --dense to be left out with --clustering max (it applies to dense), got 'dense.npy'"
     message = failure(capsys, "index", "beir", "other", "--clustering", "odd")
     assert message.startswith(
         "expected --clustering to be 'sparse' or 'dense' or 'labels' or 'cls' or 'mean' or 'max', got 'odd'"
     )
     message = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
-    assert message == "--clustering max applies to texts, and 'docs.npz' holds vectors"
+    assert message == (
+        "expected --clustering to be left out, because it applies to texts and 'docs.npz' holds vectors, got 'max'"
+    )
     assert not Path("other").exists()
 
 

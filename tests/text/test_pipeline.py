@@ -284,7 +284,8 @@ def test_index_of_vectors(corpus: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert index.search({"copper": 1.0}, k=1).ids == ["v3"]
     capsys.readouterr()
     assert main(["index", "vectors.jsonl", "other", "--k1", "0.9"]) == 2
-    assert "--k1 applies to texts, and 'vectors.jsonl' holds vectors" in capsys.readouterr().err
+    expected = "expected --k1 to be left out, because it applies to texts and 'vectors.jsonl' holds vectors"
+    assert expected in capsys.readouterr().err
 
 
 # --- tables and mappings in memory -----------------------------------------------------------------------------------
