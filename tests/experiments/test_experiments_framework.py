@@ -447,16 +447,16 @@ def test_fingerprints_of_collections_differ(described: dict[str, object], tmp_pa
     ("change", "parts"),
     [
         ({"document": "x"}, {"where": "it.json", "expected": "one of the keys name, documents", "got": "'document'"}),
-        ({"documents": "absent.npz"}, {"message": "there is no file '.*absent.npz'"}),
+        ({"documents": "absent.npz"}, {"message": r"absent\.npz"}),
         ({"documents": 3}, {"where": "it.json", "expected": "documents to be ", "got": "3"}),
-        ({"qrels": "absent.tsv"}, {"message": "there is no file"}),
+        ({"qrels": "absent.tsv"}, {"message": r"absent\.tsv"}),
         ({"drop_self": "yes"}, {"expected": "drop_self to be true or false", "got": "'yes'"}),
         ({"name": ""}, {"expected": "name to be ", "got": "''"}),
         ({"dense": ["a"]}, {"expected": "dense to be an object"}),
         ({"dense": {"max": "labels.npy"}}, {"where": "labels.npy", "expected": "50 documents", "got": "shape"}),
         ({"dense": {"max": "qrels.tsv"}}, {"where": "qrels.tsv", "expected": "an array of numpy.save"}),
         ({"labels": {"max": {"few": "labels.npy"}}}, {"expected": "labels to be ", "got": "'few'"}),
-        ({"labels": {"max": {"5": "docs.max.npy"}}}, {"message": "docs.max.npy.*expected 50 cluster labels"}),
+        ({"labels": {"max": {"5": "docs.max.npy"}}}, {"where": r"docs\.max\.npy", "expected": "50 cluster labels"}),
         ({"labels": {"max": {"5": "qrels.tsv"}}}, {"where": "qrels.tsv", "expected": "50 labels", "got": "bytes"}),
         ({"qrels": "other.tsv"}, {"expected": "judged queries", "got": "none; ids of judgments are like 'q9'"}),
         ({"queries": "texts.tsv"}, {"where": "texts.tsv", "expected": "queries as vectors", "got": "texts"}),
@@ -503,7 +503,7 @@ def test_texts_are_encoded_once(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     """No folder, and a folder without a corpus."""
-    with refused(InputError, message="there is no file"):
+    with refused(InputError, message="absent"):
         open_collection(tmp_path / "absent", cache=tmp_path)
     (tmp_path / "empty").mkdir()
     with refused(InputError, expected="a folder with"):
