@@ -190,22 +190,31 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ),
         ("--pruning odd=1", "argument --pruning: expected a pruning step (doc-threshold=…"),
         ("--clustering odd", "expected --clustering to be 'sparse' or 'dense' or 'labels', got 'odd'"),
-        ("--clustering dense", "--clustering dense needs --dense FILE.npy"),
-        ("--clustering labels", "--clustering labels needs --labels FILE.npy"),
+        ("--clustering dense", "expected --dense to be an .npy file, which --clustering dense needs, got none"),
+        ("--clustering labels", "expected --labels to be an .npy file, which --clustering labels needs, got none"),
         ("--dense dense.npy --labels labels.npy", "expected one of --dense and --labels, got both"),
-        ("--clustering sparse --dense dense.npy", "--dense does not apply to --clustering sparse, only to dense"),
-        ("--dense-bits 8", "--dense-bits does not apply to --clustering sparse, only to dense"),
+        (
+            "--clustering sparse --dense dense.npy",
+            "expected --dense to be left out with --clustering sparse (it applies to dense), got 'dense.npy'",
+        ),
+        (
+            "--dense-bits 8",
+            "expected --dense-bits to be left out with --clustering sparse (it applies to dense), got 8",
+        ),
         (
             "--labels labels.npy --restarts 2",
-            "--restarts does not apply to --clustering labels, only to sparse or dense",
+            "expected --restarts to be left out with --clustering labels (it applies to sparse or dense), got ",
         ),
-        ("--labels labels.npy --num-clusters 2", "--num-clusters does not apply to --clustering labels"),
+        ("--labels labels.npy --num-clusters 2", "expected --num-clusters to be left out with --clustering labels"),
         ("--dense dense.npy --dense-bits 4", "expected --dense-bits to be 8, got 4"),
         ("--dimensions 0", "expected --dimensions to be from 1 to 65535, got 0"),
         ("--segments segments.npy --segmentation random", "expected one of --segments and --segmentation, got both"),
-        ("--labels none.npy", "expected an .npy file of cluster labels at 'none.npy' (No such file or directory)"),
-        ("--labels docs.npz", "expected an .npy file of cluster labels at 'docs.npz'"),
-        ("--segments ids.txt", "expected an .npy file of segment labels at 'ids.txt'"),
+        (
+            "--labels none.npy",
+            "'none.npy': expected an .npy file of cluster labels, got none that can be read (No such file",
+        ),
+        ("--labels docs.npz", "'docs.npz': expected an .npy file of cluster labels"),
+        ("--segments ids.txt", "'ids.txt': expected an .npy file of segment labels"),
         ("--dense none.npy", "expected an .npy file of dense vectors at 'none.npy'"),
         ("--ids none.txt", "there is no file 'none.txt'"),
         ("--ids terms.txt", "expected 300 ids, one per document, got 40"),
@@ -402,9 +411,12 @@ def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("num_cluster = 5", "'build.toml': there is no option 'num_cluster'; did you mean 'num_clusters'?"),
-        ("zzz = 5", "'build.toml': there is no option 'zzz'; the options are num_clusters, "),
-        ("[build]\nbits = 8", "'build.toml': there is no option 'build'"),
+        (
+            "num_cluster = 5",
+            "'build.toml': expected an option of segmax build, got 'num_cluster'; did you mean 'num_clusters'?",
+        ),
+        ("zzz = 5", "'build.toml': expected an option of segmax build, got 'zzz'; the options are num_clusters, "),
+        ("[build]\nbits = 8", "'build.toml': expected an option of segmax build, got 'build'"),
         ("num_clusters = 5\nnum-clusters = 6", "'build.toml': expected num_clusters once, got 'num-clusters' again"),
         ("bits = '8'", "'build.toml': bits: expected a whole number, got '8'"),
         ("bits = true", "'build.toml': bits: expected a whole number, got True"),
@@ -420,8 +432,8 @@ def test_a_segmentation_drops_segments_of_the_file(folder: Path, capsys: pytest.
         ("pruning = [4]", "'build.toml': pruning: expected a pruning step as a mapping, got 4"),
         ("bits = 9", "expected --bits to be 8 or 16, got 9"),
         ("dense = 'dense.npy'\nlabels = 'labels.npy'", "expected one of --dense and --labels, got both"),
-        ("bits =", "'build.toml' is not valid TOML: "),
-        ("bits = 8\nbits = 8", "'build.toml' is not valid TOML: "),
+        ("bits =", "'build.toml': expected valid TOML, got something else ("),
+        ("bits = 8\nbits = 8", "'build.toml': expected valid TOML, got something else ("),
     ],
 )
 def test_invalid_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str], text: str, message: str) -> None:
@@ -433,11 +445,9 @@ def test_invalid_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[s
 
 def test_unreadable_files_are_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A missing file, and one that is not text."""
-    assert failure(capsys, "build", "--config", "none.toml").startswith(
-        "could not read the configuration file 'none.toml'"
-    )
+    assert failure(capsys, "build", "--config", "none.toml").startswith("'none.toml': could not be read (No such file")
     Path("build.toml").write_bytes(b"ids = '\xff'")
-    assert failure(capsys, "build", "--config", "build.toml").startswith("'build.toml' is not valid TOML")
+    assert failure(capsys, "build", "--config", "build.toml").startswith("'build.toml': expected valid TOML")
 
 
 FLAGS = {
@@ -491,6 +501,30 @@ def test_help_teaches(command: list[str], capsys: pytest.CaptureFixture[str], mo
     text = capsys.readouterr().out
     assert len(re.findall(r"^  segmax \S+", text.partition("examples:")[2], flags=re.MULTILINE)) >= 2
     assert max(map(len, text.splitlines())) <= 80
+
+
+def helped(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The help of a command, with every run of blanks as one space."""
+    with pytest.raises(SystemExit):
+        main([*arguments, "--help"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_help_compares_index_and_build(capsys: pytest.CaptureFixture[str]) -> None:
+    """The main help says when to use which of the two commands that make an index."""
+    text = helped(capsys)
+    assert "index or build? index takes texts, which it encodes, or files of vectors" in text
+    assert "build takes vectors only" in text
+
+
+def test_help_explains_options_that_depend_on_others(capsys: pytest.CaptureFixture[str]) -> None:
+    """--eta names --mu, --dropped the options that drop terms; the two meanings of --method are kept apart."""
+    text = helped(capsys, "search")
+    assert "With asc, also pass --mu, which must be at most η" in text
+    assert "the terms that --query-mass or --max-terms leaves out" in text
+    text = helped(capsys, "index")
+    assert "formula of BM25, not a method of segmax search" in text
+    assert "clustering: --clustering sparse|dense|labels|cls|mean|max what documents are clustered by" in text
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -558,7 +592,7 @@ def test_inspect_without_queries_measures_no_bounds(built: Path, capsys: pytest.
 def test_inspect_refuses_files_without_queries(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Queries must be something that segmax search takes."""
     assert "there is no file 'none.npz'" in failure(capsys, "inspect", "built", "--queries", "none.npz")
-    assert "it cannot search for text" in failure(capsys, "inspect", "built", "--queries", "ids.txt")
+    assert "expected an encoder, to search for text" in failure(capsys, "inspect", "built", "--queries", "ids.txt")
     np.savez("odd.npz", a=np.arange(3))
     assert "scipy.sparse.save_npz" in failure(capsys, "inspect", "built", "--queries", "odd.npz")
     sp.save_npz("negative.npz", sp.csr_matrix([[-1.0, 2.0]]))
@@ -623,15 +657,21 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         ("--mu much", "argument --mu: expected a number, got 'much'"),
         ("--mu 2", "expected --mu to be greater than 0 and at most 1, got 2.0"),
         ("--method odd", "argument --method: invalid choice: 'odd'"),
-        ("--method anytime --eta 0.9", "--eta applies to asc and best_first, not to anytime"),
-        ("--method maxscore --mu 0.9", "--mu applies to asc and anytime, not to maxscore"),
-        ("--method maxscore --max-terms 3", "--max-terms applies to asc and best_first and anytime, not to maxscore"),
-        ("--max-blocks 5", "--max-blocks applies to best_first, not to asc"),
-        ("--method best_first --budget-ms 5", "--budget-ms applies to asc and anytime, not to best_first"),
+        (
+            "--method anytime --eta 0.9",
+            "expected --eta to be left out with the method anytime (it applies to asc, best_first), got 0.9",
+        ),
+        ("--method maxscore --mu 0.9", "--mu to be left out with the method maxscore (it applies to asc, anytime)"),
+        ("--method maxscore --max-terms 3", "--max-terms to be left out with the method maxscore"),
+        ("--max-blocks 5", "--max-blocks to be left out with the method asc (it applies to best_first)"),
+        ("--method best_first --budget-ms 5", "--budget-ms to be left out with the method best_first"),
         ("--mu 0.9 --target-recall 0.9", "expected --target-recall or a method, got both: --target-recall and --mu"),
         ("--eta 0.9 --target-recall 0.9", "got both: --target-recall and --eta"),
         ("--method maxscore --target-recall 0.9", "got both: --target-recall and --method"),
-        ("--eta 0.9", "--eta without --mu: asc needs mu <= eta; add --mu, or use --method best_first"),
+        (
+            "--eta 0.9",
+            "expected --mu to be at most eta, which is 0.9, got 1, its default; add --mu X, or use --method best_first",
+        ),
         ("--target-recall 3", "expected --target-recall to be greater than 0 and at most 1, got 3.0"),
     ],
 )

@@ -265,17 +265,32 @@ def test_a_file_that_exists_is_a_file(folder: Path, capsys: pytest.CaptureFixtur
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["none.jsonl"], "there is no file 'none.jsonl'; to search for this text, use -q none.jsonl"),
-        (["my;queries.npz"], "there is no file 'my;queries.npz'; to search for this text, use -q 'my;queries.npz'"),
-        (["none.tsv.gz"], "there is no file 'none.tsv.gz'"),
-        (["./none"], "there is no file './none'"),
-        (["../none"], "there is no file '../none'"),
-        (["~/none"], "there is no file '~/none'"),
-        (["/none/at-all"], "there is no file '/none/at-all'"),
-        (["none/queries.tsv"], "there is no file 'none/queries.tsv'"),
-        (["docs.segmax/none"], "there is no file 'docs.segmax/none'; to search for this text, use -q docs.segmax/none"),
-        (["./docs.segmax"], "the folder './docs.segmax' has no queries.jsonl; to search for this text, use -q "),
-        (["docs.segmax/"], "the folder 'docs.segmax/' has no queries.jsonl; to search for this text, use -q "),
+        (
+            ["none.jsonl"],
+            "'none.jsonl': expected a file of queries, got no such file; to search for this text, put -q before it",
+        ),
+        (
+            ["my;queries.npz"],
+            "'my;queries.npz': expected a file of queries, got no such file; to search for this text, put -q before it",
+        ),
+        (["none.tsv.gz"], "'none.tsv.gz': expected a file of queries, got no such file"),
+        (["./none"], "'./none': expected a file of queries, got no such file"),
+        (["../none"], "'../none': expected a file of queries, got no such file"),
+        (["~/none"], "'~/none': expected a file of queries, got no such file"),
+        (["/none/at-all"], "'/none/at-all': expected a file of queries, got no such file"),
+        (["none/queries.tsv"], "'none/queries.tsv': expected a file of queries, got no such file"),
+        (
+            ["docs.segmax/none"],
+            "'docs.segmax/none': expected a file of queries, got no such file; to search for this text, put -q",
+        ),
+        (
+            ["./docs.segmax"],
+            "'./docs.segmax': expected a file of queries, got a folder without queries.jsonl; to search for",
+        ),
+        (
+            ["docs.segmax/"],
+            "'docs.segmax/': expected a file of queries, got a folder without queries.jsonl; to search for",
+        ),
         (["corpus.jsonl", "none.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
         (["none.jsonl", "nothing.jsonl"], "expected words or one file of queries, got 2 arguments, of which"),
         (["words", "corpus.jsonl"], "expected words or one file of queries, got 2 arguments, of which 'corpus.jsonl'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,10 @@ import numpy as np
 import pytest
 
 import segmax
+from conftest import refused
+from encoding_samples import documents, stored
+from segmax.base.errors import ConfigError
+from segmax.cli import encode
 from segmax.cli.main import main
 from segmax.io import open_vectors
 
@@ -75,6 +80,90 @@ def vectors(path: str) -> tuple[list[str], list[dict[str, float]]]:
     return ids, [{terms[i]: float(v) for i, v in zip(*row, strict=True)} for row in rows]
 
 
+def write_corpus(path: Path, docs: list[Document]) -> None:
+    """A BEIR file."""
+    lines = [json.dumps({"_id": doc.id, "title": doc.title, "text": doc.text}) + "\n" for doc in docs]
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+def run(*arguments: str) -> None:
+    """Run the command as the command line does."""
+    encode.run(encode.parser().parse_intermixed_args(list(arguments)))
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_encodes_documents_and_queries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options reach the encoder; the saved encoder encodes queries."""
+    monkeypatch.chdir(tmp_path)
+    docs = documents(40)
+    write_corpus(Path("corpus.jsonl"), docs)
+    run(
+        "corpus.jsonl",
+        "docs.npz",
+        "--k1",
+        "0.9",
+        "--b",
+        "0.4",
+        "--language",
+        "none",
+        "--no-title",
+        "--stopwords",
+        "none",
+    )
+    printed = capsys.readouterr().out
+    assert "docs.npz: 40 documents" in printed
+    assert "docs.bm25: the encoder" in printed
+    plain = BM25(k1=0.9, b=0.4, language=None, stopwords=None)
+    untitled = [[doc._replace(title="") for doc in docs]]
+    plain.fit(untitled)
+    (batch,) = plain.encode_documents(untitled)
+    found = stored(Path("docs.npz"))
+    assert found.ids == [doc.id for doc in docs]
+    assert found.terms == plain.vocabulary
+    assert abs(found.vectors - batch.matrix()).max() == 0
+    write_corpus(Path("queries.jsonl"), [Document("q", "", f"{plain.vocabulary[0]} {plain.vocabulary[0]}")])
+    run("queries.jsonl", "queries.npz", "--queries", "--encoder", "docs.bm25")
+    assert "1 query," in capsys.readouterr().out
+    assert stored(Path("queries.npz")).vectors.toarray()[0, 0] == 2
+
+
+def test_the_command_refuses_files_that_do_not_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wrong numbers, and options that an encoder does not have."""
+    monkeypatch.chdir(tmp_path)
+    write_corpus(Path("corpus.jsonl"), documents(3))
+    with refused(ConfigError, message="--k1: expected a number, got 'much'", hint="see segmax encode --help"):
+        run("corpus.jsonl", "docs.npz", "--k1", "much")
+    unknown = {"where": "^bm25$", "option": "^batch_size$", "expected": r"left out \(its options are k1, b", "got": "3"}
+    with refused(ConfigError, **unknown):
+        run("corpus.jsonl", "docs.npz", "--batch-size", "3")
+    with refused(ConfigError, option="^encoder$", expected="a model, whose token embeddings can be pooled", got="BM25"):
+        run("corpus.jsonl", "docs.npz", "--dense", "max")
+    with refused(ConfigError, expected="the folder of a model", got=r"'\./nowhere', which does not exist"):
+        run("corpus.jsonl", "docs.npz", "--encoder", "./nowhere")
+
+
+def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
+    """With a limit on the size of files, which stands for a full disk, the command ends with one line."""
+    corpus = tmp_path / "corpus.jsonl"
+    lines = (json.dumps({"_id": str(i), "text": f"word{i} " * 20 + f"more{i * 7}"}) for i in range(3000))
+    corpus.write_text("\n".join(lines) + "\n")
+    program = (
+        "import resource, signal, sys; from segmax.cli import main; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); "
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1]))); "
+        "sys.exit(main(['encode', sys.argv[2], sys.argv[3]]))"
+    )
+    for limit in (10, 1000, 20_000, 60_000):
+        command = [sys.executable, "-c", program, str(limit), str(corpus), str(tmp_path / "docs.npz")]
+        result = subprocess.run(command, capture_output=True, text=True)
+        assert result.returncode == 2, result.stderr
+        assert result.stderr.startswith("segmax: error: could not write")
+        assert result.stderr.count("\n") == 1
+
+
 # --- queries ---------------------------------------------------------------------------------------------------------
 
 
@@ -129,17 +218,20 @@ def test_queries_without_texts_are_refused(folder: Path, capsys: pytest.CaptureF
         ),
         ("out.odd", "say which with --to FORMAT"),
         ("out.npz --to odd", "argument --to: invalid choice: 'odd'"),
-        ("out.ciff", "ciff holds whole numbers, and weights are none; choose a scale that rounds: --scale x100"),
-        ("out.tsv", "tokens holds whole numbers"),
-        ("out.ciff --scale /100", "ciff holds whole numbers"),
+        (
+            "out.ciff",
+            "expected --scale to be one that rounds, because ciff holds whole numbers, got none; choose --scale x100",
+        ),
+        ("out.tsv", "because tokens holds whole numbers, got none"),
+        ("out.ciff --scale /100", "because ciff holds whole numbers, got '/100'"),
         ("out.npz --scale odd", "expected --scale to be one of 'none', 'impacts'"),
         ("none/out.npz", "expected an existing directory to put the file in, got 'none'"),
         ("beir", "expected a format out of"),
         ("docs.npz", "'docs.npz' exists"),
-        ("out.npz --queries", "BM25 has learned from no documents yet; fit it, or load one that was saved"),
+        ("out.npz --queries", "got one that has learned from none; fit it, or load one that was saved"),
         ("out.npz --queries", "--encoder docs.bm25"),
-        ("out.npz --dense max", "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"),
-        ("out.npz --dense max --queries", "--dense is for documents, and --queries encodes none"),
+        ("out.npz --dense max", "expected --encoder to be a model, whose token embeddings can be pooled"),
+        ("out.npz --dense max --queries", "expected --dense to be left out with --queries, which encodes no documents"),
     ],
 )
 def test_refused_before_anything_is_encoded(
@@ -165,7 +257,9 @@ def test_another_files_encoder_is_not_replaced(folder: Path, capsys: pytest.Capt
     """docs.jsonl would replace docs.bm25, which belongs to docs.npz: refused, but for --overwrite."""
     before = Path("docs.bm25/bm25.json").read_text()
     message = failure(capsys, "encode", "beir", "docs.jsonl", "--k1", "0.9")
-    assert message.startswith("'docs.bm25' exists, perhaps of another file than 'docs.jsonl', which would replace it")
+    assert message.startswith(
+        "'docs.jsonl': expected no files of its name beside it, got 'docs.bm25', which may belong"
+    )
     assert message.endswith("or pass --overwrite")
     assert not Path("docs.jsonl.encoding").exists()
     assert Path("docs.bm25/bm25.json").read_text() == before
@@ -219,10 +313,16 @@ def test_an_encoder_in_a_configuration_file(folder: Path) -> None:
     ("arguments", "message"),
     [
         ("--encoder bm25", "expected --encoder to be the BM25 that made the vectors, a folder such as docs.bm25"),
-        ("--encoder other.bm25", "the encoder did not make these vectors: they have 'waveguid'"),
-        ("--encoder ./none", "an encoder: there is no folder './none'"),
-        ("--encoder docs.bm25 --top-n 3", "docs.bm25 has no option 'top_n'"),
-        ("--top-n 3", "--top-n is an option of a model; name the model with --encoder"),
+        (
+            "--encoder other.bm25",
+            "expected vectors that the encoder made, with its 2 terms in their order, got 'waveguid'",
+        ),
+        ("--encoder ./none", "an encoder: expected the folder of a model, or a name on the hub, got './none', which"),
+        (
+            "--encoder docs.bm25 --top-n 3",
+            "docs.bm25: expected --top-n to be left out (its options are workers), got 3",
+        ),
+        ("--top-n 3", "expected --top-n to be left out without a model, got 3; name the model with --encoder"),
         ("--texts fewer.jsonl", "expected 3 texts, one per document, got 2"),
         ("--texts more.jsonl", "expected 3 texts, one per document, got 4"),
         ("--texts swapped.jsonl", "'swapped.jsonl': expected the text of document 'd1' in place 0, got 'd2'"),
@@ -263,15 +363,19 @@ def test_bm25_has_no_embeddings_to_cluster_by(folder: Path, capsys: pytest.Captu
     """--clustering max needs a model, and excludes other ways to cluster."""
     assert main(["index", "beir", "out", "--clustering", "sparse"]) == 0
     message = failure(capsys, "index", "beir", "other", "--clustering", "max")
-    assert message == "BM25 has no token embeddings to pool (cls, mean, max): choose a model for that"
+    assert message == (
+        "expected --encoder to be a model, whose token embeddings can be pooled (cls, mean, max), got BM25"
+    )
     message = failure(capsys, "index", "beir", "other", "--clustering", "max", "--dense", "dense.npy")
-    assert message == "--dense does not apply to --clustering max, only to dense"
+    assert message == "expected --dense to be left out with --clustering max (it applies to dense), got 'dense.npy'"
     message = failure(capsys, "index", "beir", "other", "--clustering", "odd")
     assert message.startswith(
         "expected --clustering to be 'sparse' or 'dense' or 'labels' or 'cls' or 'mean' or 'max', got 'odd'"
     )
     message = failure(capsys, "index", "docs.npz", "other", "--clustering", "max")
-    assert message == "--clustering max applies to texts, and 'docs.npz' holds vectors"
+    assert message == (
+        "expected --clustering to be left out, because it applies to texts and 'docs.npz' holds vectors, got 'max'"
+    )
     assert not Path("other").exists()
 
 

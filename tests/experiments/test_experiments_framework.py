@@ -348,7 +348,7 @@ def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
     path = tmp_path / "steps.jsonl"
     with (
         Steps(path).opened(progress=False),
-        refused(ConfigError, message="in use", hint="{out}"),
+        refused(ConfigError, got="one in use", hint="{out}"),
         Steps(path).opened(progress=False),
     ):
         pass
@@ -447,16 +447,16 @@ def test_fingerprints_of_collections_differ(described: dict[str, object], tmp_pa
     ("change", "parts"),
     [
         ({"document": "x"}, {"where": "it.json", "expected": "one of the keys name, documents", "got": "'document'"}),
-        ({"documents": "absent.npz"}, {"message": "there is no file '.*absent.npz'"}),
+        ({"documents": "absent.npz"}, {"message": r"absent\.npz"}),
         ({"documents": 3}, {"where": "it.json", "expected": "documents to be ", "got": "3"}),
-        ({"qrels": "absent.tsv"}, {"message": "there is no file"}),
+        ({"qrels": "absent.tsv"}, {"message": r"absent\.tsv"}),
         ({"drop_self": "yes"}, {"expected": "drop_self to be true or false", "got": "'yes'"}),
         ({"name": ""}, {"expected": "name to be ", "got": "''"}),
         ({"dense": ["a"]}, {"expected": "dense to be an object"}),
         ({"dense": {"max": "labels.npy"}}, {"where": "labels.npy", "expected": "50 documents", "got": "shape"}),
         ({"dense": {"max": "qrels.tsv"}}, {"where": "qrels.tsv", "expected": "an array of numpy.save"}),
         ({"labels": {"max": {"few": "labels.npy"}}}, {"expected": "labels to be ", "got": "'few'"}),
-        ({"labels": {"max": {"5": "docs.max.npy"}}}, {"message": "docs.max.npy.*expected 50 cluster labels"}),
+        ({"labels": {"max": {"5": "docs.max.npy"}}}, {"where": r"docs\.max\.npy", "expected": "50 cluster labels"}),
         ({"labels": {"max": {"5": "qrels.tsv"}}}, {"where": "qrels.tsv", "expected": "50 labels", "got": "bytes"}),
         ({"qrels": "other.tsv"}, {"expected": "judged queries", "got": "none; ids of judgments are like 'q9'"}),
         ({"queries": "texts.tsv"}, {"where": "texts.tsv", "expected": "queries as vectors", "got": "texts"}),
@@ -503,7 +503,7 @@ def test_texts_are_encoded_once(tmp_path: Path) -> None:
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     """No folder, and a folder without a corpus."""
-    with refused(InputError, message="there is no file"):
+    with refused(InputError, message="absent"):
         open_collection(tmp_path / "absent", cache=tmp_path)
     (tmp_path / "empty").mkdir()
     with refused(InputError, expected="a folder with"):
@@ -742,27 +742,36 @@ def test_help_teaches_about_one(name: str, capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "parts"),
     [
-        (("nope",), "expected an experiment .*, got 'nope'"),
-        (("bounds",), "bounds needs a collection; give a BEIR folder"),
-        (("zero-shot",), "zero-shot needs one or more collections"),
-        (("example", "--data", "x"), "example needs no collection; leave data out"),
-        (("bounds", "--data", "x", "--data", "y"), "bounds takes one collection, got 2"),
-        (("bounds", "--data", "x", "--encoder", "bm25", "--encoder", "y"), "bounds takes one collection, got 2"),
-        (("zero-shot", "--data", "x", "--data", "x"), "expected every collection once"),
-        (("models", "--data", "x", "--encoder", "a", "--encoder", "a"), "expected every --encoder once, got a a"),
-        (("example", "--seeds", "0"), "--seeds: expected at least 1, got 0"),
-        (("example", "--seeds", "few"), "--seeds: expected a whole number, got 'few'"),
-        (("example", "-k", "0"), "-k: expected at least 1, got 0"),
-        (("example", "--documents", "best"), "--documents: invalid choice: 'best'"),
-        (("example", "--num-clusters", "0"), "--num-clusters: expected at least 1"),
-        (("example", "--unknown"), "unrecognized arguments: --unknown; see segmax experiment --help"),
+        (("nope",), {"expected": "an experiment", "got": "'nope'"}),
+        (("bounds",), {"where": "^bounds$", "expected": "a collection", "hint": "give a BEIR folder.*{data}"}),
+        (("zero-shot",), {"where": "^zero-shot$", "expected": "one or more collections", "got": "none"}),
+        (("example", "--data", "x"), {"expected": "no collection", "got": "1", "hint": "leave {data} out"}),
+        (("bounds", "--data", "x", "--data", "y"), {"where": "^bounds$", "expected": "one collection", "got": "2"}),
+        (
+            ("bounds", "--data", "x", "--encoder", "bm25", "--encoder", "y"),
+            {"where": "^bounds$", "expected": "one collection", "got": "2"},
+        ),
+        (("zero-shot", "--data", "x", "--data", "x"), {"expected": "every collection once"}),
+        (
+            ("models", "--data", "x", "--encoder", "a", "--encoder", "a"),
+            {"expected": "every --encoder once", "got": "a a"},
+        ),
+        (("example", "--seeds", "0"), {"message": "--seeds: expected at least 1, got 0"}),
+        (("example", "--seeds", "few"), {"message": "--seeds: expected a whole number, got 'few'"}),
+        (("example", "-k", "0"), {"message": "-k: expected at least 1, got 0"}),
+        (("example", "--documents", "best"), {"message": "--documents: invalid choice: 'best'"}),
+        (("example", "--num-clusters", "0"), {"message": "--num-clusters: expected at least 1"}),
+        (
+            ("example", "--unknown"),
+            {"message": "unrecognized arguments: --unknown", "hint": "see segmax experiment --help"},
+        ),
     ],
 )
-def test_invalid_arguments_are_refused(arguments: tuple[str, ...], message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: tuple[str, ...], parts: dict[str, str]) -> None:
     """The error states what was expected; nothing is written."""
-    with refused(ConfigError, message=message):
+    with refused(ConfigError, **parts):
         command(*arguments)
 
 

@@ -157,9 +157,9 @@ def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
 
 def test_a_folder_without_outcomes_is_refused(tmp_path: Path) -> None:
     """No folder, an empty one, and one with a damaged outcome."""
-    with refused(InputError, message="there is no folder", hint="{out}"):
+    with refused(InputError, where="absent", expected="a folder", got="none", hint="{out}"):
         gathered(tmp_path / "absent")
-    with refused(InputError, message="holds no outcome of an experiment", hint="run some first"):
+    with refused(InputError, expected="the outcome of an experiment", got="none", hint="run one first"):
         gathered(tmp_path)
     for content in (
         "{",

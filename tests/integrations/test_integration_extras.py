@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+from conftest import refused
+from segmax.errors import MissingPackageError
+
 
 @pytest.mark.parametrize(
     ("module", "package", "extra"),
@@ -24,7 +27,7 @@ def test_a_missing_package_is_named(module: str, package: str, extra: str, monke
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setitem(sys.modules, package, None)  # type: ignore[arg-type]
     monkeypatch.delitem(sys.modules, f"segmax.integrations.{module}", raising=False)
-    with pytest.raises(ImportError, match=rf"pip install 'segmax\[{extra}\]'"):
+    with refused(MissingPackageError, hint=rf"pip install 'segmax\[{extra}\]'"):
         importlib.import_module(f"segmax.integrations.{module}")
 
 

@@ -104,7 +104,7 @@ def test_async_does_not_block() -> None:
 
 
 def test_callbacks_and_objects_work_as_everywhere() -> None:
-    """Events are told to a callback manager, and an index node leads to the object behind it."""
+    """Events reach a callback manager, and an index node leads to the object behind it."""
     listener = LlamaDebugHandler(print_trace_on_end=False)
     inner = over_texts(similarity_top_k=1)
     pointer = IndexNode(id_="p", text="all about cats", index_id="inner", obj=inner)
@@ -142,7 +142,7 @@ def test_an_index_can_be_enough(tmp_path: Path) -> None:
 def test_invalid_arguments_are_refused() -> None:
     """Parts that do not fit raise at once."""
     retriever = made()
-    with pytest.raises(ConfigError, match=r"expected texts=\.\.\., since the index keeps none"):
+    with refused(ConfigError, option="^texts$", expected="because the index keeps no texts", got="none"):
         SegmaxRetriever(retriever._search.index, WordCounts())
 
 

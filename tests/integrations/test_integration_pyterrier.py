@@ -139,7 +139,7 @@ def test_wrong_frames_are_refused(topics: Any, index: Any) -> None:
         index.retriever()(topics.drop(columns="query_toks"))
     with pytest.raises(pt.validate.InputValidationError):
         index.retriever()(topics.assign(docno="doc1"))
-    with pytest.raises(InputError, match=r"expected query_toks to be mappings .* got 'cats' for query 'q0'"):
+    with refused(InputError, option="^query_toks$", expected="mappings", got="'cats' for query 'q0'"):
         index.retriever()(topics.assign(query_toks="cats"))
     with refused(ConfigError, option="^num_results$", expected="at least 1", got="0"):
         index.retriever(num_results=0)
@@ -262,9 +262,9 @@ def test_invalid_documents_are_refused(tmp_path: Path) -> None:
     target = SegmaxIndex(tmp_path / "wrong.segmax")
     with refused(InputError, expected=r"documents with toks", got=r"\['docno'\] for document 1"):
         target.index([{"docno": "a", "toks": {}}, {"docno": "b"}], **QUIET)
-    with pytest.raises(InputError, match="in document 'a'"):
+    with refused(InputError, got="in document 'a'"):
         target.index([{"docno": "a", "toks": "cats"}], **QUIET)
-    with pytest.raises(InputError, match="at least one document"):
+    with refused(InputError, expected="at least one document"):
         target.index([], **QUIET)
     with pytest.raises(TypeError, match="expected no options here, got overwrite"):
         target.indexer().index([], overwrite=True)
@@ -311,9 +311,9 @@ def test_artifacts_are_packed_shared_and_loaded(
     """An index that is packed and fetched from somewhere else searches as before."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     folder, address = served
-    told: dict[str, Any] = {}
-    index.build_package(str(folder / "artifact.tar.lz4"), metadata_out=told, verbose=False)
-    assert told == {"type": "sparse_index", "format": "segmax", "package_hint": "segmax[pyterrier]"}
+    metadata: dict[str, Any] = {}
+    index.build_package(str(folder / "artifact.tar.lz4"), metadata_out=metadata, verbose=False)
+    assert metadata == {"type": "sparse_index", "format": "segmax", "package_hint": "segmax[pyterrier]"}
     fetched = SegmaxIndex.from_url(f"{address}/artifact.tar.lz4")
     assert isinstance(fetched, SegmaxIndex)
     assert Path(fetched.path) != Path(index.path)

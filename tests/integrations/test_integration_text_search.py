@@ -88,7 +88,7 @@ def test_invalid_parts_and_queries_are_refused() -> None:
         TextSearch("my.segmax", encoder, TEXTS)  # type: ignore[arg-type]
     with refused(ConfigError, expected="an encoder: an object with encode_queries", got="^int$"):
         TextSearch(index, 5, TEXTS)
-    with refused(ConfigError, message=r"expected texts=\.\.\., since the index keeps none"):
+    with refused(ConfigError, option="^texts$", expected="because the index keeps no texts", got="none"):
         TextSearch(index, encoder)
     with refused(ConfigError, option="texts", got="^int$"):
         TextSearch(index, encoder, 5)
@@ -98,13 +98,13 @@ def test_invalid_parts_and_queries_are_refused() -> None:
     with refused(ConfigError, option="k", got="^0$"):
         search.by_text("cat", 0)
     index.encoder = None  # type: ignore[assignment]
-    with refused(FormatError, message="WordCounts"):
+    with refused(FormatError, expected="an encoder that segmax can load", got="WordCounts"):
         TextSearch(index, None, TEXTS).by_text("cat", 1)
     plain = segmax.build(index.vectors(list(TEXTS)), ids=list(TEXTS), terms=index.terms)
-    with refused(InputError, message="does not know what made its vectors"):
+    with refused(InputError, expected="an encoder", got="not know what made its vectors"):
         TextSearch(plain, None, TEXTS).by_text("cat", 1)
     for texts in ({}, {}.get):
-        with refused(InputError, message="no text for the document 'cat'"):
+        with refused(InputError, option="^texts$", expected="every id of the index", got="none for 'cat'"):
             TextSearch(index, encoder, texts).by_text("mat", 1)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import segmax
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_model_options, encoder_options
@@ -77,8 +78,13 @@ def run(args: argparse.Namespace) -> None:
 def _built(inputs: list[str], output: str, asked: BuildArguments, of_encoder: Mapping[str, Any]) -> segmax.Index:
     name, texts = asked.options.get("encoder"), asked.options.get("texts")
     if of_encoder and name is None:
-        msg = f"--{next(iter(of_encoder)).replace('_', '-')} is an option of a model; name the model with --encoder"
-        raise ConfigError(msg)
+        option, value = next(iter(of_encoder.items()))
+        raise ConfigError(
+            option=option,
+            expected="left out without a model",
+            got=shown(value),
+            hint="name the model with {encoder}",
+        )
     if name == "bm25":
         raise ConfigError(
             option="encoder",

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import checked_choice
+from segmax.base.checks import checked_choice, shown
 from segmax.base.display import counted, size_text
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.memory import MemoryLimit
@@ -148,10 +148,13 @@ def _check_applicable(options: Options, kind: str, clusterings: Sequence[str]) -
     for name in options:
         if name in _SPECIAL and name not in _APPLY[kind]:
             owners = " or ".join(owner for owner in clusterings if name in _APPLY[owner])
-            msg = f"{OPTIONS[name].flag} does not apply to --clustering {kind}, only to {owners}"
-            raise ConfigError(msg)
+            raise ConfigError(
+                option=name,
+                expected=f"left out with --clustering {kind} (it applies to {owners})",
+                got=shown(options[name]),
+            )
     if kind in ("dense", "labels") and kind not in options:
-        raise ConfigError(f"--clustering {kind} needs --{kind} FILE.npy")
+        raise ConfigError(option=kind, expected=f"an .npy file, which --clustering {kind} needs", got="none")
     if options.get("dense_bits", 8) != 8:
         raise ConfigError(option="dense_bits", expected="8", got=options["dense_bits"])
 
@@ -167,8 +170,9 @@ def _array(path: str, what: str) -> NDArray[Any]:
         return np.lib.format.open_memmap(path, mode="r")
     except (OSError, ValueError, EOFError, OverflowError, MemoryError, TypeError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or one_line(error)
-        msg = f"expected an .npy file of {what} at '{path}' ({reason})"
-        raise InputError(msg) from error
+        raise InputError(
+            where=f"'{path}'", expected=f"an .npy file of {what}", got=f"none that can be read ({reason})"
+        ) from error
 
 
 def _segments(path: str) -> Any:

@@ -36,13 +36,13 @@ class Command(NamedTuple):
 
 
 _TABLE = (
-    Command("index", "segmax.cli.index", "build an index from texts or vectors"),
+    Command("index", "segmax.cli.index", "build an index in one step, from texts or from vectors"),
     Command("search", "segmax.cli.search", "search an index for words or for a file of queries"),
     Command("tune", "segmax.cli.tune", "calibrate an index for --target-recall on your queries"),
     Command("evaluate", "segmax.cli.evaluate", "compare search methods by relevance and latency"),
     Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),
     Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
-    Command("build", "segmax.cli.build", "build an index from files of vectors"),
+    Command("build", "segmax.cli.build", "build an index from vectors, such as encode writes"),
     Command("convert", "segmax.cli.convert", "convert vectors to another file format"),
     Command("experiment", "segmax.cli.experiment", "reproduce a result of the paper on your data"),
     Command("report", "segmax.cli.report", "collect experiment results into one HTML page"),

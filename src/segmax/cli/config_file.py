@@ -28,11 +28,9 @@ def _toml_entries(path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        msg = f"could not read the configuration file '{path}' ({error.strerror})"
-        raise ConfigError(msg) from error
+        raise ConfigError(f"could not be read ({error.strerror})", where=f"'{path}'") from error
     except ValueError as error:  # not UTF-8, or not TOML
-        msg = f"'{path}' is not valid TOML: {error}"
-        raise ConfigError(msg) from error
+        raise ConfigError(where=f"'{path}'", expected="valid TOML", got=f"something else ({error})") from error
 
 
 def _option_for(key: str, path: str) -> Option:
@@ -40,8 +38,8 @@ def _option_for(key: str, path: str) -> Option:
     if name in OPTIONS:
         return OPTIONS[name]
     close = difflib.get_close_matches(name, OPTIONS, n=1)
-    meant = f"did you mean '{close[0]}'?" if close else f"the options are {', '.join(OPTIONS)}"
-    raise ConfigError(f"there is no option '{key}'; {meant}", where=f"'{path}'")
+    hint = f"did you mean '{close[0]}'?" if close else f"the options are {', '.join(OPTIONS)}"
+    raise ConfigError(where=f"'{path}'", expected="an option of segmax build", got=f"'{key}'", hint=hint)
 
 
 def config_text(values: Mapping[str, Any], leave_out: Collection[str]) -> str:

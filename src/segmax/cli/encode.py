@@ -69,7 +69,9 @@ def parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> None:
     """Run `segmax encode`."""
     if args.queries and args.dense:
-        raise ConfigError("--dense is for documents, and --queries encodes none")
+        raise ConfigError(
+            option="dense", expected="left out with --queries, which encodes no documents", got=", ".join(args.dense)
+        )
     texts = _queries(args.input) if args.queries else read_texts(args.input, args.format)
     pooling = {"pooling": tuple(args.dense)} if args.dense else {}
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)

@@ -39,7 +39,7 @@ _BM25: Mapping[str, _Flag] = {
     "k1": _Flag(real_number, "X", "how slowly repeated words saturate (default: 1.5)"),
     "b": _Flag(real_number, "X", "how strongly long documents are penalized, from 0 to 1 (default: 0.75)"),
     "delta": _Flag(real_number, "X", "lower bound for matches, for bm25l and bm25+ (default: 0.5)"),
-    "method": _Flag(str, "|".join(METHODS), "the BM25 formula (default: lucene)"),
+    "method": _Flag(str, "|".join(METHODS), "formula of BM25, not a method of segmax search (default: lucene)"),
     "stopwords": _Flag(_word_or_none, "LANGUAGE|none", "language of the stop words to leave out (default: en)"),
     "language": _Flag(_word_or_none, "LANGUAGE|none", "language of the stemmer (default: english)"),
     "fold_accents": _Flag(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import time
 
 import segmax
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.base.memory import MemoryLimit
 from segmax.building.resources import scratch_folder
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
 from segmax.cli.formats import add_from
-from segmax.cli.options import CLUSTERINGS, add_build_options
+from segmax.cli.options import CLUSTERINGS, OPTIONS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
 from segmax.cli.reading import note_texts
 from segmax.cli.show import say
@@ -66,7 +68,14 @@ NAMES = {"path": "OUT", "texts": "IN", "vectors": "IN", "keep_texts": "--no-text
 _FORMATS = (*TEXT_FORMATS, *VECTOR_FORMATS)
 _CLUSTERINGS = (*CLUSTERINGS, *POOLINGS)
 #: Options of a build that `segmax index` replaces by its own, or finds in the input.
-_REPLACED = frozenset({"ids", "terms", "encoder", "texts", "clustering"})
+_REPLACED = frozenset({"ids", "terms", "encoder", "texts"})
+#: Texts can also be clustered by what their encoder pools.
+_CLUSTERING = dataclasses.replace(
+    OPTIONS["clustering"],
+    metavar="|".join(_CLUSTERINGS),
+    help="what documents are clustered by: their sparse vectors, the vectors of --dense, the labels of --labels, or "
+    "the token embeddings of a model, pooled",
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -83,13 +92,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--no-texts", action="store_true", help="do not store the texts with the index")
     add_title_option(made)
     add_encoder_options(made)
-    add_build_options(made, leave_out=_REPLACED)
-    made.add_argument(
-        "--clustering",
-        metavar="|".join(_CLUSTERINGS),
-        help="what documents are clustered by: their sparse vectors, the vectors of --dense, the labels of --labels, "
-        "or the token embeddings of a model, pooled (default: sparse, or what --dense and --labels imply)",
-    )
+    add_build_options(made, leave_out=_REPLACED, instead={"clustering": _CLUSTERING})
     return made
 
 
@@ -123,10 +126,14 @@ def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse
 
 
 def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:
-    given = ({"no_texts", "no_title"} & vars(args).keys()) | encoder_options(args).keys()
-    given |= {"encoder"} if args.encoder != "bm25" else set()
-    given |= {f"clustering {asked.kind}"} if asked.pooling else set()
+    flags = {name: True for name in ("no_texts", "no_title") if name in args}
+    given = {**flags, **encoder_options(args)}
+    given |= {"encoder": args.encoder} if args.encoder != "bm25" else {}
+    given |= {"clustering": asked.kind} if asked.pooling else {}
     if given:
-        flag = "--" + min(given).replace("_", "-")
-        msg = f"{flag} applies to texts, and '{source}' holds vectors"
-        raise ConfigError(msg)
+        option = min(given)
+        raise ConfigError(
+            option=option,
+            expected=f"left out, because it applies to texts and '{source}' holds vectors",
+            got=shown(given[option]),
+        )

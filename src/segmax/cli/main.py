@@ -22,6 +22,12 @@ _ERROR_CODE = 2
 _INTERRUPTED_CODE = 130  # 128 + SIGINT, as shells do
 
 _EXAMPLES = """\
+index or build?
+  index  takes texts, which it encodes, or files of vectors, and needs no more
+  build  takes vectors only, also with ids, terms or texts in other files, or
+         with a configuration file
+With a model that takes long, use encode, which can be resumed, and then build.
+
 examples:
   segmax index corpus.jsonl docs.segmax
   segmax search docs.segmax microwave noise

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from segmax.base.errors import ConfigError
@@ -89,8 +90,7 @@ def _step_from_toml(value: Any, where: str) -> Step:
     try:
         return parse_step(value) if isinstance(value, str) else step_from_dict(value)
     except ConfigError as error:
-        msg = f"{where}: {error}"
-        raise ConfigError(msg) from error
+        raise error.at(where) from error
 
 
 def _field(name: str, help: str, *, metavar: str | None = None, default: str | None = None) -> Option:
@@ -185,13 +185,27 @@ OPTIONS: Mapping[str, Option] = {option.name: option for options in GROUPS.value
 # --- flags -----------------------------------------------------------------------------------------------------------
 
 
-def add_build_options(parser: argparse.ArgumentParser, leave_out: frozenset[str] = frozenset()) -> None:
-    """Add a flag per option. Options that are not given are absent from the parsed arguments."""
+def add_build_options(
+    parser: argparse.ArgumentParser,
+    leave_out: frozenset[str] = frozenset(),
+    instead: Mapping[str, Option] = MappingProxyType({}),
+) -> None:
+    """Add a flag per option. Options that are not given are absent from the parsed arguments.
+
+    Parameters
+    ----------
+    parser
+        Gets a group of flags per group of options.
+    leave_out
+        The names of options that the command does not have.
+    instead
+        Options by name that take the place of those in the table.
+    """
     for title, options in GROUPS.items():
         group = parser.add_argument_group(title)
         for option in options:
             if option.name not in leave_out:
-                _add_flag(group, option)
+                _add_flag(group, instead.get(option.name, option))
 
 
 def _add_flag(group: argparse._ArgumentGroup, option: Option) -> None:

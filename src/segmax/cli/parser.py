@@ -28,8 +28,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise the message."""
-        msg = f"{message}; see {self.prog} --help"
-        raise ConfigError(msg)
+        raise ConfigError(message, hint=f"see {self.prog} --help")
 
 
 class CommandParser(Parser):
@@ -97,8 +96,9 @@ def inputs_and_output(args: argparse.Namespace, command: str) -> tuple[list[str]
     """Return IN ... and OUT."""
     paths: list[str] = getattr(args, "paths", [])
     if len(paths) < 2:
-        msg = f"expected IN [IN ...] OUT, got {' '.join(paths) or 'nothing'}; see segmax {command} --help"
-        raise ConfigError(msg)
+        raise ConfigError(
+            expected="IN [IN ...] OUT", got=" ".join(paths) or "nothing", hint=f"see segmax {command} --help"
+        )
     return paths[:-1], paths[-1]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from pathlib import Path
 
 from segmax.base.errors import ConfigError, InputError
@@ -25,8 +24,11 @@ def words_or_file(words: list[str], text: str | None) -> tuple[str | None, str |
     if len(words) == 1 and _is_file(words[0]):
         return words[0], None
     if len(words) > 1 and (file := _file_among(words)) is not None:
-        msg = f"expected words or one file of queries, got {len(words)} arguments, of which '{file}' names a file"
-        raise InputError(f"{msg}; to search for these words, use -q TEXT")
+        raise InputError(
+            expected="words or one file of queries",
+            got=f"{len(words)} arguments, of which '{file}' names a file",
+            hint="to search for these words, use -q TEXT",
+        )
     return None, " ".join(words)
 
 
@@ -45,9 +47,12 @@ def _is_file(word: str) -> bool:
     if _is_dataset(word):
         return True
     if _can_only_be_path(word):
-        wrong = f"the folder '{word}' has no queries.jsonl" if _exists(word) else f"there is no file '{word}'"
-        msg = f"{wrong}; to search for this text, use -q {shlex.quote(word)}"
-        raise InputError(msg)
+        raise InputError(
+            where=f"'{word}'",
+            expected="a file of queries",
+            got="a folder without queries.jsonl" if _exists(word) else "no such file",
+            hint="to search for this text, put -q before it",
+        )
     return False
 
 

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.cli.parser import real_number, whole_number
 from segmax.paper import METHODS
@@ -24,11 +25,19 @@ class _Flag(NamedTuple):
 #: Options of the methods. `segmax.ASC` and `segmax.BestFirst` document them.
 _OPTIONS: Mapping[str, _Flag] = {
     "mu": _Flag(real_number, "X", "skip clusters whose bound is below θ/μ; 1 is exact (asc, anytime)"),
-    "eta": _Flag(real_number, "X", "skip documents (asc) or blocks (best_first) below θ/η; 1 is exact"),
+    "eta": _Flag(
+        real_number,
+        "X",
+        "skip documents (asc) or blocks (best_first) whose bound is below θ/η; 1 is exact. With asc, also pass --mu, "
+        "which must be at most η",
+    ),
     "query_mass": _Flag(real_number, "X", "use only the heaviest terms that hold this share of a query's weight"),
     "max_terms": _Flag(whole_number, "N", "use only the N heaviest terms of a query"),
     "dropped": _Flag(
-        str, "ignored|bounded", "ignore the terms that these two options drop, or let bounds and scores count them"
+        str,
+        "ignored|bounded",
+        "what becomes of the terms that --query-mass or --max-terms leaves out: ignored does not score them, which is "
+        "faster; bounded, for --max-terms only, counts them in bounds and scores (default: ignored)",
     ),
     "max_blocks": _Flag(whole_number, "N", "score only the N best blocks (best_first)"),
     "max_clusters": _Flag(whole_number, "N", "visit at most N clusters (asc, anytime)"),
@@ -65,11 +74,17 @@ def _check_applicable(method: str, given: Mapping[str, Any]) -> None:
     for name in given:
         takers = [known for known, kind in METHODS.items() if name in kind.options()]
         if method not in takers:
-            msg = f"{_typed(name)} applies to {' and '.join(takers)}, not to {method}"
-            raise ConfigError(msg)
+            raise ConfigError(
+                option=name,
+                expected=f"left out with the method {method} (it applies to {', '.join(takers)})",
+                got=shown(given[name]),
+            )
     if method == "asc" and "eta" in given and "mu" not in given:
         raise ConfigError(
-            "--eta without --mu: asc needs mu <= eta", hint="add {mu}, or use {method=best_first}, which has only eta"
+            option="mu",
+            expected=f"at most eta, which is {given['eta']}",
+            got="1, its default",
+            hint="add {mu=...}, or use {method=best_first}, which has only eta",
         )
 
 

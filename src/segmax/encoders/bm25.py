@@ -110,7 +110,7 @@ class BM25(LearningEncoder):
         self.k1 = _checked_at_least_zero("k1", k1)
         self.b = _checked_at_least_zero("b", b)
         if self.b > 1:
-            raise ConfigError(expected="b between 0 and 1", got=f"{b!r}")
+            raise ConfigError(option="b", expected="between 0 and 1", got=f"{b!r}")
         self.delta = _checked_at_least_zero("delta", delta)
         self.method = checked_choice("method", method, METHODS)
         self.stopwords = _stop_words(stopwords)
@@ -263,7 +263,8 @@ class BM25(LearningEncoder):
     def _check_fitted(self) -> None:
         if self._num_docs == 0:
             raise InputError(
-                "BM25 has learned from no documents yet",
+                expected="a BM25 that has learned from documents",
+                got="one that has learned from none",
                 hint="fit it, or load one that was saved with {encoder='docs.bm25'}",
             )
 
@@ -315,21 +316,24 @@ class BM25(LearningEncoder):
             content = _read_json(path)
             if content["format"] != _FORMAT or content["version"] != _VERSION:
                 found = f"{str(content['format'])[:40]!r}, version {str(content['version'])[:40]}"
-                msg = f"'{path}' is {found}, and this segmax reads {_FORMAT!r}, version {_VERSION}; upgrade segmax"
-                raise FormatError(msg)
+                raise FormatError(
+                    where=f"'{path}'", expected=f"{_FORMAT!r}, version {_VERSION}", got=found, hint="upgrade segmax"
+                )
             bm25 = cls(**stored_options(content["parameters"]), workers=workers)
             bm25._remember(content)
         except OSError as error:
-            msg = f"'{path}': cannot be read ({error.strerror or error})"
-            raise InputError(msg) from error
+            raise InputError(f"could not be read ({error.strerror or error})", where=f"'{path}'") from error
         except (FormatError, InputError):
             raise
         except (ConfigError, MissingPackageError) as error:
-            msg = f"'{path}': {error}"
-            raise ConfigError(msg) from error
+            raise error.at(f"'{path}'") from error
         except Exception as error:  # every step above may stumble over what the file holds
-            msg = f"'{path}' is damaged or no BM25 of segmax ({str(error)[:200]}); encode the documents again"
-            raise FormatError(msg) from error
+            raise FormatError(
+                where=f"'{path}'",
+                expected="a BM25 of segmax",
+                got=f"a damaged file, or another one ({str(error)[:200]})",
+                hint="encode the documents again",
+            ) from error
         return bm25
 
     def _remember(self, content: Mapping[str, Any]) -> None:
@@ -356,8 +360,7 @@ def _counted(piece: list[Document], count: Callable[[list[str]], Counts]) -> tup
 def _read_json(path: Path) -> Any:
     """Read a file that is regular and not larger than any vocabulary."""
     if path.exists() and not path.is_file():
-        msg = f"'{path}': expected a regular file"
-        raise InputError(msg)
+        raise InputError(where=f"'{path}'", expected="a regular file", got="something else")
     if path.is_file() and path.stat().st_size > _MOST_BYTES:
         raise InputError(
             where=f"'{path}'", expected=f"at most {_MOST_BYTES >> 30} GiB", got=f"{path.stat().st_size:,} bytes"
@@ -365,8 +368,7 @@ def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        msg = f"there is no '{path}'; expected a folder that BM25.save wrote"
-        raise InputError(msg) from error
+        raise InputError(where=f"'{path}'", expected="a file that BM25.save wrote", got="no file") from error
 
 
 def stored_options(options: object) -> dict[str, Any]:

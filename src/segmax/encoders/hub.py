@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.packages import need_torch
 
@@ -33,8 +34,11 @@ def must_come_from_cache(name: str, who: str) -> bool:
     try:
         hub.utils.validate_repo_id(name)
     except ValueError as error:
-        msg = f"{who}: there is no folder {name!r}, and it is not a name on the hub, such as 'naver/splade-v3'"
-        raise ConfigError(msg) from error
+        raise ConfigError(
+            where=who,
+            expected="a folder that exists, or a name on the hub, such as 'naver/splade-v3'",
+            got=shown(name),
+        ) from error
     if hub.constants.HF_HUB_OFFLINE:
         why = "HF_HUB_OFFLINE is set"
     elif _answers(hub):
@@ -43,8 +47,12 @@ def must_come_from_cache(name: str, who: str) -> bool:
         why = f"the hub ({hub.constants.ENDPOINT}) could not be reached"
     if cached_folders(name):
         return True
-    msg = f"{who}: there is neither a folder nor a cached model {name!r}, and {why}; give the folder of a model"
-    raise ConfigError(msg)
+    raise ConfigError(
+        where=who,
+        expected=f"a folder that exists, or a model in the cache, because {why}",
+        got=shown(name),
+        hint="give the folder of a model",
+    )
 
 
 def _answers(hub: Any) -> bool:

@@ -78,11 +78,11 @@ class LexMAE(TransformerEncoder):
             )
         missing = sorted(info["missing_keys"])
         if missing:
-            msg = (
-                f"LexMAE: expected an encoder with the head of a masked language model, but '{self.name}' lacks "
-                f"{', '.join(missing[:3])}"
+            raise InputError(
+                where=f"LexMAE: '{self.name}'",
+                expected="an encoder with the head of a masked language model",
+                got=f"one that lacks {', '.join(missing[:3])}",
             )
-            raise InputError(msg)
         self.max_length = min(self.max_length, model.config.max_position_embeddings)
         self.query_length = min(self.query_length, model.config.max_position_embeddings)
         self._model = model.to(device=self.device, dtype=getattr(self._torch, self.dtype)).eval()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.base import AdaptedEncoder, Encoder, EncodesTexts
 from segmax.encoders.bm25 import BM25, FILE_NAME
@@ -99,11 +100,18 @@ def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) 
         if unknown is None or unknown[1] not in options:
             raise
         if unknown[1] == "pooling":
-            msg = f"BM25 has no token embeddings to pool ({', '.join(POOLINGS)}): choose a model for that"
-            raise ConfigError(msg) from error
+            raise ConfigError(
+                option="encoder",
+                expected=f"a model, whose token embeddings can be pooled ({', '.join(POOLINGS)})",
+                got="BM25",
+            ) from error
         known = [option for option in inspect.signature(make).parameters if option not in ("name", "folder")]
-        msg = f"{name or 'bm25'} has no option '{unknown[1]}'; it has {', '.join(known)}"
-        raise ConfigError(msg) from error
+        raise ConfigError(
+            where=name or "bm25",
+            option=unknown[1],
+            expected=f"left out (its options are {', '.join(known)})",
+            got=shown(options[unknown[1]]),
+        ) from error
 
 
 def _kind_and_name(name: object) -> tuple[type[BM25 | TransformerEncoder], str]:
@@ -141,8 +149,11 @@ def _model_class(name: str) -> type[TransformerEncoder]:
 
 def _class_of_name(name: str) -> type[TransformerEncoder]:
     if is_folder(Path(name)):
-        msg = f"'{name}' holds no encoder: expected a {FILE_NAME}, a modules.json or a config.json in it"
-        raise ConfigError(msg)
+        raise ConfigError(
+            where=f"'{name}'",
+            expected=f"an encoder ({FILE_NAME}, modules.json or config.json)",
+            got="a folder without one",
+        )
     check_name(name, "an encoder")
     spoken = name.lower()
     return UniCOIL if "unicoil" in spoken else LexMAE if "lexmae" in spoken else SparseModel

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.base.files import open_regular
 from segmax.encoders.hub import cached_folders, fetch_options, must_come_from_cache
@@ -64,8 +65,11 @@ def model_folders(name: str) -> list[Path]:
 def check_name(name: str, who: str) -> None:
     """Raise ConfigError where a name looks like a folder, and there is none."""
     if name.startswith((".", "/", "~")) or name.count("/") > 1:
-        msg = f"{who}: there is no folder {name!r}; expected one with a model, or a name on the hub"
-        raise ConfigError(msg)
+        raise ConfigError(
+            where=who,
+            expected="the folder of a model, or a name on the hub",
+            got=f"{shown(name)}, which does not exist",
+        )
 
 
 def is_folder(folder: Path) -> bool:
@@ -95,7 +99,7 @@ def check_files(folder: Path) -> None:
     has_modules = (folder / "modules.json").is_file()
     for path in files_below(folder):
         if not path.is_file() and not path.is_dir():  # a pipe would be read for ever
-            raise damaged(path, "a regular file")
+            raise damaged(path, "a regular file", "something else")
         if path.name == "config.json":
             _check_config(path, may_be_empty=has_modules or path.parent != folder)
         elif fnmatch.fnmatch(path.name, "sentence_*_config.json"):
@@ -103,7 +107,7 @@ def check_files(folder: Path) -> None:
         elif path.name == "model.safetensors":
             weight_shapes(path)
         elif path.name == "pytorch_model.bin" and path.is_file() and path.stat().st_size == 0:
-            raise damaged(path, "the weights of a model, got an empty file")
+            raise damaged(path, "the weights of a model", "an empty file")
 
 
 def files_below(folder: Path) -> list[Path]:
@@ -133,7 +137,7 @@ def files_below(folder: Path) -> list[Path]:
 def _check_config(path: Path, *, may_be_empty: bool) -> None:
     content = read_json(path)
     if not isinstance(content, dict) or not (content or may_be_empty):  # modules may do without
-        raise damaged(path, f"an object with a model's options, got {str(content)[:40]}")
+        raise damaged(path, "an object with a model's options", str(content)[:40])
     _check_sizes(path, content)
 
 
@@ -141,12 +145,12 @@ def read_json(path: Path) -> Any:
     """Return what a JSON file of a model holds, or raise InputError."""
     try:
         if not path.is_file() or path.stat().st_size > _MOST_JSON_BYTES:
-            raise damaged(path, f"a regular file of at most {_MOST_JSON_BYTES >> 20} MiB")
+            raise damaged(path, f"a regular file of at most {_MOST_JSON_BYTES >> 20} MiB", "something else")
         return json.loads(path.read_bytes())
     except OSError as error:
         raise cannot_read(path, error) from error
     except (ValueError, RecursionError, MemoryError) as error:
-        raise damaged(path, f"JSON ({error})") from error
+        raise damaged(path, "JSON", f"something else ({error})") from error
 
 
 def _check_sizes(path: Path, content: dict[str, Any]) -> None:
@@ -156,18 +160,22 @@ def _check_sizes(path: Path, content: dict[str, Any]) -> None:
             continue
         most = next((limit for ending, limit in _MOST_OF.items() if name.endswith(ending)), _LARGEST)
         if not -_LARGEST <= value <= most:
-            raise damaged(path, f"{name} <= {most}, got {str(value)[:40]}")
+            raise damaged(path, f"{name} <= {most}", str(value)[:40])
 
 
 def _check_options(path: Path, content: Any) -> None:
     """Raise InputError where options of a module would have the libraries run code."""
     if not isinstance(content, dict):
-        raise damaged(path, f"an object with a module's options, got {str(content)[:40]}")
+        raise damaged(path, "an object with a module's options", str(content)[:40])
     for options in (content, *(value for value in content.values() if isinstance(value, dict))):
         wrong = sorted(_RUN_CODE & options.keys())
         if wrong:
-            msg = f"'{path}' sets {wrong[0]!r}, which would run code of the model; segmax never does: remove it"
-            raise InputError(msg)
+            raise InputError(
+                where=f"'{path}'",
+                expected="no option that would run code of the model, which segmax never does",
+                got=f"{wrong[0]!r}",
+                hint="remove it",
+            )
 
 
 def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
@@ -181,7 +189,7 @@ def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     except OSError as error:
         raise cannot_read(path, error) from error
     except (struct.error, AttributeError, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
-        raise damaged(path, "weights in the format of safetensors") from error
+        raise damaged(path, "weights in the format of safetensors", "something else") from error
 
 
 def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]:
@@ -189,59 +197,70 @@ def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]
     torch = need_torch("torch", who)
     version = tuple(int(part) for part in re.findall(r"\d+", str(torch.__version__))[:2])
     if version < _SAFE_TORCH:
-        msg = (
-            f"{who}: torch {torch.__version__} cannot read '{path}' safely; install torch 2.6 or newer, or convert "
-            "the weights to model.safetensors"
+        raise ConfigError(
+            where=who,
+            expected=f"torch 2.6 or newer, to read '{path}' safely",
+            got=f"torch {torch.__version__}",
+            hint="upgrade torch, or convert the weights to model.safetensors",
         )
-        raise ConfigError(msg)
     try:
         found = torch.load(path, map_location=device, weights_only=True)
     except OSError as error:
         raise cannot_read(path, error) from error
     except Exception as error:  # torch has no common class for what can be wrong with a file
-        raise damaged(path, "the weights of a model, as torch saves them") from error
+        raise damaged(path, "the weights of a model, as torch saves them", "something else") from error
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
-        raise damaged(path, f"weights by name, got {type(found).__name__}")
+        raise damaged(path, "weights by name", type(found).__name__)
     size = path.stat().st_size
     for name, weight in found.items():
         # One number can be stored as a tensor of any shape, which takes memory once it is copied.
         if isinstance(weight, torch.Tensor) and weight.numel() * weight.element_size() > size:
-            raise damaged(path, f"weights that fill the file, got {name[:80]!r} of shape {tuple(weight.shape)}")
+            raise damaged(path, "weights that fill the file", f"{name[:80]!r} of shape {tuple(weight.shape)}")
     return found
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
 
 
-def damaged(path: Path, expected: str) -> InputError:
+def damaged(path: Path, expected: str, got: str) -> InputError:
     """Return the error about a file that is not what was expected."""
-    return InputError(f"'{path}': expected {expected}; the file is damaged, copy or download it again")
+    return InputError(
+        where=f"'{path}'", expected=expected, got=got, hint="the file is damaged; copy or download it again"
+    )
 
 
 def cannot_read(path: Path, error: OSError) -> InputError:
     """Return the error about a file that the system does not let us read."""
-    return InputError(f"'{path}': cannot be read ({error.strerror or error})")
+    return InputError(f"could not be read ({error.strerror or error})", where=f"'{path}'")
 
 
 @contextlib.contextmanager
 def loading(who: str, name: str) -> Iterator[None]:
     """Turn whatever a library raises over a model into an InputError: they have no common class for that."""
+    where = f"{who}: '{name}'"
     try:
         yield
     except SegmaxError:
         raise
     except pickle.UnpicklingError as error:  # torch would have it read in a way that runs code
-        msg = (
-            f"{who}: could not load '{name}': pytorch_model.bin holds no weights of a model; copy or download it again"
-        )
-        raise InputError(msg) from error
+        raise InputError(
+            where=where,
+            expected="the weights of a model in pytorch_model.bin",
+            got="something else",
+            hint="copy or download it again",
+        ) from error
     except Exception as error:
         if _WANTS_CODE.search(str(error)):
-            msg = f"{who}: could not load '{name}': the model brings code of its own, which segmax never runs"
-            raise InputError(msg) from error
+            raise InputError(
+                where=where, expected="a model without code of its own, which segmax never runs", got="one with code"
+            ) from error
         if _SIZES_DIFFER.search(str(error)):
-            msg = f"{who}: could not load '{name}': the weights do not fit config.json; copy or download both again"
-            raise InputError(msg) from error
+            raise InputError(
+                where=where,
+                expected="weights that fit config.json",
+                got="weights of other shapes",
+                hint="copy or download both again",
+            ) from error
         reason = (str(error).splitlines() or [""])[0][:300].rstrip(".") or type(error).__name__
-        msg = f"{who}: could not load '{name}': {reason}; are all files of the model there, and whole?"
-        raise InputError(msg) from error
+        hint = "are all files of the model there, and whole?"
+        raise InputError(f"could not be loaded ({reason})", where=where, hint=hint) from error

@@ -45,11 +45,17 @@ def _compare(config: Path, stored: Shapes, who: str) -> None:
         short = name.partition(".")[2]  # as checkpoints without a head have it
         found = stored.get(name, stored.get(short, promised))
         if found != promised:
-            msg = (
-                f"{who}: the weights in '{config.parent}' do not fit its config.json: {name} is {found}, expected "
-                f"{promised}; copy or download both again"
-            )
-            raise InputError(msg)
+            raise sizes_differ(f"{who}: '{config.parent}'", name, promised, found)
+
+
+def sizes_differ(where: str, name: str, expected: tuple[int, ...], got: tuple[int, ...]) -> InputError:
+    """Return the error about a weight of another shape than follows from config.json."""
+    return InputError(
+        where=where,
+        expected=f"weights that fit config.json, with {name} of shape {expected}",
+        got=f"the shape {got}",
+        hint="copy or download both again",
+    )
 
 
 def _stored_shapes(folder: Path, who: str) -> Shapes:
@@ -106,8 +112,9 @@ def _check_growth(num_bytes: int, shape: tuple[int, ...], name: str, who: str) -
     files = [path for folder in model_folders(name) for path in files_below(folder) if path.is_file()]
     stored = sum(path.stat().st_size for path in files)
     if num_bytes > _MOST_GROWTH * stored:
-        msg = (
-            f"{who}: a config.json of '{name}' asks for weights of shape {shape}, {num_bytes:,} bytes, and its files "
-            f"have {stored:,} bytes in all; copy or download them again"
+        raise InputError(
+            where=f"{who}: '{name}'",
+            expected=f"a config.json that fits its files, which have {stored:,} bytes in all",
+            got=f"one that asks for weights of shape {shape}, {num_bytes:,} bytes",
+            hint="copy or download them again",
         )
-        raise InputError(msg)

@@ -74,7 +74,7 @@ def write_dense(
     with write_errors(target), replacing(target) as file:
         rows = _write_rows(file, parts, num_docs)
         if rows != num_docs or rows == 0:
-            raise InputError(expected=f"{num_docs} dense vectors for '{target}'", got=rows)
+            raise InputError(where=f"'{target}'", expected=f"{num_docs} dense vectors", got=rows)
     return np.lib.format.open_memmap(target, mode="r")
 
 

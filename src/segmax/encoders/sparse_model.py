@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from segmax.base.checks import checked_int
+from segmax.base.checks import checked_int, shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
@@ -137,8 +137,12 @@ class SparseModel(TransformerEncoder):
             return
         transformers = self._transformers()
         if not transformers:
-            msg = f"pooling: '{self.name}' has no transformer for documents, so there is nothing to pool"
-            raise ConfigError(msg)
+            raise ConfigError(
+                where=f"'{self.name}'",
+                option="pooling",
+                expected="empty, because the model has no transformer for documents",
+                got=shown(self.pooling),
+            )
 
         def keep(_module: Any, _inputs: Any, output: Any) -> None:
             self._hidden = output[0]
@@ -198,8 +202,12 @@ def _check_kept(model: Any, **options: Any) -> None:
     unchanged = {"device": None, "dtype": ("float32", _dtype_of(model)), "max_length": None}
     for name, value in options.items():
         if value is not None and value not in (unchanged[name] or ()):
-            msg = f"{name}={value!r} does not apply to a SparseEncoder that you have loaded"
-            raise ConfigError(msg, hint="set it on the model")
+            raise ConfigError(
+                option=name,
+                expected="left out for a SparseEncoder that you have loaded",
+                got=shown(value),
+                hint="set it on the model",
+            )
 
 
 def _dtype_of(model: Any) -> str:

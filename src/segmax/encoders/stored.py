@@ -26,7 +26,8 @@ from segmax.encoders.unicoil import UniCOIL
 
 #: What a caller passes to have the model loaded that an index names.
 STORED = "stored"
-_IN_MEMORY = "the index"  # in the place of a file, in messages
+#: What the error about a model that an index names expects.
+_YOUR_CHOICE = "an encoder of your choice (segmax loads no model that an index names unless you ask for it)"
 _SHARED_OPTIONS = frozenset({"dtype", "top_n", "min_weight", "max_length"})
 #: The options of every kind of model that queries depend on, as a description may have them.
 _OPTIONS: Mapping[type[TransformerEncoder], frozenset[str]] = {
@@ -102,7 +103,9 @@ def _stored(description: object, terms: Iterable[str] | None, where: str, *, tru
     """Return the encoder that an index describes."""
     if description is None:
         raise InputError(
-            f"{_subject(where)} does not know what made its vectors, so it cannot search for text",
+            where=where,
+            expected="an encoder, to search for text",
+            got="an index that does not know what made its vectors",
             hint="encode queries first, or choose an encoder with {encoder=...}",
         )
     kind = _kind(description, where)
@@ -110,8 +113,9 @@ def _stored(description: object, terms: Iterable[str] | None, where: str, *, tru
         with _naming_file(where):
             return BM25.of_vocabulary(terms, **stored_options(_options(description, where)))
     if kind not in _MODELS:
-        msg = f"{where}: segmax cannot load the encoder that made the index ({kind[:80]!r}); assign index.encoder"
-        raise FormatError(msg)
+        raise FormatError(
+            where=where, expected="an encoder that segmax can load", got=f"{kind[:80]!r}", hint="assign index.encoder"
+        )
     if not trusted:
         raise _not_trusted(cast("Mapping[str, Any]", description), where)
     return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", description), where)
@@ -133,26 +137,26 @@ def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
         return _loaded_by_caller(where)
     if not _is_hub_name(name):
         return InputError(
-            f"{_subject(where)} was made with a model in the folder {str(name)[:200]!r}, and segmax loads no model "
-            "that an index names unless you ask for it",
-            hint="pass the folder or the model that made it with {encoder=...}",
+            where=where,
+            expected=_YOUR_CHOICE,
+            got=f"none, and the index names the folder {str(name)[:200]!r}",
+            hint="pass the folder or the model that made the index with {encoder=...}",
         )
     return InputError(
-        f"{_subject(where)} was made with the model {str(name)[:200]!r}, and segmax loads no model that an index "
-        "names unless you ask for it",
+        where=where,
+        expected=_YOUR_CHOICE,
+        got=f"none, and the index names the model {name!r}",
         hint="pass {encoder='stored'} if you trust the index, or the name or folder of the model",
     )
-
-
-def _subject(where: str) -> str:
-    """Return the index as the beginning of a sentence; one in memory has no file to name."""
-    return where if where == _IN_MEMORY else f"{where}: {_IN_MEMORY}"
 
 
 def _loaded_by_caller(where: str) -> InputError:
     """Return the error about an index that was made with a model that only its owner has."""
     return InputError(
-        f"{_subject(where)} was made with a model that was loaded in Python", hint="pass that model with {encoder=...}"
+        where=where,
+        expected="the model that made the index",
+        got="only a note that it was loaded in Python",
+        hint="pass that model with {encoder=...}",
     )
 
 
@@ -177,8 +181,12 @@ def _model_options(kind: type[TransformerEncoder], description: object, where: s
     options = _options(description, where)
     unknown = sorted(options.keys() - _OPTIONS[kind])
     if unknown:
-        msg = f"{where}: {kind.__name__} has no option {str(unknown[0])[:80]!r}; assign index.encoder"
-        raise FormatError(msg)
+        raise FormatError(
+            where=where,
+            expected=f"options of {kind.__name__}",
+            got=f"{str(unknown[0])[:80]!r}",
+            hint="assign index.encoder",
+        )
     with _naming_file(where):
         for name, value in options.items():
             if value is not None or name not in _MAY_BE_NONE[kind]:
@@ -198,15 +206,19 @@ def _checked_name(name: object, where: str) -> str:
             hint="assign index.encoder",
         )
     if not isinstance(name, str) or not _is_hub_name(name):
-        shown = str(name)[:200]
-        msg = (
-            f"{where}: {shown!r} is a folder or no name on the hub, and segmax takes no folders from an index; if you "
-            f"trust it, pass encoder={shown!r}"
+        raise InputError(
+            where=where,
+            expected="a name on the hub, because segmax takes no folders from an index",
+            got=f"{str(name)[:200]!r}",
+            hint="if you trust this folder, pass it with {encoder=...}",
         )
-        raise InputError(msg)
     if is_there(Path(name)):
-        msg = f"{where}: {name!r} is meant as a name on the hub, but also is a folder here; pass encoder='./{name}'"
-        raise InputError(msg)
+        raise InputError(
+            where=where,
+            expected="a name on the hub",
+            got=f"{name!r}, which is also a folder here",
+            hint="to use the folder, pass it with {encoder=...}, and ./ before its name",
+        )
     return name
 
 
@@ -226,10 +238,15 @@ def _naming_file(where: str) -> Iterator[None]:
     try:
         yield
     except SegmaxError as error:
-        raise type(error)(f"{where}: {str(error)[:400]}") from error
+        place = f"{where}: {error.where}" if error.where else where
+        raise error.edited(lambda part: part[:200]).at(place[:400]) from error
     except Exception as error:
-        msg = f"{where}: the description of the encoder cannot be used ({str(error)[:200]})"
-        raise FormatError(msg) from error
+        raise FormatError(
+            where=where,
+            expected="the description of an encoder",
+            got=f"one that cannot be used ({str(error)[:200]})",
+            hint="assign index.encoder",
+        ) from error
 
 
 # --- what the caller names -------------------------------------------------------------------------------------------

@@ -133,11 +133,11 @@ class TransformerEncoder(Encoder):
     def for_terms(self, terms: Sequence[str]) -> Encoder:
         """Return this encoder; raise InputError if the terms are not its vocabulary."""
         if self.vocabulary != list(terms):
-            msg = (
-                f"{self!r} did not make this index: it has a vocabulary of {len(self.vocabulary):,} terms, the index "
-                f"another one of {len(terms):,}"
+            raise InputError(
+                where=repr(self),
+                expected=f"an index that it made, with its vocabulary of {len(self.vocabulary):,} terms",
+                got=f"one with another vocabulary of {len(terms):,} terms",
             )
-            raise InputError(msg)
         return self
 
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:

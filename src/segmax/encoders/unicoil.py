@@ -10,6 +10,7 @@ from typing import Any
 from segmax.base.checks import checked_int
 from segmax.base.errors import InputError
 from segmax.encoders.model_files import find_model, loading, read_pickled
+from segmax.encoders.model_sizes import sizes_differ
 from segmax.encoders.packages import need_torch
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names
 
@@ -108,18 +109,15 @@ class UniCOIL(TransformerEncoder):
     def _check_state(self, expected: dict[str, Any], state: dict[str, Any]) -> None:
         for what, keys in (("lacks", expected.keys() - state.keys()), ("also has", state.keys() - expected.keys())):
             if keys:
-                msg = (
-                    f"UniCOIL: expected a checkpoint of BERT ('bert.*') and 'tok_proj', but '{self.name}' {what} "
-                    f"{', '.join(sorted(keys)[:3])}"
+                raise InputError(
+                    where=f"UniCOIL: '{self.name}'",
+                    expected="a checkpoint of BERT ('bert.*') and 'tok_proj'",
+                    got=f"one that {what} {', '.join(sorted(keys)[:3])}",
                 )
-                raise InputError(msg)
         for key, value in state.items():
             if value.shape != expected[key].shape:
-                msg = (
-                    f"UniCOIL: the weights of '{self.name}' do not fit its config.json: {key} is "
-                    f"{tuple(value.shape)}, expected {tuple(expected[key].shape)}"
-                )
-                raise InputError(msg)
+                shapes = tuple(expected[key].shape), tuple(value.shape)
+                raise sizes_differ(f"UniCOIL: '{self.name}'", key, *shapes)
 
     def _forward_documents(self, texts: list[str]) -> Forward:
         return self._forward(texts, self.max_length, "amax")
@@ -155,5 +153,4 @@ def _read_weights(transformers: Any, name: str, local: bool) -> dict[str, Any]:
         if Path(path).suffix == ".safetensors":
             return dict(need_torch("safetensors.torch", "UniCOIL").load_file(path))
         return read_pickled(Path(path), "UniCOIL")
-    msg = f"UniCOIL: expected {' or '.join(_WEIGHT_FILES)} in '{name}', found neither"
-    raise InputError(msg)
+    raise InputError(where=f"UniCOIL: '{name}'", expected=" or ".join(_WEIGHT_FILES), got="neither")

@@ -76,8 +76,7 @@ def read_judged(
     ['q1']
     """
     if queries is None and data is None:
-        msg = "expected queries, or data: a BEIR folder with queries and judgments; got neither"
-        raise ConfigError(msg)
+        raise ConfigError(expected="queries, or data: a BEIR folder with queries and judgments", got="neither")
     grades = _grades(data if qrels is None else qrels, split)
     source = data if queries is None else queries
     if isinstance(source, (str, os.PathLike)):

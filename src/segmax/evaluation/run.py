@@ -146,8 +146,12 @@ def _opened(index: Searchable | PathLike, encoder: object, stack: contextlib.Exi
     if not is_searchable(index):
         raise ConfigError(option="index", expected="an index or the path of one", got=type(index).__name__)
     if encoder is not None:
-        msg = "expected encoder only where the index is given by path; of an open one, assign index.encoder"
-        raise ConfigError(msg)
+        raise ConfigError(
+            option="encoder",
+            expected="left out for an index that is open already",
+            got=type(encoder).__name__,
+            hint="assign index.encoder",
+        )
     return index
 
 
@@ -356,8 +360,8 @@ def _run_files(folder: PathLike | None, names: Iterable[str]) -> Iterator[dict[s
     try:
         where.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        msg = f"could not make the folder '{where}' for runs ({error.strerror or error}); choose another"
-        raise WriteError(msg) from error
+        msg = f"could not make the folder for runs ({error.strerror or error})"
+        raise WriteError(msg, where=f"'{where}'", hint="choose another") from error
     with contextlib.ExitStack() as stack:
         yield {
             name: stack.enter_context(write_whole(where / f"{file}.run", overwrite=True))

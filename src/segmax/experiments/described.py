@@ -162,5 +162,4 @@ def _labels(path: Path, num_docs: int) -> NDArray[Any]:
     try:
         return checked_labels(found, num_docs, "cluster")
     except InputError as error:
-        msg = f"'{path}': {error}"
-        raise InputError(msg) from error
+        raise error.at(f"'{path}'") from error

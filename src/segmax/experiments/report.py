@@ -88,13 +88,21 @@ def read_entries(folder: Path, order: Sequence[str]) -> list[Entry]:
         If there is no such folder, or no outcome in it, or a damaged one.
     """
     if not folder.is_dir():
-        msg = f"there is no folder '{folder}'"
-        raise InputError(msg, hint="give the folder that segmax experiment wrote to ({out})")
+        raise InputError(
+            where=f"'{folder}'",
+            expected="a folder",
+            got="none",
+            hint="give the folder that segmax experiment wrote to ({out})",
+        )
     read = (read_outcome(path) for path in sorted(folder.glob("*.json")))
     entries = [Entry(*found) for found in read if found is not None]
     if not entries:
-        msg = f"'{folder}' holds no outcome of an experiment"
-        raise InputError(msg, hint="run some first: segmax experiment NAME, with this folder as {out}")
+        raise InputError(
+            where=f"'{folder}'",
+            expected="the outcome of an experiment",
+            got="none",
+            hint="run one first: segmax experiment NAME, with this folder as {out}",
+        )
     place = {name: number for number, name in enumerate(order)}
     return sorted(entries, key=lambda entry: place.get(entry.about["name"], len(place)))
 

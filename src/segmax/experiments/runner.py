@@ -59,15 +59,21 @@ def run_experiment(experiment: Experiment, task: Task, folder: Path, command: st
 def check_number(experiment: Experiment, count: int) -> None:
     """Raise ConfigError if an experiment does not take this number of collections."""
     if count and not experiment.needs_data:
-        msg = f"{experiment.name} needs no collection"
-        raise ConfigError(msg, hint="leave {data} out")
+        raise ConfigError(where=experiment.name, expected="no collection", got=count, hint="leave {data} out")
     if experiment.needs_data and not count:
-        what = "one or more collections" if experiment.many else "a collection"
-        msg = f"{experiment.name} needs {what}"
-        raise ConfigError(msg, hint="give a BEIR folder, an ir_datasets id or a JSON file with {data}")
+        raise ConfigError(
+            where=experiment.name,
+            expected="one or more collections" if experiment.many else "a collection",
+            got="none",
+            hint="give a BEIR folder, an ir_datasets id or a JSON file with {data}",
+        )
     if count > 1 and not experiment.many:
-        msg = f"{experiment.name} takes one collection, got {count}"
-        raise ConfigError(msg, hint="run it once for each, with another {out}")
+        raise ConfigError(
+            where=experiment.name,
+            expected="one collection",
+            got=count,
+            hint="run it once for each, with another {out}",
+        )
 
 
 def _draw(name: str, outcome: Outcome, folder: Path) -> tuple[list[Path], str]:

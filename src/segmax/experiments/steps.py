@@ -142,8 +142,12 @@ def _locked(path: Path) -> Iterator[BinaryIO]:
         try:
             stack.enter_context(locked(file, wait=False))
         except OSError as error:
-            msg = f"'{path}' is in use: the same experiment is running already"
-            raise ConfigError(msg, hint="wait for it, or choose another {out}") from error
+            raise ConfigError(
+                where=f"'{path}'",
+                expected="a file that no other process uses",
+                got="one in use, because the same experiment is running already",
+                hint="wait for it, or choose another {out}",
+            ) from error
         yield file
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import checked_int
+from segmax.base.checks import checked_int, shown
 from segmax.base.errors import InputError
 from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
@@ -244,8 +244,11 @@ class SegmaxRetriever(pt.Transformer):
             return np.empty(0, np.int64), [], np.empty(0)
         for qid, toks in zip(asked["qid"], asked["query_toks"], strict=True):
             if not isinstance(toks, Mapping):
-                msg = f"expected query_toks to be mappings of token to weight, got {toks!r} for query {qid!r}"[:300]
-                raise InputError(msg)
+                raise InputError(
+                    option="query_toks",
+                    expected="mappings of token to weight",
+                    got=f"{shown(toks)} for query {shown(qid)}",
+                )
         index = self.index.opened() if isinstance(self.index, SegmaxIndex) else self.index
         found = index.search_batch(
             list(asked["query_toks"]),

@@ -58,11 +58,12 @@ class TextSearch:
                 option="index", expected="an index", got=type(index).__name__, hint="open one with segmax.open"
             )
         if texts is None and index.texts is None:
-            msg = (
-                "expected texts=..., since the index keeps none; pass a dictionary or a function from id to text, or "
-                "build the index with texts=..."
+            raise ConfigError(
+                option="texts",
+                expected="a dictionary or a function from id to text, because the index keeps no texts",
+                got="none",
+                hint="pass {texts=...}, or build the index with texts",
             )
-            raise ConfigError(msg)
         if texts is not None and not callable(texts) and not hasattr(texts, "__getitem__"):
             raise ConfigError(
                 option="texts", expected="a dictionary or a function from id to text", got=type(texts).__name__
@@ -96,8 +97,7 @@ class TextSearch:
         except LookupError:
             content = None
         if content is None:
-            msg = f"no text for the document {doc_id!r}: texts=... must know every id of the index"
-            raise InputError(msg)
+            raise InputError(option="texts", expected="known for every id of the index", got=f"none for {doc_id!r}")
         return content
 
 

@@ -44,18 +44,10 @@ class CheckedTexts:
         for entry in journal.entries:
             for _ in range(entry["num_docs"]):
                 if self._next() is None:
-                    raise InputError(
-                        expected=f"the texts that '{journal.folder}' was started with, at least {journal.num_docs}",
-                        got=self._number,
-                        hint="give the same texts, or remove that folder to start over",
-                    )
+                    raise _changed(journal, f"only {self._number}, where {journal.num_docs} are encoded already")
             if self._checksum != entry["checksum"]:
                 first = self._number - entry["num_docs"]
-                msg = (
-                    f"the texts have changed since '{journal.folder}' was started, between document {first} and "
-                    f"{self._number - 1}"
-                )
-                raise InputError(msg, hint="give the same texts, or remove that folder to start over")
+                raise _changed(journal, f"a change between document {first} and {self._number - 1}")
             stage.advance(entry["num_docs"])
 
     def checksum(self, count: int) -> int:
@@ -66,3 +58,12 @@ class CheckedTexts:
         """Take note that these documents are in a shard."""
         for _ in range(count):
             self._given.popleft()
+
+
+def _changed(journal: Journal, got: str) -> InputError:
+    return InputError(
+        where=f"'{journal.folder}'",
+        expected="the texts that the work was started with",
+        got=got,
+        hint="give the same texts, or remove the folder to start over",
+    )

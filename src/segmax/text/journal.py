@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, FormatError, IndexExistsError, InputError, SegmaxWarning
 from segmax.base.files import open_regular, replacing, write_errors
 from segmax.storage.components import Arrays
@@ -73,7 +74,9 @@ class Journal:
 
     def _foreign(self) -> IndexExistsError:
         return IndexExistsError(
-            f"segmax keeps unfinished work in '{self.folder}', which exists already and is not its own",
+            where=f"'{self.folder}'",
+            expected="a path where segmax can keep unfinished work",
+            got="something that segmax did not make",
             hint="move it away, or choose another name for the file to write",
         )
 
@@ -169,8 +172,12 @@ class Journal:
         arrays = _arrays(batches, terms, self.num_docs)
         name = _shard_name(len(self.entries))
         if len(self.entries) > self._first_new and _is_there(self.folder / name):
-            msg = f"'{self.folder / name}' is in the way, and segmax did not write it; move it away"
-            raise IndexExistsError(msg)
+            raise IndexExistsError(
+                where=f"'{self.folder / name}'",
+                expected="a path where segmax can write a shard",
+                got="a file that segmax did not write",
+                hint="move it away",
+            )
 
         with write_errors(self.folder), replacing(self.folder / name, self.folder / f"{name}.new") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
@@ -214,12 +221,15 @@ class Journal:
             with open_regular(self.folder / _JOURNAL) as file:
                 content = json.loads(file.read())
         except OSError as error:
-            msg = f"'{self.folder / _JOURNAL}': cannot be read ({error.strerror or error})"
-            raise InputError(msg) from error
+            where = f"'{self.folder / _JOURNAL}'"
+            raise InputError(f"could not be read ({error.strerror or error})", where=where) from error
         except (ValueError, RecursionError, MemoryError) as error:
-            msg = f"'{self.folder / _JOURNAL}' is damaged or not a journal of segmax ({str(error)[:200]})"
-            hint = "remove the folder to start over if segmax made it, or choose another name for the file to write"
-            raise FormatError(msg, hint=hint) from error
+            raise FormatError(
+                where=f"'{self.folder / _JOURNAL}'",
+                expected="a journal of segmax",
+                got=f"a damaged file, or another one ({str(error)[:200]})",
+                hint="remove the folder to start over if segmax made it, or choose another name for the file to write",
+            ) from error
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise self._foreign()
         return content
@@ -228,13 +238,23 @@ class Journal:
         """Raise ConfigError if the work was started with other options."""
         for name in itertools.chain(job, self._job):
             if job.get(name) != self._job.get(name):
-                msg = f"'{self.folder}' was started with {name} = {job.get(name)!r}, now it is {self._job.get(name)!r}"
-                raise ConfigError(msg, hint="encode with the same options, or remove that folder to start over")
+                raise ConfigError(
+                    where=f"'{self.folder}'",
+                    option=name,
+                    expected=f"{shown(job.get(name))}, as when the work was started",
+                    got=shown(self._job.get(name)),
+                    hint="encode with the same options, or remove the folder to start over",
+                )
 
     def damaged(self, file: str, what: str) -> FormatError:
         """Return the error about a file of the folder."""
         reason = " ".join(what.split())[:200]
-        return FormatError(f"'{self.folder / file}' is damaged ({reason}); remove '{self.folder}' to start over")
+        return FormatError(
+            where=f"'{self.folder / file}'",
+            expected="the file that segmax wrote",
+            got=f"a damaged one ({reason})",
+            hint="remove its folder to start over",
+        )
 
 
 # --- a shard ---------------------------------------------------------------------------------------------------------

@@ -203,8 +203,11 @@ def _made(encoder: object, pooling: str | None) -> Encoder:
 def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list[str]:
     """Return the terms of the vectors; raise InputError if the encoder did not make them."""
     if terms is None:
-        msg = "expected vectors that name their terms by word, as segmax encode writes them, for the encoder; got none"
-        raise InputError(msg)
+        raise InputError(
+            expected="vectors that name their terms by word, because there is an encoder",
+            got="terms that are numbers",
+            hint="segmax encode writes such vectors",
+        )
     found, known = list(terms), list(encoder.vocabulary if encoder is not None else ())
     if isinstance(encoder, LearningEncoder):  # an index counts the words of queries by its own vocabulary
         words = set(known)
@@ -214,9 +217,9 @@ def _checked_terms(terms: Iterable[str] | None, encoder: Encoder | None) -> list
         if other is None and len(found) != len(known):
             other = f"{len(found)} terms"
     if other is not None:
-        msg = (
-            f"the encoder did not make these vectors: they have {other!r}, where it has another one of its "
-            f"{len(known)} terms"
+        raise InputError(
+            expected=f"vectors that the encoder made, with its {len(known)} terms in their order",
+            got=f"{other!r} instead of one of them",
+            hint="give the encoder that made the vectors, and these as .npz, which keeps terms in order",
         )
-        raise InputError(msg, hint="give the encoder that did, and its vectors as .npz, which keeps terms in order")
     return found

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, IndexExistsError
 from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.encoders import as_encoder
@@ -116,8 +117,7 @@ def encode_texts(
     """
     target = Path(path)
     job = encoding_job(as_encoder(encoder), queries=queries)
-    scaled = parse_scale(scale)
-    _check_weights(written_format(target, format), scaled, job)
+    scaled = _check_weights(written_format(target, format), scale, job)
     journal = Journal(target.with_name(f"{target.name}.encoding"), {**job.describe(), "title": title})
     overwrite = overwrite or journal.is_written
     _check_outputs(target, job, overwrite)
@@ -176,13 +176,17 @@ def _encode(job: EncodingJob, source: CheckedTexts, journal: Journal, stage: Sta
 # --- what is written -------------------------------------------------------------------------------------------------
 
 
-def _check_weights(kind: str, scale: Scale, job: EncodingJob) -> None:
-    """Raise ConfigError if the format needs whole numbers and weights are none."""
-    if kind in _WHOLE_NUMBERS and not (scale.rounding or scale.whole or job.counts):
+def _check_weights(kind: str, scale: str | float | None, job: EncodingJob) -> Scale:
+    """Return the scale; raise ConfigError if the format needs whole numbers and weights are none."""
+    scaled = parse_scale(scale)
+    if kind in _WHOLE_NUMBERS and not (scaled.rounding or scaled.whole or job.counts):
         raise ConfigError(
-            f"{kind} holds whole numbers, and weights are none",
-            hint="choose a scale that rounds: {scale='x100'} or {scale='/5x256'}",
+            option="scale",
+            expected=f"one that rounds, because {kind} holds whole numbers",
+            got="none" if scale is None else shown(scale),
+            hint="choose {scale='x100'} or {scale='/5x256'}",
         )
+    return scaled
 
 
 def _check_outputs(target: Path, job: EncodingJob, overwrite: bool) -> None:
@@ -198,7 +202,9 @@ def _check_beside(target: Path, paths: Iterable[Path], overwrite: bool) -> None:
     taken = next((path for path in paths if path.exists()), None)
     if taken is not None and not overwrite:
         raise IndexExistsError(
-            f"'{taken}' exists, perhaps of another file than '{target}', which would replace it",
+            where=f"'{target}'",
+            expected="no files of its name beside it",
+            got=f"'{taken}', which may belong to another file",
             hint="choose another name, or pass {overwrite=True}",
         )
 
