@@ -49,7 +49,7 @@ def test_texts_and_vectors_do_not_mix(tmp_path: Path) -> None:
         open_documents([texts, vectors])
     with refused(InputError, got="none.jsonl' does not"):
         open_documents([vectors, tmp_path / "none.jsonl"])
-    with refused(InputError, message="given twice"):
+    with refused(InputError, expected="every file once"):
         open_documents([vectors, vectors])
 
 

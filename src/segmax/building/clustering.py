@@ -170,15 +170,15 @@ def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
         try:
             array: NDArray[Any] = np.load(Path(vectors), mmap_mode="r", allow_pickle=False)
         except (OSError, ValueError, EOFError) as error:
-            msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
-            raise InputError(msg) from error
+            raise InputError(
+                expected="an .npy file of dense vectors", got=f"'{os.fspath(vectors)}' ({error})"
+            ) from error
     else:
         check_unmasked(vectors, "dense vectors")
         try:
             array = np.asanyarray(vectors)
         except ValueError as error:
-            msg = f"expected dense vectors of one length ({error})"
-            raise InputError(msg) from error
+            raise InputError(expected="dense vectors of one length", got=f"several ({error})") from error
     if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
         raise InputError(
             expected="dense vectors of shape (documents, dimensions)", got=f"{getattr(array, 'shape', type(array))}"

@@ -33,8 +33,7 @@ class SearchParams:
 
     def __post_init__(self) -> None:
         if not hasattr(self, "method"):
-            msg = f"{type(self).__name__} is not a method; use ASC, BestFirst or Exhaustive"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a method, ASC, BestFirst or Exhaustive", got=type(self).__name__)
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
