@@ -98,7 +98,7 @@ class TermParams(SearchParams):
         checked_choice("dropped", self.dropped, ("ignored", "bounded"))
         if self.dropped == "bounded" and self.query_mass < 1.0:
             raise ConfigError(
-                expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
+                option="query_mass", expected="1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
             )
 
     @property

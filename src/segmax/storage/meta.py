@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.base.errors import FormatError, IndexNotFoundError, damaged
+from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged_entry
 from segmax.base.files import open_regular
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
@@ -204,8 +204,7 @@ def _check_entries(meta: Mapping[str, Any], path: Path) -> None:
     """Check the entries that everything else relies on."""
     for name, entry in {**_ENTRIES, **_OPTIONAL_ENTRIES}.items():
         if name in meta and not entry.holds(meta[name]):
-            what = f"{META_NAME}: expected {name} to be {entry.expected}, got {reprlib.repr(meta[name])}"
-            raise damaged(what, path)
+            raise damaged_entry(META_NAME, f"{name} to be {entry.expected}", reprlib.repr(meta[name]), path)
         if name not in meta and name in _ENTRIES:
             raise damaged(f"{META_NAME} has no {name}", path)
 
@@ -217,7 +216,7 @@ def _check_files(files: Mapping[str, Any], path: Path) -> None:
     """Check the entries about component files: names that cannot lead elsewhere, lengths, checksums."""
     for name, entry in files.items():
         if not isinstance(entry, dict):
-            raise damaged(f"{META_NAME}: expected an object for {reprlib.repr(name)}, got {reprlib.repr(entry)}", path)
+            raise damaged_entry(META_NAME, f"an object for {reprlib.repr(name)}", reprlib.repr(entry), path)
         file, crc = entry.get("file"), entry.get("crc32")
         match = COMPONENT_NAME.fullmatch(file) if isinstance(file, str) else None
         if match is None or match[1] != name or not _SIZE.holds(entry.get("bytes")):

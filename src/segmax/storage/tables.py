@@ -172,7 +172,7 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int]
         try:
             return {"id_number": np.array(values, dtype=np.int64)}
         except OverflowError as error:
-            largest = max(values, key=abs)
+            largest = shown(max(values, key=abs))
             raise InputError(
                 expected="integer ids that fit 64 bits", got=largest, hint="pass larger ones as strings"
             ) from error
