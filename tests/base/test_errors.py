@@ -15,10 +15,8 @@ import scipy.sparse as sp
 import segmax
 import segmax.io
 from conftest import refused
-from segmax import paper
 from segmax.clustering import Dense
 from segmax.errors import ConfigError, InputError, SegmaxError
-from segmax.paper import Anytime
 from segmax.search.methods import SearchParams
 
 CLIP = "clip negative weights to 0 first if the model produces them"
@@ -48,20 +46,12 @@ def parts_of(error: SegmaxError) -> dict[str, str]:
 CONFIG_ERRORS: list[tuple[Callable[[], object], dict[str, str]]] = [
     (lambda: segmax.ASC(mu=0.9, eta=0.5), {"expected": "mu <= eta", "got": "mu=0.9 and eta=0.5"}),
     (lambda: segmax.ASC(mu=0), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "0"}),
-    (lambda: Anytime(mu=1.5), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "1.5"}),
-    (lambda: Anytime(mu=float("nan")), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "nan"}),
+    (lambda: segmax.ASC(mu=1.5), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "1.5"}),
+    (lambda: segmax.ASC(mu=float("nan")), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "nan"}),
     (lambda: segmax.ASC(mu=0.5, eta=-1), {"option": "eta", "expected": "greater than 0 and at most 1", "got": "-1"}),
     (lambda: segmax.ASC(budget_ms=0), {"option": "budget_ms", "expected": "greater than 0 or None", "got": "0"}),
     (lambda: segmax.ASC(risk=-0.5), {"option": "risk", "expected": "at least 0", "got": "-0.5"}),
-    (lambda: Anytime(max_clusters=0), {"option": "max_clusters", "expected": "at least 1", "got": "0"}),
-    (
-        lambda: segmax.paper.ASC(cluster_order="random"),
-        {"option": "cluster_order", "expected": "'max_bound' or 'bound_sum'", "got": "'random'"},
-    ),
-    (
-        lambda: paper.ASC(documents="wand"),
-        {"option": "documents", "expected": "'blocks' or 'maxscore'", "got": "'wand'"},
-    ),
+    (lambda: segmax.ASC(max_clusters=0), {"option": "max_clusters", "expected": "at least 1", "got": "0"}),
     (lambda: segmax.BuildConfig(num_clusters=0), {"option": "num_clusters", "expected": "at least 1", "got": "0"}),
     (lambda: segmax.BuildConfig(num_segments=0), {"option": "num_segments", "expected": "from 1 to 65535", "got": "0"}),
     (lambda: segmax.BuildConfig(bits=12), {"option": "bits", "expected": "8 or 16", "got": "12"}),

@@ -158,7 +158,7 @@ def test_invalid_options_are_refused() -> None:
     with refused(ConfigError, option="query_mass", expected="greater than 0 and at most 1", got="1.5"):
         segmax.ASC(query_mass=1.5)
     with refused(ConfigError, option="dropped", expected="'ignored' or 'bounded'", got="'lost'"):
-        Anytime(dropped="lost")  # type: ignore[arg-type]
+        segmax.ASC(dropped="lost")  # type: ignore[arg-type]
     with refused(ConfigError, option="query_mass", expected="1 with dropped='bounded'", hint="use {max_terms}"):
         segmax.ASC(query_mass=0.9, dropped="bounded")
     for method in (segmax.Exhaustive, MaxScore):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
 
@@ -57,16 +56,6 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
             assert ("is returned at rank" in explained.reason) == (row in rows)
             if "it was scored" in explained.reason and not params.drops_terms:
                 assert explained.score <= explained.final_threshold, f"{params}: row {row}, {explained}"
-
-
-@pytest.mark.parametrize("params", [Anytime(mu=0.5), segmax.paper.ASC(mu=0.5, eta=0.5)])
-def test_factors_judge_bounds_and_never_a_score(params: segmax.paper.ASC | Anytime) -> None:
-    """A document that MaxScore has scored in full enters if it is above θ, even where it is below θ/μ."""
-    docs = sp.csr_matrix(np.array([[20], [5], [6]]))
-    index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=1, document_order="row"))
-    params = dataclasses.replace(params, documents="maxscore", estimate_threshold=False)
-    # After two documents θ is 5. The list may still hold a 20, above θ/μ = 10, so the third document is scored: 6.
-    assert index.search({0: 1}, k=2, params=params).scores.tolist() == [20, 6]
 
 
 # --- what a score is made of -----------------------------------------------------------------------------------------
