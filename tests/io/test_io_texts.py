@@ -196,6 +196,17 @@ def test_ir_datasets_without_a_network(monkeypatch: pytest.MonkeyPatch, name: st
         read_queries(name)
 
 
+def test_collections_of_ir_datasets_that_lack_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some have no documents, queries or judgments of their own; the error names the collection and the part."""
+    module = types.ModuleType("ir_datasets")
+    lacking = types.SimpleNamespace(has_docs=lambda: False, has_queries=lambda: False, has_qrels=lambda: False)
+    module.load = lambda _: lacking  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "ir_datasets", module)
+    for read, what in ((open_texts, "documents"), (read_queries, "queries"), (read_qrels, "judgments")):
+        with refused(InputError, where="the ir_datasets collection 'vaswani'", expected=f"^{what}$", got="none"):
+            read("vaswani")
+
+
 def test_paths_and_ids_are_distinguished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that are not there are not looked for in ir_datasets; what is there is a file, whatever its name."""
     monkeypatch.chdir(tmp_path)
