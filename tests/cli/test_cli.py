@@ -206,7 +206,7 @@ def test_ids_are_lines_of_text(folder: Path, text: str) -> None:
         ("--labels none.npy", "expected an .npy file of cluster labels at 'none.npy' (No such file or directory)"),
         ("--labels docs.npz", "expected an .npy file of cluster labels at 'docs.npz'"),
         ("--segments ids.txt", "expected an .npy file of segment labels at 'ids.txt'"),
-        ("--dense none.npy", "expected an .npy file of dense vectors at 'none.npy'"),
+        ("--dense none.npy", "expected an .npy file of dense vectors, got 'none.npy'"),
         ("--ids none.txt", "there is no file 'none.txt'"),
         ("--ids terms.txt", "expected 300 ids, one per document, got 40"),
         ("--terms docs.npz", "'docs.npz', line 1: expected UTF-8"),
