@@ -78,6 +78,8 @@ OWN_WORDS = {
     "building/reading.py",
     "cli/config_file.py",
     "cli/parser.py",
+    "storage/config.py",
+    "storage/tables.py",
     "text/pipeline.py",
 }
 

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import refused
 from segmax.base.errors import WriteError
 from segmax.base.files import create, open_for_update, open_regular, replacing
 from segmax.encoders import BM25
@@ -155,7 +156,7 @@ def test_writers_replace_a_link(tmp_path: Path, name: str) -> None:
 def test_the_journal_of_an_experiment_is_no_link(tmp_path: Path) -> None:
     """It is written in place, so a link is refused."""
     (tmp_path / "steps.jsonl").symlink_to(tmp_path / "victim")
-    with pytest.raises(WriteError, match="symbolic link"):
+    with refused(WriteError, message="symbolic link"):
         write_steps(tmp_path / "steps.jsonl")
     assert not (tmp_path / "victim").exists()
 

@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from conftest import refused
 from segmax import _core
 from segmax.errors import ConfigError
 
@@ -299,9 +300,9 @@ def test_a_batch_makes_do_with_the_threads_that_the_system_gives() -> None:
 def test_a_build_says_that_threads_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the pool of a build raises comes out as a ConfigError that names the option."""
 
-    def refused(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("segmax.base.parallel.ThreadPoolExecutor.submit", refused)
-    with pytest.raises(ConfigError, match=r"could not start 2 threads .*; pass a smaller number as threads"):
+    monkeypatch.setattr("segmax.base.parallel.ThreadPoolExecutor.submit", fail)
+    with refused(ConfigError, message="could not start 2 threads", hint="pass a smaller number as {threads}"):
         segmax.build(DOCS, threads=2)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import operator
 from pathlib import Path
 
 import ir_measures
@@ -16,15 +15,13 @@ import scipy.stats
 
 import segmax
 from conftest import SHARED, refused, topic_docs
-from segmax import ASC, Exhaustive, _core, paper
+from segmax import ASC, Exhaustive, paper
 from segmax.cli.main import main
 from segmax.demo import FOLDER
 from segmax.errors import ConfigError, InputError, WriteError
 from segmax.evaluation import EncodedQueries, corrected, evaluate, paired_t_test, relevance
 from segmax.io import read_qrels, read_queries, read_run, untied
-from segmax.paper import METHODS, Anytime, MaxScore, method_name, parse_method
-from segmax.search.method_names import simplest
-from segmax.search.methods import SearchParams
+from segmax.paper import Anytime, method_name, parse_method
 
 METHOD_TEXTS = ["exhaustive", "maxscore", "anytime", "asc", "asc:mu=0.7", "asc:mu=0.5,eta=0.9"]
 
@@ -40,85 +37,6 @@ def found(vaswani: segmax.Index, tmp_path_factory: pytest.TempPathFactory) -> tu
     """An evaluation of several methods, and where its runs are."""
     runs = tmp_path_factory.mktemp("runs")
     return segmax.evaluate(vaswani, data=FOLDER, methods=METHOD_TEXTS, k=20, passes=1, runs=runs), runs
-
-
-# --- methods by name -------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "params",
-    [
-        ASC(),
-        paper.ASC(mu=0.5, eta=0.9, documents="maxscore", sweep=False),
-        Anytime(mu=0.7, budget_ms=2.5),
-        Exhaustive(),
-        MaxScore(estimate_threshold=False),
-        segmax.BestFirst(max_blocks=7),
-    ],
-)
-def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
-    """The name of parameters names these parameters."""
-    assert parse_method(method_name(params)) == params
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("wand", {"expected": "^a method, asc, best_first, anytime, maxscore, exhaustive$", "got": "'wand'"}),
-        ("exhaustive:mu=1", {"where": "'exhaustive:mu=1'", "expected": r"options of exhaustive .* \(it has none\)"}),
-        ("asc:nu=1", {"where": "'asc:nu=1'", "expected": "options of asc as NAME=VALUE"}),
-        ("asc:mu", {"got": "'mu'"}),
-        ("asc:mu=0.5,mu=0.6", {"expected": "every option once", "got": "mu again"}),
-        ("asc:mu=2", {"option": "^mu$", "expected": "greater than 0 and at most 1", "got": "2"}),
-        ("maxscore:budget_ms=3", {"expected": "options of maxscore"}),
-    ],
-)
-def test_invalid_methods_are_refused(text: str, parts: dict[str, str]) -> None:
-    """The error says what is wrong about the name of a method, and what would be right."""
-    with refused(ConfigError, **parts):
-        parse_method(text)
-
-
-#: Per option a value that is not its default.
-OTHER_VALUES: dict[str, object] = {
-    "budget_ms": 2.5,
-    "risk": 2.0,
-    "max_clusters": 3,
-    "max_terms": 4,
-    "query_mass": 0.75,
-    "dropped": "bounded",
-    "mu": 0.5,
-    "eta": 0.75,
-    "cluster_order": "bound_sum",
-    "documents": "maxscore",
-    "estimate_threshold": False,
-    "sweep": False,
-    "max_blocks": 5,
-}
-
-
-@pytest.mark.parametrize("kind", METHODS.values())
-@pytest.mark.parametrize(("name", "value"), OTHER_VALUES.items())
-def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: str, value: object) -> None:
-    """An option that a method lists reaches the core, by keyword and by name; any other option is refused."""
-    text = f"{kind.method}:{name}={str(value).lower()}"
-    if name not in kind.options():
-        with pytest.raises(TypeError):
-            kind(**{name: value})
-        with pytest.raises(ConfigError):
-            parse_method(text)
-        return
-    smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
-    given = simplest(kind, {name})(**{name: value, **smaller_mu})
-    assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
-    hooks = {hook: f"hooks.{hook}" for hook in vars(_core.SearchHooks)}
-    of_core = operator.attrgetter({"dropped": "bound_dropped", **hooks}.get(name, name))
-    assert of_core(given.to_core()) != of_core(kind(**smaller_mu).to_core())
-
-
-def test_the_options_of_methods_are_all_tried() -> None:
-    """A new option needs a value in OTHER_VALUES."""
-    assert {name for kind in METHODS.values() for name in kind.options()} == OTHER_VALUES.keys()
 
 
 # --- measures --------------------------------------------------------------------------------------------------------

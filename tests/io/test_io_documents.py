@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
 
 from conftest import refused
 from segmax.errors import ConfigError, InputError
-from segmax.io import open_documents, recognize, streams
-from segmax.vectors.documents import BaseVectors
+from segmax.io import open_documents, open_texts, recognize, streams
+from segmax.vectors.documents import BaseVectors, Document
 
 VECTORS = '{"id": "a", "vector": {"cat": 1.5}}\n'
 TEXTS = '{"id": "a", "text": "a cat"}\n'
@@ -49,17 +50,51 @@ def test_texts_and_vectors_do_not_mix(tmp_path: Path) -> None:
         open_documents([texts, vectors])
     with refused(InputError, got="none.jsonl' does not"):
         open_documents([vectors, tmp_path / "none.jsonl"])
-    with refused(InputError, message="given twice"):
+    with refused(InputError, expected="every file once"):
         open_documents([vectors, vectors])
 
 
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of files whose first bytes are read to recognize them."""
+    names: list[str] = []
+
+    def read_head(path: Path, size: int) -> bytes:
+        names.append(path.name)
+        return streams.read_head(path, size)
+
+    monkeypatch.setattr(recognize, "read_head", read_head)
+    return names
+
+
 @pytest.mark.parametrize("content", [VECTORS, TEXTS, "id,text\na,cat\n"])
-def test_a_file_is_recognized_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+def test_a_file_is_recognized_once(tmp_path: Path, looks: list[str], content: str) -> None:
     """Its first bytes are looked at once, and the reader knows the format."""
     path = tmp_path / "docs"
     path.write_text(content)
-    looks = []
-    inner = streams.read_head
-    monkeypatch.setattr(recognize, "read_head", lambda *given: looks.append(given) or inner(*given))
     open_documents(path)
-    assert len(looks) == 1
+    assert looks == ["docs"]
+
+
+@pytest.mark.parametrize("opened", [open_documents, open_texts])
+def test_a_folder_is_recognized_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: list[str], opened: Callable[[Path], Iterable[Document]]
+) -> None:
+    """It is gone through once, and every file in it is looked at once, the one that stands for the folder too."""
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text(TEXTS.replace('"a"', f'"{name}"'))
+    folders = []
+    inner = recognize._kinds_of_files
+    monkeypatch.setattr(recognize, "_kinds_of_files", lambda folder: folders.append(folder) or inner(folder))
+    documents = opened(tmp_path)
+    assert folders == [tmp_path]
+    assert looks == ["a.jsonl", "b.jsonl", "c.jsonl"]
+    assert [document.id for document in documents] == ["a", "b", "c"]
+
+
+def test_a_folder_of_vectors_is_recognized_by_its_first_file(tmp_path: Path, looks: list[str]) -> None:
+    """Once; reading the others shows whether they hold vectors."""
+    for name in "ab":
+        (tmp_path / f"{name}.jsonl").write_text(VECTORS)
+    open_documents(tmp_path)
+    assert looks == ["a.jsonl"]

@@ -282,7 +282,7 @@ def test_four_bytes_ff_are_not_arrow_by_themselves(tmp_path: Path, name: str) ->
     """A .csr or .bin file that starts so is one, and says what is wrong with it."""
     content = struct.pack("<qqq", 0xFFFFFFFF, 5, 0) + bytes(80)
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
-    with pytest.raises(InputError, match=r"docs\.(csr|bin)") as caught:
+    with refused(InputError, where=r"docs\.(csr|bin)") as caught:
         everything(tmp_path / name)
     assert "arrow" not in str(caught.value).lower().replace("parquet, arrow", "")
     if ".csr" in name:
@@ -299,7 +299,7 @@ def test_folders_of_datasets_name_files_inside(tmp_path: Path) -> None:
         with refused(InputError, where=r"state\.json'", expected="what datasets writes"):
             open_vectors(tmp_path)
     (tmp_path / "dataset_dict.json").write_text('{"splits": ["."]}')
-    with pytest.raises(InputError, match=r"dataset_dict\.json'"):
+    with refused(InputError, where=r"dataset_dict\.json'"):
         open_vectors(tmp_path)
 
 
@@ -604,7 +604,7 @@ def test_dictionaries_of_xz(tmp_path: Path) -> None:
     hostile.write_bytes(stream)
     said = said_within(200 * MIB, ("vectors", plain), ("vectors", hostile))
     assert said[0] == ""
-    assert "hostile.jsonl.xz' is damaged: its compressed stream cannot be read (Memory usage limit" in said[1]
+    assert "hostile.jsonl.xz': expected a complete compressed stream, got one that is damaged (Memory usage" in said[1]
 
 
 def test_bombs_of_zstd(tmp_path: Path) -> None:
@@ -619,7 +619,7 @@ def test_bombs_of_zstd(tmp_path: Path) -> None:
     plain.write_bytes(zstandard.ZstdCompressor(level=3).compress(b'{"id": "d", "vector": {}}\n'))
     said = said_within(250 * MIB, *(("vectors", path) for path in (bomb, wide, plain)))
     assert "bomb.jsonl.zst', line 1: expected lines of at most" in said[0]
-    assert "wide.jsonl.zst' is damaged" in said[1]
+    assert "wide.jsonl.zst': expected a complete compressed stream, got one that is damaged" in said[1]
     assert said[2] == ""
 
 
@@ -649,7 +649,7 @@ def test_vectors_out_of_pipes(tmp_path: Path, name: str) -> None:
 def test_errors_about_pipes_name_them(tmp_path: Path) -> None:
     """Not the scratch file, whether the content is wrong at once or further on."""
     for content in (b"{}\n", b'{"id": "a", "vector": {"x": 1}}\n{"id": "b", "vector": 5}\n'):
-        with pytest.raises(InputError, match=r"pipe'") as caught:
+        with refused(InputError, where="pipe'") as caught:
             everything(piped(tmp_path, content))
         assert "/proc/" not in str(caught.value)
     with refused(InputError, where="pipe', line 1", expected="a whole number as grade"):

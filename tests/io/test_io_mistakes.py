@@ -47,27 +47,34 @@ ZEBRA = '{"id": "z", "text": "zebras"}\n'
 
 
 @pytest.mark.parametrize(
-    ("files", "message"),
+    ("files", "parts"),
     [
-        ({"a_txt": "cats", "z_jsonl": ZEBRA}, r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"),
-        ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"),
-        ({"a_txt": "cats", "z_csv": "id,text\n1,x\n"}, r"and \.csv or \.tsv files \('z\.csv'\)"),
+        (
+            {"a_txt": "cats", "z_jsonl": ZEBRA},
+            {"got": r"\.txt or \.md files \('a\.txt'\) and \.jsonl or \.json files \('z\.js"},
+        ),
+        ({"a_txt": "cats", "sub__z_jsonl": ZEBRA}, {"got": r"and \.jsonl or \.json files \('sub/z\.jsonl'\)"}),
+        ({"a_txt": "cats", "z_csv": "id,text\n1,x\n"}, {"got": r"and \.csv or \.tsv files \('z\.csv'\)"}),
         (
             {"b_jsonl": ZEBRA, "z_tsv": "1\tx\n"},
-            r"as in .*/\*\.tsv, got .* and \.csv or \.tsv files \('z\.tsv'\); name the files",
+            {
+                "expected": r"as in .*/\*\.tsv",
+                "got": r".* and \.csv or \.tsv files \('z\.tsv'\)",
+                "hint": "name the files",
+            },
         ),
-        ({"a_md": "cats", "z_json": f"[{ZEBRA}]"}, r"and \.jsonl or \.json files"),
-        ({"a_md": "cats", "z_json": '[{"id": "z", "text": '}, r"and \.jsonl or \.json files"),
-        ({"a_md": "cats", "z_parquet": "PAR1"}, r"and \.parquet files"),
+        ({"a_md": "cats", "z_json": f"[{ZEBRA}]"}, {"got": r"and \.jsonl or \.json files"}),
+        ({"a_md": "cats", "z_json": '[{"id": "z", "text": '}, {"got": r"and \.jsonl or \.json files"}),
+        ({"a_md": "cats", "z_parquet": "PAR1"}, {"got": r"and \.parquet files"}),
         (
             {"b_jsonl": ZEBRA, "sub__c_jsonl": ZEBRA},
-            r"expected \.jsonl files in the folder itself, got also '.*c\.jsonl",
+            {"expected": r"\.jsonl files in the folder itself", "got": r"also '.*c\.jsonl"},
         ),
     ],
 )
-def test_mixed_folders(tmp_path: Path, files: dict[str, str], message: str) -> None:
+def test_mixed_folders(tmp_path: Path, files: dict[str, str], parts: dict[str, str]) -> None:
     """Which documents are meant is not clear; naming the files decides."""
-    with pytest.raises(InputError, match=message):
+    with refused(InputError, **parts):
         open_texts(folder(tmp_path, **files))
 
 
@@ -79,7 +86,7 @@ def test_one_kind_of_files_can_be_chosen(tmp_path: Path) -> None:
     assert [document.id for document in open_texts([mixed / "z.jsonl"])] == ["z"]
     with refused(ConfigError, option="format", expected="'beir' or"):
         open_texts(mixed, format="npz")
-    with pytest.raises(InputError, match=r"there is no file '.*corpus\.jsonl'"):
+    with refused(InputError, message=r"there is no file '.*corpus\.jsonl'"):
         open_texts(mixed, format="beir")
 
 
@@ -100,9 +107,9 @@ def test_a_file_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     folder(Path(), v_jsonl='{"id": "a", "vector": {"x": 1}}\n')
     Path("link.jsonl").symlink_to("v.jsonl")
     for sources, message in (
-        (["notes", "notes/sub"], "'notes/sub/b.md' is given twice"),
-        (["notes/a.md", "./notes/../notes/a.md"], "'notes/../notes/a.md' is given twice, also as 'notes/a.md'"),
-        (["v.jsonl", "link.jsonl"], "'link.jsonl' is given twice, also as 'v.jsonl'"),
+        (["notes", "notes/sub"], "'notes/sub/b.md' twice"),
+        (["notes/a.md", "./notes/../notes/a.md"], "'notes/../notes/a.md' twice, also as 'notes/a.md'"),
+        (["v.jsonl", "link.jsonl"], "'link.jsonl' twice, also as 'v.jsonl'"),
     ):
         assert main(["index", *sources, "out"]) == 2
         assert message in capsys.readouterr().err
@@ -194,8 +201,12 @@ def test_ids_that_come_twice_name_the_file(tmp_path: Path, name: str) -> None:
     write_vectors(tmp_path / name, [vectors_of(["a", "b", "a"])], "tokens" if name == "v.tsv" else None, terms=["w"])
     source: Any = open_vectors(tmp_path / name, "tokens") if name == "v.tsv" else tmp_path / name
     at = ("line 3", "line 1") if ".jsonl" in name or name == "v.tsv" else ("row 2", "row 0")
-    message = rf"{name}', {at[0]}: expected every id once, got 'a' again, first at '.*{name}', {at[1]}"
-    with pytest.raises(InputError, match=message):
+    with refused(
+        InputError,
+        where=f"{name}', {at[0]}",
+        expected="every id once",
+        got=f"'a' again, first at '.*{name}', {at[1]}",
+    ):
         segmax.build(source)
     if name != "v.tsv":
         write_vectors(tmp_path / f"x{name}", [vectors_of(["a"])], terms=["w"])
@@ -260,20 +271,20 @@ def test_ids_are_not_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("texts", "message"),
+    ("texts", "parts"),
     [
         (
             [{"id": "7", "text": "cat"}, {"text": "dog"}],
-            "document 1: expected an id .* got none; give ids to all, or to",
+            {"expected": "an id", "got": "none", "hint": "give ids to all, or to"},
         ),
-        ([{"id": "7", "text": "cat"}, "dog"], "document 1: expected an id .* got none"),
-        ([segmax.io.Document("7", "", "cat"), "dog"], "document 1: expected an id .* got none"),
-        (["cat", {"id": "7", "text": "dog"}], "document 1: expected no id, as in those before, got '7'"),
+        ([{"id": "7", "text": "cat"}, "dog"], {"expected": "an id", "got": "none"}),
+        ([segmax.io.Document("7", "", "cat"), "dog"], {"expected": "an id", "got": "none"}),
+        (["cat", {"id": "7", "text": "dog"}], {"expected": "no id, as in those before", "got": "'7'"}),
     ],
 )
-def test_mixed_ids_in_memory(texts: list[Any], message: str) -> None:
+def test_mixed_ids_in_memory(texts: list[Any], parts: dict[str, str]) -> None:
     """As in files."""
-    with pytest.raises(InputError, match=message):
+    with refused(InputError, where="document 1", **parts):
         segmax.from_texts(texts)
 
 
@@ -357,6 +368,6 @@ def test_an_id_that_comes_twice_in_a_pipe(tmp_path: Path) -> None:
     for build in (segmax.build, from_vectors):
         writer = threading.Thread(target=pipe.write_text, args=(lines,))
         writer.start()
-        with pytest.raises(InputError, match=r"pipe', line 3: .*'a' again, first at .*pipe', line 1"):
+        with refused(InputError, where="pipe', line 3", got="'a' again, first at .*pipe', line 1"):
             build(pipe)
         writer.join()

@@ -75,13 +75,13 @@ def measured(k: int, source: str = "given queries", num_queries: int = 500) -> M
 )
 def test_the_cheapest_setting_that_reaches_it(k: int, target: float, eta: float, note: str) -> None:
     """Between values of k the worse one counts; above the largest nothing is guessed."""
-    told = Calibration((measured(10), measured(100))).expectation(k, target)
-    assert told.params == BestFirst(eta=eta)
-    assert told.expected_recall >= target
-    assert note in told.note
-    assert (note == "") == (told.note == "")
-    assert (told.num_queries == 500) == (eta < 1.0 or (told.source == "given queries"))
-    assert f"recall@{k} >= {target:g}" in str(told)
+    expectation = Calibration((measured(10), measured(100))).expectation(k, target)
+    assert expectation.params == BestFirst(eta=eta)
+    assert expectation.expected_recall >= target
+    assert note in expectation.note
+    assert (note == "") == (expectation.note == "")
+    assert (expectation.num_queries == 500) == (eta < 1.0 or (expectation.source == "given queries"))
+    assert f"recall@{k} >= {target:g}" in str(expectation)
 
 
 def test_doubts() -> None:
@@ -98,10 +98,10 @@ def test_doubts() -> None:
 
 def test_without_a_calibration_search_is_exact() -> None:
     """It says so, and what to do."""
-    told = Calibration().expectation(10, 0.9)
-    assert (told.params, told.num_queries, told.source) == (BestFirst(), 0, "none")
-    assert "not calibrated" in str(told)
-    assert "index.tune(queries, k)" in str(told)
+    expectation = Calibration().expectation(10, 0.9)
+    assert (expectation.params, expectation.num_queries, expectation.source) == (BestFirst(), 0, "none")
+    assert "not calibrated" in str(expectation)
+    assert "index.tune(queries, k)" in str(expectation)
     assert str(Calibration()) == "not calibrated"
 
 
@@ -109,12 +109,12 @@ def test_without_a_calibration_search_is_exact() -> None:
 def test_invalid_targets_are_refused(index: segmax.Index, target: object) -> None:
     """Every way to give a target checks it."""
     for call in (index.expectation, index.params_for):
-        with pytest.raises(ConfigError, match="target_recall"):
+        with refused(ConfigError, option="target_recall"):
             call(10, target)  # type: ignore[operator]
-    with pytest.raises(ConfigError, match="target_recall"):
+    with refused(ConfigError, option="target_recall"):
         index.tune(questions(3), 10, target)  # type: ignore[arg-type]
     if target is not None:
-        with pytest.raises(ConfigError, match="target_recall"):
+        with refused(ConfigError, option="target_recall"):
             index.search({1: 1.0}, target_recall=target)  # type: ignore[arg-type]
 
 
@@ -129,7 +129,7 @@ def test_a_target_instead_of_params(index: segmax.Index) -> None:
             assert index.search(queries[row], target_recall=target).rows.tolist() == expected[row].rows.tolist()
     assert index.params_for(10, 1.0) == BestFirst()
     for search in (index.search, index.search_batch):
-        with pytest.raises(ConfigError, match="params or target_recall, got both"):
+        with refused(ConfigError, expected="params or target_recall", got="both"):
             search(queries[0], params=BestFirst(), target_recall=0.9)  # type: ignore[operator]
 
 
@@ -139,10 +139,10 @@ def test_a_target_instead_of_params(index: segmax.Index) -> None:
 def test_measured_recall_is_that_of_the_slow_twin(index: segmax.Index) -> None:
     """Recall of every setting as found by sets; exact search is measured as 1 and as the whole work."""
     queries = questions()
-    told = index.tune(queries, 7, 0.9)
+    expectation = index.tune(queries, 7, 0.9)
     kept = next(m for m in index.calibration.measured if m.k == 7)
     assert (kept.source, kept.num_queries) == ("given queries", 60)
-    assert told.num_queries == 60
+    assert expectation.num_queries == 60
     exact = index.search_batch(queries, k=7, params=segmax.Exhaustive())
     for setting in kept.settings:
         found = index.search_batch(queries, k=7, params=setting.params)
@@ -183,13 +183,13 @@ def test_the_grid_names_careful_settings_first() -> None:
 
 
 def test_a_build_calibrates() -> None:
-    """At k = 10 and 1000, on pseudo-queries, unless it is told not to or the collection is small."""
+    """At k = 10 and 1000, on pseudo-queries, unless a build is asked not to or the collection is small."""
     built = segmax.build(collection(), config=segmax.BuildConfig(seed=3))
     assert [(m.k, m.source) for m in built.calibration.measured] == [(10, "pseudo-queries"), (1000, "pseudo-queries")]
     assert "pseudo-queries" in str(built.calibration)
     assert segmax.build(collection(), config=segmax.BuildConfig(calibrate=False)).calibration == Calibration()
     assert segmax.build(collection(300)).calibration == Calibration()
-    with pytest.raises(ConfigError, match="calibrate to be True or False"):
+    with refused(ConfigError, option="calibrate", expected="True or False"):
         segmax.BuildConfig(calibrate="yes")  # type: ignore[arg-type]
 
 
@@ -267,12 +267,12 @@ def test_tuning_is_stored_with_an_index_on_disk(tmp_path: Path) -> None:
     path = tmp_path / "index"
     with segmax.build(collection(800), path=path, clustering=np.arange(800) % 20) as built:
         before = {file.name: file.read_bytes() for file in path.iterdir() if file.name != "meta.json"}
-        told = built.tune(questions(), 5, 0.9)
-        assert told.source == "given queries"
+        expectation = built.tune(questions(), 5, 0.9)
+        assert expectation.source == "given queries"
     segmax.verify(path)
     assert {file.name: file.read_bytes() for file in path.iterdir() if file.name != "meta.json"} == before
     with segmax.open(path) as opened:
-        assert opened.expectation(5, 0.9) == told
+        assert opened.expectation(5, 0.9) == expectation
         again = opened.tune(questions(30), 5, 0.9)
         opened.tune(questions(30), 20)
         assert again.num_queries == 30
@@ -305,7 +305,7 @@ def test_tuning_of_an_index_that_was_replaced(tmp_path: Path) -> None:
     opened = segmax.build(collection(300), path=path)
     segmax.build(collection(200), path=path, overwrite=True).close()
     before = (path / "meta.json").read_bytes()
-    with pytest.raises(FormatError, match=r"replaced after it was opened; open it again"):
+    with refused(FormatError, message="replaced after it was opened", hint="open it again"):
         opened.tune(questions(), 5)
     assert (path / "meta.json").read_bytes() == before
 
@@ -321,7 +321,7 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
         with monkeypatch.context() as patched:
             patched.setattr("segmax.base.files.os.fsync", full)
-            with pytest.raises(WriteError, match="No space left on device"):
+            with refused(WriteError, message="could not write .*No space left on device"):
                 index.tune(questions(), 5)
         assert (path / "meta.json").read_bytes() == before
         segmax.verify(path)
@@ -365,7 +365,7 @@ def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> 
     segmax.build(collection(300), path=path).close()
     meta = json.loads((path / "meta.json").read_text())
     (path / "meta.json").write_bytes(meta_bytes({**meta, "calibration": damage}))
-    with pytest.raises(FormatError, match=rf"the index '{path}' is damaged: meta.json: {message}; rebuild it"):
+    with refused(FormatError, message=f"the index '{path}' is damaged: meta.json: {message}", hint="rebuild it"):
         segmax.open(path)
 
 

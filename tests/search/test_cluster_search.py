@@ -171,6 +171,5 @@ def test_a_search_that_sweeps_reports_it(rng: np.random.Generator) -> None:
     index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))
     query = as_query(rng, 30, 3)
     assert index.search(query, k=1000).stats.swept
-    assert not index.search(query, k=1000, params=segmax.paper.ASC(sweep=False)).stats.swept
     assert not index.search(query, k=1000, params=segmax.ASC(mu=0.9)).stats.swept
     assert not index.search(query, k=1000, trace=True).stats.swept

@@ -117,21 +117,23 @@ def check_listed(expected: str, values: object) -> None:
     """
     problem = _not_listed(values)
     if problem is not None:
-        raise InputError(expected=f"{expected}", got=problem)
+        got, hint = problem
+        raise InputError(expected=expected, got=got, hint=hint)
 
 
-def _not_listed(values: object) -> str | None:
+def _not_listed(values: object) -> tuple[str, str] | None:
+    """Return what the values are instead of a list, and what to do; None if they are one."""
     kind = type(values).__name__
     if hasattr(values, "columns"):
-        return f"{kind}; pass one of its columns"
+        return kind, "pass one of its columns"
     if isinstance(values, (set, frozenset)):
-        return f"{kind}, which has no order; pass a list"
+        return f"{kind}, which has no order", "pass a list"
     if isinstance(values, (str, bytes, bytearray, memoryview, numbers.Number)):
-        return f"{shown(values)}; pass one as [{shown(values)}]"
+        return shown(values), "pass a list, even of one"
     if isinstance(values, Mapping) or not isinstance(values, Iterable):
-        return kind
+        return kind, ""
     dimensions = getattr(values, "ndim", 1)
-    return None if dimensions == 1 else f"{kind} of {dimensions} dimensions"
+    return None if dimensions == 1 else (f"{kind} of {dimensions} dimensions", "")
 
 
 def check_unmasked(values: object, what: str) -> None:

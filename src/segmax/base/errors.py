@@ -254,7 +254,18 @@ class WriteError(SegmaxError, OSError):
     """
 
 
+_DAMAGED_HINT = "rebuild it or restore a copy"
+
+
 def damaged(what: str, path: object = None) -> FormatError:
     """Return the error about an index with impossible content; `path` is where it is, None for one in memory."""
-    index = "the index" if path is None else f"the index '{path}'"
-    return FormatError(f"{index} is damaged: {what}", hint="rebuild it or restore a copy")
+    return FormatError(f"{_damaged_index(path)}: {what}", hint=_DAMAGED_HINT)
+
+
+def damaged_entry(file: str, expected: str, got: object, path: object) -> FormatError:
+    """Return the error about a file of an index that has something else than it should."""
+    return FormatError(where=f"{_damaged_index(path)}: {file}", expected=expected, got=got, hint=_DAMAGED_HINT)
+
+
+def _damaged_index(path: object) -> str:
+    return "the index is damaged" if path is None else f"the index '{path}' is damaged"

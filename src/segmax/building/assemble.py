@@ -6,6 +6,7 @@ What is too large for memory goes through scratch files and is made in ranges; t
 from __future__ import annotations
 
 import contextlib
+import functools
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -127,48 +128,58 @@ class Layout(NamedTuple):
     head_ratio: int
 
 
+class _Plan(NamedTuple):
+    """Where everything belongs, known before any array of postings is made."""
+
+    first_position: NDArray[np.uint32]  # of every cluster
+    postings: NDArray[np.uint64]  # how many, by term
+    pairs: NDArray[np.uint64]  # how many, by term
+    term_first_pair: NDArray[np.uint64]
+    term_first_posting: NDArray[np.uint64]
+    term_bytes: NDArray[np.uint64]  # how large the arrays of a term may be
+
+
 def write_arrays(grouped: Grouped, layout: Layout, writer: Writer, resources: BuildResources) -> None:
     """Make all arrays that follow from documents and layout, and give them to the writer."""
-    docs, workers = grouped.docs, resources.workers
-    order, segments, num_segments, head_ratio = layout
+    plan = _planned(grouped, layout, resources.workers)
+    _write_plan(grouped, layout, plan, writer)
+    _write_terms(grouped, layout, plan, writer, resources)
+
+
+def _planned(grouped: Grouped, layout: Layout, workers: Workers) -> _Plan:
     first_position = _core.lay_out_clusters(grouped.cluster_first)
-    num_docs = np.diff(grouped.cluster_first).astype(np.uint32)
     postings, pairs = _counts(grouped, workers)
     term_first_pair, term_bytes = _core.plan_terms(
-        postings, pairs, len(num_docs), int(first_position[-1]), num_segments, head_ratio, docs.values.dtype.itemsize
+        postings,
+        pairs,
+        len(grouped.cluster_first) - 1,
+        int(first_position[-1]),
+        layout.num_segments,
+        layout.head_ratio,
+        grouped.docs.values.dtype.itemsize,
     )
-    term_first_posting = _offsets(postings)
-    writer.append("cluster_first_position", first_position)
+    return _Plan(first_position, postings, pairs, term_first_pair, _offsets(postings), term_bytes)
+
+
+def _write_plan(grouped: Grouped, layout: Layout, plan: _Plan, writer: Writer) -> None:
+    """Write the tables of clusters, positions and terms."""
+    num_docs = np.diff(grouped.cluster_first).astype(np.uint32)
+    writer.append("cluster_first_position", plan.first_position)
     writer.append("cluster_num_docs", num_docs)
-    writer.append("position_row", _position_rows(grouped.rows[order], first_position, num_docs))
-    writer.append("term_first_pair", term_first_pair)
-    writer.append("term_first_posting", term_first_posting)
+    writer.append("position_row", _position_rows(grouped.rows[layout.order], plan.first_position, num_docs))
+    writer.append("term_first_pair", plan.term_first_pair)
+    writer.append("term_first_posting", plan.term_first_posting)
 
-    def fill(terms: tuple[int, int]) -> tuple[int, dict[str, Any]]:
-        arrays: dict[str, Any] = _core.fill_terms(
-            docs.indptr,
-            docs.indices,
-            docs.values,
-            grouped.cluster_first,
-            order,
-            segments,
-            num_segments,
-            head_ratio,
-            first_position,
-            postings,
-            pairs,
-            terms[0],
-            terms[1],
-            workers.stop,
-        )
-        return int(term_first_posting[terms[1]] - term_first_posting[terms[0]]), arrays
 
-    offsets = np.concatenate([[0], np.cumsum(term_bytes)]).astype(np.int64)
+def _write_terms(grouped: Grouped, layout: Layout, plan: _Plan, writer: Writer, resources: BuildResources) -> None:
+    """Make the postings and maxima, range by range of terms, and write them in order."""
+    offsets = np.concatenate([[0], np.cumsum(plan.term_bytes)]).astype(np.int64)
     # A collection without terms has one empty range, so that every component exists.
     pieces = list(ranges(offsets, _range_bytes(grouped, resources))) or [(0, 0)]
     counts: dict[str, list[NDArray[np.uint64]]] = {"term_num_bytes": [], "term_num_entries": []}
-    with resources.progress.stage("write", len(docs.indices), "postings") as stage:
-        for count, arrays in workers.map(fill, pieces):
+    fill = functools.partial(_filled, grouped, layout, plan, resources.workers)
+    with resources.progress.stage("write", len(grouped.docs.indices), "postings") as stage:
+        for count, arrays in resources.workers.map(fill, pieces):
             for name, of_range in counts.items():
                 of_range.append(arrays.pop(name))
             for name, array in arrays.items():
@@ -176,6 +187,30 @@ def write_arrays(grouped: Grouped, layout: Layout, writer: Writer, resources: Bu
             stage.advance(count)
     writer.append("term_first_byte", _offsets(np.concatenate(counts["term_num_bytes"])))
     writer.append("term_first_entry", _offsets(np.concatenate(counts["term_num_entries"])))
+
+
+def _filled(
+    grouped: Grouped, layout: Layout, plan: _Plan, workers: Workers, terms: tuple[int, int]
+) -> tuple[int, dict[str, Any]]:
+    """Return the number of postings of a range of terms, and their arrays."""
+    docs = grouped.docs
+    arrays: dict[str, Any] = _core.fill_terms(
+        docs.indptr,
+        docs.indices,
+        docs.values,
+        grouped.cluster_first,
+        layout.order,
+        layout.segments,
+        layout.num_segments,
+        layout.head_ratio,
+        plan.first_position,
+        plan.postings,
+        plan.pairs,
+        *terms,
+        workers.stop,
+    )
+    first, last = plan.term_first_posting[list(terms)]
+    return int(last - first), arrays
 
 
 def _offsets(counts: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -213,8 +213,11 @@ def _checked_encoder(encoder: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return dict(json.loads(json.dumps(dict(encoder), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
-        msg = f"expected encoder to be a mapping that JSON can hold, as Encoder.to_dict returns it ({error})"
-        raise InputError(msg) from error
+        raise InputError(
+            option="encoder",
+            expected="a mapping that JSON can hold, as Encoder.to_dict returns it",
+            got=f"something else ({error})",
+        ) from error
 
 
 # --- the stages ------------------------------------------------------------------------------------------------------

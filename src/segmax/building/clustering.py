@@ -166,26 +166,32 @@ class Dense(Clustering):
 
 
 def _dense_array(vectors: ArrayLike | str | os.PathLike[str]) -> NDArray[Any]:
-    if isinstance(vectors, (str, os.PathLike)):
-        try:
-            array: NDArray[Any] = np.load(Path(vectors), mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            msg = f"expected an .npy file of dense vectors at '{os.fspath(vectors)}' ({error})"
-            raise InputError(msg) from error
-    else:
-        check_unmasked(vectors, "dense vectors")
-        try:
-            array = np.asanyarray(vectors)
-        except ValueError as error:
-            msg = f"expected dense vectors of one length ({error})"
-            raise InputError(msg) from error
-    if not isinstance(array, np.ndarray) or array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(
-            expected="dense vectors of shape (documents, dimensions)", got=f"{getattr(array, 'shape', type(array))}"
-        )
+    array = _mapped(vectors) if isinstance(vectors, (str, os.PathLike)) else _converted(vectors)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(expected="dense vectors of shape (documents, dimensions)", got=array.shape)
     if array.dtype.kind not in "fiu":
         raise InputError(expected="dense vectors of a float or integer dtype", got=array.dtype)
     return array
+
+
+def _mapped(path: str | os.PathLike[str]) -> NDArray[Any]:
+    what = "an .npy file of dense vectors"
+    try:
+        found = np.load(Path(path), mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(expected=what, got=f"'{os.fspath(path)}' ({error})") from error
+    if isinstance(found, np.ndarray):
+        return found
+    found.close()  # an archive, which numpy keeps open
+    raise InputError(expected=what, got=f"an archive of arrays, '{os.fspath(path)}'")
+
+
+def _converted(vectors: ArrayLike) -> NDArray[Any]:
+    check_unmasked(vectors, "dense vectors")
+    try:
+        return np.asanyarray(vectors)
+    except ValueError as error:
+        raise InputError(expected="dense vectors of one length", got=f"several ({error})") from error
 
 
 class Pooled(Clustering):

@@ -16,7 +16,6 @@ from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
 from segmax.integrations.toks import TokVectors
-from segmax.search.index import Index
 from segmax.search.methods import SearchParams
 from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable
@@ -49,7 +48,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         super().__init__(path)
-        self._opened: Index | None = None
+        self._opened: Searchable | None = None
 
     def __repr__(self) -> str:
         return f"SegmaxIndex({str(self.path)!r})"
@@ -64,7 +63,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
         """Whether there is an index at the path."""
         return (Path(self.path) / META_NAME).is_file()
 
-    def opened(self) -> Index:
+    def opened(self) -> Searchable:
         """Return the index itself, opened on first use."""
         if self._opened is None:
             self._opened = open_index(self.path)

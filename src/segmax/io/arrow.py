@@ -117,8 +117,7 @@ class ArrowVectors(BaseVectors):
             starts = starts_of(self._term_lists(piece))
             longest = int(np.diff(starts).max())
             if longest > MAX_ROW:
-                msg = f"expected at most {MAX_ROW:,} entries per row, got {longest:,}"
-                raise TooLarge(msg)
+                raise TooLarge(expected=f"at most {MAX_ROW:,} entries per row", got=f"{longest:,}")
             for start, end in bounded_ranges(starts):
                 yield piece.slice(start, end - start)
 

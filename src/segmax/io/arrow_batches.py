@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from segmax.base.errors import InputError
 from segmax.io.arrow_limits import TooLarge, check_messages
 from segmax.io.arrow_schema import pyarrow
 from segmax.io.parquet_pages import rows_at_once
@@ -51,8 +50,7 @@ def reading_arrow(path: Path) -> Iterator[None]:
         try:
             yield
         except TooLarge as error:
-            msg = f"'{path}': {error}"
-            raise InputError(msg) from error
+            raise error.at(f"'{path}'") from None
         except pyarrow().ArrowException as error:
             if isinstance(error, (OSError, MemoryError)):
                 raise

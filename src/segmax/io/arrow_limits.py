@@ -9,6 +9,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from segmax.base.errors import InputError
+
 #: The most rows of a compressed record batch.
 MOST_ROWS = 1 << 22
 #: The most bytes of a compressed record batch, of all dictionaries, or of a page of parquet, once decompressed.
@@ -18,8 +20,8 @@ _DICTIONARY, _RECORDS = 2, 3  # kinds of messages
 _END = b"ARROW1"
 
 
-class TooLarge(Exception):
-    """Something is larger than the limits; what reads the file adds its name."""
+class TooLarge(InputError):
+    """Something is larger than the limits; `reading_arrow` adds the name of the file."""
 
 
 class _Table:
@@ -109,8 +111,11 @@ def _check_batch(content: _Table, body: Any) -> None:
     size = _decompressed(content, body)
     rows = content.number(0, "<q")
     if size is not None and rows > MOST_ROWS:
-        msg = f"expected compressed record batches of at most {MOST_ROWS:,} rows, got one of {rows:,}"
-        raise TooLarge(f"{msg}; write smaller batches")
+        raise TooLarge(
+            expected=f"compressed record batches of at most {MOST_ROWS:,} rows",
+            got=f"one of {rows:,}",
+            hint="write smaller batches",
+        )
     _check_size(size or 0, "compressed record batches")
 
 
@@ -126,8 +131,11 @@ def _add_dictionary(known: dict[int, int], content: _Table, body: Any) -> None:
 
 def _check_size(size: int, what: str) -> None:
     if size > MOST_BYTES:
-        msg = f"expected {what} of at most {MOST_BYTES >> 20} MiB once decompressed, got {size:,} bytes"
-        raise TooLarge(f"{msg}; write smaller batches, or uncompressed ones")
+        raise TooLarge(
+            expected=f"{what} of at most {MOST_BYTES >> 20} MiB once decompressed",
+            got=f"{size:,} bytes",
+            hint="write smaller batches, or uncompressed ones",
+        )
 
 
 def _decompressed(content: _Table, body: Any) -> int | None:

@@ -24,7 +24,7 @@ from segmax.io.read_errors import no_file, reading
 from segmax.io.rows import row_ids, wrong_columns, wrong_offsets
 from segmax.io.scale import Scale
 from segmax.io.streams import is_compressed, read_blocks, read_head, read_lines
-from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
+from segmax.io.writing import check_beside, check_free, remove_stale, taken_for, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
 from segmax.vectors.documents import BaseVectors, VectorBatch
 from segmax.vectors.rows import PART_DOCS, bounded_ranges
@@ -216,8 +216,7 @@ def _check_before(path: Path, named: dict[str, bool]) -> None:
     """Refuse to put a file without names where those of another would be taken for its own."""
     for what in named:
         if not named[what] and (side := _side_before(path, what)) is not None:
-            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none"
-            raise InputError(msg, hint="choose another name")
+            raise taken_for(side, what, path, hint="choose another name")
 
 
 def as_lines(values: Sequence[str], what: str) -> bytes:

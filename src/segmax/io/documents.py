@@ -11,7 +11,7 @@ from segmax.base.errors import InputError
 from segmax.base.memory import MemoryLimit
 from segmax.io.irds import ir_dataset_id
 from segmax.io.read_errors import check_distinct
-from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, format_of
+from segmax.io.recognize import TEXT_FORMATS, VECTOR_FORMATS, Recognizer, known_format
 from segmax.io.spooled import Spooled, SpooledVectors, is_stream, renaming
 from segmax.io.texts import FileTexts, Source, open_texts
 from segmax.io.vectors import open_vectors
@@ -58,25 +58,26 @@ def open_documents(
     spools = {one: Spooled(one, folder) for one in dict.fromkeys(sources) if is_stream(one)}
     files = [spools[one].path if one in spools else one for one in sources]
     with renaming(spools.values()):
-        kinds = [format or _format_of(file) for file in files]
+        recognizer = Recognizer()
+        kinds = [format or _format_of(file, recognizer) for file in files]
         if not _are_vectors(files, kinds):
-            if kinds == [None]:
-                return open_texts(files)  # a collection of ir_datasets, or an error
-            return FileTexts(files, kinds, folder, spools.values())
+            if len(files) == 1 and ir_dataset_id(files[0]) is not None:
+                return open_texts(files)
+            return FileTexts(files, kinds, folder, spools.values(), recognizer)
         paths = [Path(file) for file in files]
         check_distinct([[path] for path in paths])
         reader = open_vectors(paths, kinds, memory_limit=memory_limit, scratch=folder)
         return SpooledVectors(reader, list(spools.values())) if spools else reader
 
 
-def _format_of(file: Source) -> str | None:
+def _format_of(file: Source, recognizer: Recognizer) -> str | None:
     """Return the format of a file or folder; None for what may be an ir_datasets id, or is not there.
 
-    Also for a folder of lines of JSON, whose files may differ.
+    Also for a folder of lines of JSON, whose files may differ; the recognizer remembers the one it looked at.
     """
     if ir_dataset_id(file) is not None or not Path(file).exists():
         return None
-    found = format_of(file)
+    found = known_format(Path(file), recognizer)
     return None if found == "jsonl-text" and Path(file).is_dir() else found
 
 

@@ -64,11 +64,21 @@ def downloading(name: str) -> Iterator[None]:
         package = type(error).__module__.split(".")[0]
         if not isinstance(error, (OSError, EOFError, RuntimeError)) and package not in _NETWORK_PACKAGES:
             raise
-        msg = (
-            f"the ir_datasets collection {name!r} could not be fetched ({_shortened(error)}); check the network, or "
-            "put its files where ir_datasets keeps them (IR_DATASETS_HOME, by default ~/.ir_datasets)"
-        )
-        raise InputError(msg) from error
+        raise InputError(
+            f"could not be fetched ({_shortened(error)})",
+            where=_collection(name),
+            hint="check the network, or put its files where ir_datasets keeps them (IR_DATASETS_HOME, by default "
+            "~/.ir_datasets)",
+        ) from error
+
+
+def lacking(name: str, what: str, *, hint: str = "") -> InputError:
+    """Return the error about a collection that has no documents, no queries or no judgments."""
+    return InputError(where=_collection(name), expected=what, got="none", hint=hint)
+
+
+def _collection(name: str) -> str:
+    return f"the ir_datasets collection {name!r}"
 
 
 def _shortened(error: Exception) -> str:
@@ -83,8 +93,7 @@ class IrDatasetsTexts:
         self.name = name
         self._docs = load_ir_dataset(name)
         if not self._docs.has_docs():
-            msg = f"the ir_datasets collection {name!r} has no documents"
-            raise InputError(msg)
+            raise lacking(name, "documents")
 
     @property
     def num_docs(self) -> int | None:

@@ -72,7 +72,7 @@ def _in_file(path: Path, problem: str) -> InputError:
     """Return the error about a file as the core words it: "line 2, byte 7: expected a number, got 'x'"."""
     found = _PROBLEM.fullmatch(problem)
     if found is None:
-        return InputError(f"'{path}', {problem}")
+        return InputError(problem, where=f"'{path}'")
     return InputError(where=f"'{path}', {found['place']}", expected=found["expected"], got=found["got"])
 
 

@@ -58,7 +58,8 @@ class NpzFile:
         except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._unreadable(f"expected an .npz file of scipy.sparse.save_npz ({one_line(error)})") from error
+            got = f"something else ({one_line(error)})"
+            raise self._wrong("an .npz file of scipy.sparse.save_npz", got) from error
 
     def _read_shape(self, archive: zipfile.ZipFile) -> None:
         for name in ("format.npy", "shape.npy", "data.npy"):
@@ -106,7 +107,7 @@ class NpzFile:
         except SegmaxError:
             raise
         except _UNREADABLE as error:
-            raise self._unreadable(f"could not be read ({one_line(error)})") from error
+            raise InputError(f"could not be read ({one_line(error)})", where=f"'{self.path}'") from error
 
     def _whole(self) -> Csr:
         """Read a matrix in another format: its rows lie scattered, so it cannot be read in slices."""
@@ -124,7 +125,7 @@ class NpzFile:
         with archive.open(entry) as member:
             shape, dtype = array_header(member)
             if member.tell() + math.prod(shape) * dtype.itemsize > entry.file_size:
-                raise self._unreadable(f"{entry.filename} is shorter than its header states")
+                raise self._wrong(f"{entry.filename} as long as its header states", "fewer bytes")
 
     def _streamed(self) -> Iterator[Csr]:
         with (
@@ -173,9 +174,6 @@ class NpzFile:
 
     def _wrong(self, expected: str, got: object) -> InputError:
         return InputError(where=f"'{self.path}'", expected=expected, got=got)
-
-    def _unreadable(self, problem: str) -> InputError:
-        return InputError(problem, where=f"'{self.path}'")
 
 
 class NpzVectors(BaseVectors):

@@ -11,15 +11,12 @@ import struct
 import zipfile
 import zlib
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    pass
-else:
-    pass
+from segmax.base.errors import InputError
 
 _MAX_HEADER = 1 << 14  # of an array; numpy itself believes up to 4 GiB
 _SMALL_BYTES = 1 << 12  # of the arrays `format` and `shape`
@@ -141,8 +138,8 @@ class Strings:
             kinds = self._array.dtype.kind in ("USiu" if name == "ids" else "US")
             self.length = self._array.length
         if not kinds:
-            msg = f"expected {name} as strings, got {self._array.dtype}"
-            raise ValueError(msg)
+            self._stack.close()
+            raise InputError(where=f"'{path}'", expected=f"{name} as strings", got=self._array.dtype)
 
     @property
     def held_bytes(self) -> int:

@@ -57,10 +57,10 @@ def rows_at_once(file: memoryview, chunk: Any, column: Any, num_rows: int) -> in
 def _check_row(longest: int, word: int, chunk: Any) -> None:
     where = f"in the column {chunk.path_in_schema!r}"
     if longest > MAX_ROW:
-        raise TooLarge(f"expected at most {MAX_ROW:,} entries per row {where}, got {longest:,}")
+        raise TooLarge(expected=f"at most {MAX_ROW:,} entries per row {where}", got=f"{longest:,}")
     if longest * word > MOST_BYTES:
         raise TooLarge(
-            f"expected rows of at most {MOST_BYTES >> 20} MiB {where}, got {longest:,} words of {word:,} bytes"
+            expected=f"rows of at most {MOST_BYTES >> 20} MiB {where}", got=f"{longest:,} words of {word:,} bytes"
         )
 
 
@@ -68,8 +68,11 @@ def _check_page(page: _Page, chunk: Any) -> None:
     size = page.header[2]
     if not 0 <= size <= MOST_BYTES:
         where = f"in the column {chunk.path_in_schema!r}"
-        msg = f"expected pages of at most {MOST_BYTES >> 20} MiB {where}, got one of {size:,} bytes"
-        raise TooLarge(f"{msg}; write smaller pages")
+        raise TooLarge(
+            expected=f"pages of at most {MOST_BYTES >> 20} MiB {where}",
+            got=f"one of {size:,} bytes",
+            hint="write smaller pages",
+        )
 
 
 def _num_entries(header: _Struct) -> int:

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 from segmax.base.errors import ConfigError, InputError
 from segmax.io.columns import is_csv, read_columns, read_csv
-from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
+from segmax.io.irds import downloading, ir_dataset_id, lacking, load_ir_dataset
 from segmax.io.json_array import read_json_array
 from segmax.io.read_errors import is_empty, no_file, reading
 from segmax.io.recognize import starts_array
@@ -302,8 +302,7 @@ def _topics(path: Path) -> Iterator[tuple[int, str]]:
 def _of_ir_dataset(name: str) -> Queries:
     dataset = load_ir_dataset(name)
     if not dataset.has_queries():
-        msg = f"the ir_datasets collection {name!r} has no queries; name one of its subsets"
-        raise InputError(msg)
+        raise lacking(name, "queries", hint="name one of its subsets")
     ids, texts = [], []
     with downloading(name):
         for query in dataset.queries_iter():

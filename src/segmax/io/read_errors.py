@@ -44,8 +44,11 @@ def check_distinct(sources: Sequence[Iterable[Path]]) -> None:
         again = next((one for one in here if one in seen), None)
         if again is not None:
             other = f", also as '{seen[again]}'" if seen[again] != here[again] else ""
-            msg = f"'{here[again]}' is given twice{other}, by its own name or by that of a folder"
-            raise InputError(msg, hint="name it once")
+            raise InputError(
+                expected="every file once",
+                got=f"'{here[again]}' twice{other}, by its own name or by that of a folder",
+                hint="name it once",
+            )
         seen.update(here)
 
 
@@ -69,16 +72,18 @@ def reading(path: Path) -> Iterator[None]:
     except SegmaxError:
         raise
     except EOFError as error:
-        msg = f"'{path}' is cut short: its compressed stream ends before the end mark"
-        raise InputError(msg, hint="copy it again") from error
+        raise _no_stream(path, "one that is cut short: it ends before the end mark") from error
     except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
-        msg = f"'{path}' is damaged: its compressed stream cannot be read ({error})"
-        raise InputError(msg, hint="copy it again") from error
+        raise _no_stream(path, f"one that is damaged ({error})") from error
     except OSError as error:
         raise InputError(f"could not be read ({error.strerror or one_line(error)})", where=f"'{path}'") from error
     except (MemoryError, *DAMAGE) as error:
         hint = "copy it again, or check how it was made"
         raise InputError(f"could not be read ({one_line(error)})", where=f"'{path}'", hint=hint) from error
+
+
+def _no_stream(path: Path, got: str) -> InputError:
+    return InputError(where=f"'{path}'", expected="a complete compressed stream", got=got, hint="copy it again")
 
 
 def one_line(error: Exception) -> str:

@@ -77,12 +77,7 @@ def format_of(path: str | os.PathLike[str]) -> str:
     >>> format_of(path)
     'jsonl'
     """
-    file = Path(path)
-    found = recognize(file)
-    if found is None:
-        known = " or ".join(f"{what} ({kinds})" for what, kinds in _SHORT.items())
-        raise unknown_folder(file) if file.is_dir() else _not_recognized(file, known)
-    return found
+    return known_format(Path(path), Recognizer())
 
 
 def no_texts(path: Path, kind: str | None) -> InputError:
@@ -114,10 +109,32 @@ def _start_of(path: Path) -> str | None:
     return start[:40] if start.isprintable() else None
 
 
+class Recognizer:
+    """Recognizes files and folders, each once: it remembers what it found, such as the format of a folder's files."""
+
+    def __init__(self) -> None:
+        self._found: dict[Path, str | None] = {}
+
+    def recognize(self, path: Path) -> str | None:
+        """Return the name of the format of a file or folder; None if it is none that is known."""
+        if path not in self._found:
+            with reading(path):
+                self._found[path] = _folder_format(path, self) if path.is_dir() else _file_format(path)
+        return self._found[path]
+
+
 def recognize(path: Path) -> str | None:
     """Return the name of the format of a file or folder; None if it is none that is known."""
-    with reading(path):
-        return _folder_format(path) if path.is_dir() else _file_format(path)
+    return Recognizer().recognize(path)
+
+
+def known_format(path: Path, recognizer: Recognizer) -> str:
+    """Return the name of the format of a file or folder; see `format_of`."""
+    found = recognizer.recognize(path)
+    if found is None:
+        known = " or ".join(f"{what} ({kinds})" for what, kinds in _SHORT.items())
+        raise unknown_folder(path) if path.is_dir() else _not_recognized(path, known)
+    return found
 
 
 def _file_format(path: Path) -> str | None:
@@ -164,7 +181,7 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_file() and base_name(entry).endswith(_SHARD_NAMES))
 
 
-def _folder_format(folder: Path) -> str | None:
+def _folder_format(folder: Path, recognizer: Recognizer) -> str | None:
     if any(folder.glob("corpus.jsonl*")):
         return "beir"
     if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():
@@ -184,7 +201,7 @@ def _folder_format(folder: Path) -> str | None:
             got=f"also '{below}'",
             hint="name the files or folders",
         )
-    return recognize(shards[0]) if shards else None
+    return recognizer.recognize(shards[0]) if shards else None
 
 
 def _shard_below(folder: Path) -> Path | None:

@@ -199,7 +199,7 @@ def no_text(record: Record, names: Sequence[str], place: object) -> InputError:
     """Return the error about a record without text; one that is null is reported as such."""
     null = next((name for name in names if name in record), None)
     if null is not None:
-        return InputError(f'{place}: {null} is null, expected a string; write "" for an empty text')
+        return InputError(f"{null} is null, expected a string", where=place, hint='write "" for an empty text')
     return InputError(where=place, expected=f"a text under {TEXT_NAMES[:4]}", got=shown_names(record))
 
 

@@ -21,7 +21,7 @@ from segmax.base.errors import InputError, SegmaxError
 from segmax.io.read_errors import DAMAGE, no_file, one_line, reading
 from segmax.io.rows import row_ids
 from segmax.io.scale import Scale
-from segmax.io.writing import check_beside, check_free, remove_stale, write_whole
+from segmax.io.writing import check_beside, check_free, remove_stale, taken_for, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
 from segmax.vectors.documents import BaseVectors, VectorBatch
 
@@ -233,8 +233,7 @@ def _check_shared(path: Path, named: dict[str, bool]) -> None:
     for name, what in ((_ID_FILES[0], "ids"), (_ID_FILES[1], "ids"), (_VOCABULARY, "terms")):
         side = path.with_name(name)
         if side.is_file() and not named.get(name, named[_ID_FILES[0]]):
-            msg = f"'{side}' would be taken for the {what} of '{path.name}', which has none"
-            raise InputError(msg, hint="choose another folder")
+            raise taken_for(side, what, path, hint="choose another folder")
 
 
 def _interleaved(docs: Csr) -> Any:

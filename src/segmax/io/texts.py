@@ -15,7 +15,7 @@ from segmax.base.checks import checked_choice
 from segmax.base.errors import InputError
 from segmax.io.irds import IrDatasetsTexts, ir_dataset_id
 from segmax.io.read_errors import check_distinct, no_documents, no_file, reading
-from segmax.io.recognize import TEXT_FORMATS, no_texts, recognize, shards_of, unknown_folder
+from segmax.io.recognize import TEXT_FORMATS, Recognizer, no_texts, shards_of, unknown_folder
 from segmax.io.records import (
     Place,
     check_all_or_none,
@@ -90,9 +90,9 @@ def open_texts(
     return FileTexts(sources, formats, None if scratch is None else Path(scratch))
 
 
-def text_format(path: Path) -> str:
+def _text_format(path: Path, recognizer: Recognizer) -> str:
     """Return the format of a file or folder of texts."""
-    kind = recognize(path)
+    kind = recognizer.recognize(path)
     if kind in TEXT_FORMATS:
         return str(kind)
     raise no_texts(path, kind)
@@ -109,8 +109,10 @@ class FileTexts:
         formats: Sequence[str | None],
         scratch: Path | None,
         spools: Iterable[Spooled] = (),
+        recognizer: Recognizer | None = None,
     ) -> None:
         self._spools = list(spools)
+        self._recognizer = recognizer or Recognizer()
         self._is_checked = False
         with renaming(self._spools):
             parts = [self._opened(*each, scratch) for each in zip(sources, formats, strict=True)]
@@ -144,7 +146,7 @@ class FileTexts:
         with reading(path):
             if not path.exists():
                 raise no_file(path)
-            return _parts_of(path, format)
+            return _parts_of(path, format, self._recognizer)
 
     def partly_read(self) -> tuple[list[str], list[str]]:
         """Return the columns that are read and those that are ignored, of files in which some are.
@@ -196,9 +198,9 @@ class FileTexts:
             first[document.id] = place
 
 
-def _parts_of(path: Path, format: str | None) -> list[partial[Entries]]:
+def _parts_of(path: Path, format: str | None, recognizer: Recognizer) -> list[partial[Entries]]:
     """Return what reads a file or folder; `format` is None where it is to be recognized."""
-    kind = format or text_format(path)
+    kind = format or _text_format(path, recognizer)
     if kind == "files":
         return [partial(folder_entries, path)]
     if kind == "beir":
@@ -211,4 +213,4 @@ def _parts_of(path: Path, format: str | None) -> list[partial[Entries]]:
     files = shards_of(path)
     if not files:
         raise unknown_folder(path)
-    return [partial(record_entries, file, format or text_format(file)) for file in files]
+    return [partial(record_entries, file, format or _text_format(file, recognizer)) for file in files]

@@ -13,8 +13,8 @@ import numpy as np
 
 from segmax.base.checks import parsed_float, parsed_int, shown
 from segmax.base.errors import ConfigError, InputError
-from segmax.io.irds import downloading, ir_dataset_id, load_ir_dataset
-from segmax.io.read_errors import reading
+from segmax.io.irds import downloading, ir_dataset_id, lacking, load_ir_dataset
+from segmax.io.read_errors import no_file, reading
 from segmax.io.spooled import in_file
 from segmax.io.streams import read_lines
 from segmax.io.writing import write_whole
@@ -121,8 +121,7 @@ def by_query(found: object, what: str) -> Mapping[Any, Any]:
 def _of_ir_dataset(name: str) -> Qrels:
     dataset = load_ir_dataset(name)
     if not dataset.has_qrels():
-        msg = f"the ir_datasets collection {name!r} has no judgments; name one of its subsets"
-        raise InputError(msg)
+        raise lacking(name, "judgments", hint="name one of its subsets")
     qrels: Qrels = {}
     with downloading(name):
         for judged in dataset.qrels_iter():
@@ -139,8 +138,14 @@ def _split_file(folder: Path, split: str) -> Path:
         if (folder / f"qrels.tsv{ending}").is_file():  # a folder with judgments of one kind only
             return folder / f"qrels.tsv{ending}"
     found = sorted(p.name.split(".")[0] for p in (folder / "qrels").glob("*.tsv*"))
-    msg = f"there is no file '{folder / 'qrels' / split}.tsv'; the splits there are {', '.join(found) or 'none'}"
-    raise InputError(msg)
+    if not found:
+        raise no_file(folder / "qrels" / f"{split}.tsv")
+    raise InputError(
+        where=f"'{folder / 'qrels'}'",
+        option="split",
+        expected=f"one of {', '.join(found)}",
+        got=repr(split),
+    )
 
 
 def write_qrels(

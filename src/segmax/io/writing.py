@@ -17,7 +17,9 @@ def check_free(path: Path, *, overwrite: bool) -> None:
     if not path.absolute().parent.is_dir():
         raise InputError(expected="an existing directory to put the file in", got=f"'{path.parent}'")
     if path.is_dir():
-        raise IndexExistsError(f"'{path}' is a directory", hint="choose another name for the file")
+        raise IndexExistsError(
+            expected="the path of a file", got=f"the directory '{path}'", hint="choose another name for the file"
+        )
     if path.exists() and not overwrite:
         raise IndexExistsError(f"'{path}' exists already", hint="pass {overwrite=True} to replace it")
 
@@ -26,6 +28,16 @@ def check_beside(sides: Iterable[Path], *, overwrite: bool) -> None:
     """Raise if there are files where the companions of a file belong: they would be lost, or be read as its own."""
     for side in sides:
         check_free(side, overwrite=overwrite)
+
+
+def taken_for(side: Path, what: str, path: Path, *, hint: str) -> InputError:
+    """Return the error about a file that a reader would take for a companion of one that is written without."""
+    return InputError(
+        where=f"'{path}'",
+        expected=f"no file beside it that would be taken for its {what}, of which it has none",
+        got=f"'{side}'",
+        hint=hint,
+    )
 
 
 def remove_stale(sides: Iterable[Path]) -> None:

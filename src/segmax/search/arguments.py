@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,6 +18,8 @@ from segmax.search.methods import ASC, SearchParams
 EXACT = ASC()
 _MOST_RESULTS = 2**32  # more than an index can hold
 _MOST_THREADS = 1024  # far more than help, and few enough for a system to start
+#: How the core words what is wrong with a query.
+_PROBLEM = re.compile(r"expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<hint>.*))?")
 
 
 def checked_k(k: object) -> int:
@@ -53,12 +56,15 @@ def input_errors() -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        msg = "the results do not fit into memory; ask for fewer of them (k), or for fewer queries at a time"
-        raise InputError(msg) from error
+        hint = "ask for fewer of them ({k}), or for fewer queries at a time"
+        raise InputError("the results do not fit into memory", hint=hint) from error
     except ValueError as error:
         raise input_error(error) from error
 
 
 def input_error(error: ValueError) -> Exception:
     """Return an error of the core as InputError; those of segmax stay what they are."""
-    return error if isinstance(error, SegmaxError) else InputError(str(error))
+    if isinstance(error, SegmaxError):
+        return error
+    found = _PROBLEM.fullmatch(str(error))
+    return InputError(str(error)) if found is None else InputError(**found.groupdict(""))

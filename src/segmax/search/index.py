@@ -397,8 +397,8 @@ class Index:
         from segmax.search.opening import open_index  # which imports this module
 
         if self._path is None:
-            msg = "an index in memory cannot be pickled: save it, and pickle what segmax.open returns"
-            raise SegmaxError(msg)
+            hint = "save it, and pickle what segmax.open returns"
+            raise SegmaxError("an index in memory cannot be pickled", hint=hint)
         return open_index, (str(self._path), self._preload, False, self._encoder_name)
 
     # --- inside ------------------------------------------------------------------------------------------------------
@@ -406,8 +406,7 @@ class Index:
     @property
     def _engine(self) -> Engine:
         if self._opened is None:
-            msg = "the index is closed; open it again with segmax.open"
-            raise IndexClosedError(msg)
+            raise IndexClosedError("the index is closed", hint="open it again with segmax.open")
         return self._opened
 
     @property

@@ -33,8 +33,7 @@ class SearchParams:
 
     def __post_init__(self) -> None:
         if not hasattr(self, "method"):
-            msg = f"{type(self).__name__} is not a method; use ASC, BestFirst or Exhaustive"
-            raise ConfigError(msg)
+            raise ConfigError(expected="a method, ASC, BestFirst or Exhaustive", got=type(self).__name__)
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
@@ -99,7 +98,7 @@ class TermParams(SearchParams):
         checked_choice("dropped", self.dropped, ("ignored", "bounded"))
         if self.dropped == "bounded" and self.query_mass < 1.0:
             raise ConfigError(
-                expected="query_mass=1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
+                option="query_mass", expected="1 with dropped='bounded'", got=self.query_mass, hint="use {max_terms}"
             )
 
     @property

@@ -139,10 +139,8 @@ def check_names(given: Iterable[str], known: Collection[str], what: str) -> None
 
         meant = difflib.get_close_matches(name, known, n=1)
         if meant:
-            msg = f"expected an option of {what}, got '{name}'; did you mean '{meant[0]}'?"
-        else:
-            msg = f"expected options of {what} ({', '.join(sorted(known))}), got '{name}'"
-        raise ConfigError(msg)
+            raise ConfigError(expected=f"an option of {what}", got=f"'{name}'", hint=f"did you mean '{meant[0]}'?")
+        raise ConfigError(expected=f"options of {what} ({', '.join(sorted(known))})", got=f"'{name}'")
 
 
 def _checked_steps(steps: object) -> tuple[Step, ...]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from segmax.base.errors import FormatError, IndexNotFoundError, damaged
+from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged_entry
 from segmax.base.files import open_regular
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
@@ -77,8 +77,12 @@ def _content(path: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not path.exists():
             raise _nothing_at(path) from error
-        msg = f"'{path}' is not a segmax index: it has no {META_NAME}; an interrupted build leaves none"
-        raise FormatError(msg) from error
+        raise FormatError(
+            where=f"'{path}'",
+            expected="a segmax index",
+            got=f"something without {META_NAME}",
+            hint="an interrupted build leaves none",
+        ) from error
     except OSError as error:
         raise unreadable(path / META_NAME, error) from error
     except ValueError as error:  # a path with a null byte, or one that the file system cannot spell
@@ -92,29 +96,37 @@ def _nothing_at(path: Path) -> IndexNotFoundError:
 def unreadable(path: Path, error: OSError) -> FormatError:
     """Return the error about a file of an index that the system does not let us read."""
     return FormatError(
-        f"'{path}' cannot be read as part of an index ({error.strerror or error}); check the file and its permissions"
+        f"cannot be read as part of an index ({error.strerror or error})",
+        where=f"'{path}'",
+        hint="check the file and its permissions",
     )
 
 
 def parse_meta(data: bytes, path: Path) -> dict[str, Any]:
     """Return the entries of meta.json; `path`, the directory of the index, is for messages."""
     if len(data) > MAX_META_BYTES:
-        msg = f"'{path}' is not a segmax index: its {META_NAME} has more than {MAX_META_BYTES:,} bytes"
-        raise FormatError(msg)
+        raise FormatError(
+            where=f"'{path}'", expected="a segmax index", got=f"a {META_NAME} of more than {MAX_META_BYTES:,} bytes"
+        )
     try:
         meta = _loaded(data)
         version = meta["version"]
         if meta["format"] != "segmax" or type(version) is not int or version < 1:
             raise KeyError("format")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        msg = f"'{path}' is not a segmax index, or its {META_NAME} is damaged; rebuild it or restore a copy"
-        raise FormatError(msg) from error
+        raise FormatError(
+            where=f"'{path}'",
+            expected="a segmax index",
+            got=f"a {META_NAME} of something else, or a damaged one",
+            hint="rebuild it or restore a copy",
+        ) from error
     if not OLDEST_READABLE_VERSION <= version <= FORMAT_VERSION:
-        msg = (
-            f"'{path}' has format version {reprlib.repr(version)}, and this segmax reads {OLDEST_READABLE_VERSION} to "
-            f"{FORMAT_VERSION}; {'upgrade segmax' if version > FORMAT_VERSION else 'build the index again'}"
+        raise FormatError(
+            where=f"'{path}'",
+            expected=f"a format version from {OLDEST_READABLE_VERSION} to {FORMAT_VERSION}, which this segmax reads",
+            got=reprlib.repr(version),
+            hint="upgrade segmax" if version > FORMAT_VERSION else "build the index again",
         )
-        raise FormatError(msg)
     match = _CHECKSUM.search(data)
     if match is None or zlib.crc32(data[: match.start()] + _NO_CHECKSUM) != int(match[1], 16):
         raise damaged(f"the checksum of {META_NAME} does not match", path)
@@ -192,8 +204,7 @@ def _check_entries(meta: Mapping[str, Any], path: Path) -> None:
     """Check the entries that everything else relies on."""
     for name, entry in {**_ENTRIES, **_OPTIONAL_ENTRIES}.items():
         if name in meta and not entry.holds(meta[name]):
-            what = f"{META_NAME}: expected {name} to be {entry.expected}, got {reprlib.repr(meta[name])}"
-            raise damaged(what, path)
+            raise damaged_entry(META_NAME, f"{name} to be {entry.expected}", reprlib.repr(meta[name]), path)
         if name not in meta and name in _ENTRIES:
             raise damaged(f"{META_NAME} has no {name}", path)
 
@@ -205,7 +216,7 @@ def _check_files(files: Mapping[str, Any], path: Path) -> None:
     """Check the entries about component files: names that cannot lead elsewhere, lengths, checksums."""
     for name, entry in files.items():
         if not isinstance(entry, dict):
-            raise damaged(f"{META_NAME}: expected an object for {reprlib.repr(name)}, got {reprlib.repr(entry)}", path)
+            raise damaged_entry(META_NAME, f"an object for {reprlib.repr(name)}", reprlib.repr(entry), path)
         file, crc = entry.get("file"), entry.get("crc32")
         match = COMPONENT_NAME.fullmatch(file) if isinstance(file, str) else None
         if match is None or match[1] != name or not _SIZE.holds(entry.get("bytes")):

@@ -93,8 +93,10 @@ class DocIds:
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a row; raise InputError if the index keeps none."""
         if self.stored is None:
-            msg = "the index keeps no texts; build it with texts=..., or look them up by id where you have them"
-            raise InputError(msg)
+            raise InputError(
+                "the index keeps no texts",
+                hint="build it with {texts=...}, or look them up by id where you have them",
+            )
         return self.stored[row]
 
     def id_of(self, row: int) -> int | str:
@@ -116,11 +118,10 @@ class DocIds:
         """Return the error about an id that no document has."""
         kinds = "strings" if self._texts is not None else "integers"
         if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
-            got = f"{type(doc_id).__name__}; the ids of this index are {kinds}"
-            return InputError(expected="an id", got=got)
+            return InputError(expected="an id", got=type(doc_id).__name__, hint=f"the ids of this index are {kinds}")
         other = isinstance(doc_id, str) != (self._texts is not None)
-        hint = f"; the ids of this index are {kinds}" if other else ""
-        return UnknownIdError(f"no document has the id {shown(doc_id)}{hint}")
+        hint = f"the ids of this index are {kinds}" if other else ""
+        return UnknownIdError(f"no document has the id {shown(doc_id)}", hint=hint)
 
     def _find(self, doc_id: int | str) -> int | None:
         if self._texts is not None:
@@ -171,8 +172,10 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int]
         try:
             return {"id_number": np.array(values, dtype=np.int64)}
         except OverflowError as error:
-            msg = "expected integer ids that fit 64 bits; pass larger ones as strings"
-            raise InputError(msg) from error
+            largest = shown(max(values, key=abs))
+            raise InputError(
+                expected="integer ids that fit 64 bits", got=largest, hint="pass larger ones as strings"
+            ) from error
     raise InputError(
         option="ids",
         expected="all strings or all integers",

@@ -207,5 +207,7 @@ def _check_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (FormatError, TypeError, ValueError) as error:
-        msg = f"the index for '{path}' cannot be opened, so it is not written: {error}; what was there is unchanged"
-        raise WriteError(msg) from error
+        raise WriteError(
+            f"the index cannot be opened, so it is not written and what was there is unchanged ({error})",
+            where=f"'{path}'",
+        ) from error

@@ -194,7 +194,7 @@ def step_from_dict(values: Mapping[str, Any]) -> Step:
         raise ConfigError(expected="a pruning step as a mapping", got=f"{values!r}")
     name = values.get("step")
     if not isinstance(name, str) or name not in _STEPS:
-        raise ConfigError(expected=f"step to be one of {', '.join(_STEPS)}", got=f"{name!r}")
+        raise ConfigError(option="step", expected=f"one of {', '.join(_STEPS)}", got=f"{name!r}")
     given = sorted(str(key) for key in values if key != "step")
     option = _option(name)
     if given != [option]:

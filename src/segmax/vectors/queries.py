@@ -56,7 +56,7 @@ _PLAIN_NUMBERS = frozenset({float, int, np.float64, np.float32, np.int64, np.int
 
 
 def _no_weights(values: object) -> InputError:
-    return InputError(f"expected numbers as query weights, got {values!r}"[:300])
+    return InputError(expected="numbers as query weights", got=repr(values)[:260])
 
 
 def _check_members(values: Any) -> None:
