@@ -56,15 +56,16 @@ types: $(VENV)/.installed
 	$(VENV)/bin/mypy
 
 CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja -DSEGMAX_BUILD_TESTS=ON
-AVX2_OBJECT := build/cpp/CMakeFiles/segmax_core.dir/cpp/src/kernels/avx2.cpp.o
+X86_OBJECTS := $(patsubst %,build/cpp/CMakeFiles/segmax_core.dir/cpp/src/kernels/%.cpp.o,avx2 avx512)
 
-# With asserts. What is compiled for AVX2 must not export a function that other object files may define, too: the linker
-# would keep one copy for all, and it might be the one that older CPUs cannot run.
+# With asserts. What is compiled for AVX2 or AVX-512 must not export a function that other object files may define, too:
+# the linker would keep one copy for all, and it might be the one that older CPUs cannot run.
 cpp-test: $(VENV)/.dependencies
 	$(CMAKE) -B build/cpp -DSEGMAX_BUILD_PYTHON=OFF -DSEGMAX_ASSERT=ON > build-cpp.log || (cat build-cpp.log; exit 1)
 	rm -f build-cpp.log
 	$(VENV)/bin/cmake --build build/cpp
-	test ! -e $(AVX2_OBJECT) || ! nm -C $(AVX2_OBJECT) | grep ' [VWu] ' | grep -v avx2_kernels
+	for object in $(X86_OBJECTS); do \
+		test ! -e $$object || ! nm -C $$object | grep ' [VWu] ' | grep -Ev 'avx(2|512)_kernels' || exit 1; done
 	build/cpp/segmax_tests
 
 # The portable kernels and everything else on another architecture: cross-compiled, and run by an emulator.
@@ -87,6 +88,9 @@ sanitize: $(VENV)/.installed
 	$(CMAKE) -B build/sanitize -DSEGMAX_SANITIZE=ON -DPython_EXECUTABLE=$(CURDIR)/$(PY)
 	$(VENV)/bin/cmake --build build/sanitize
 	build/sanitize/segmax_tests
+	$(CMAKE) -B build/threads -DSEGMAX_SANITIZE_THREADS=ON -DSEGMAX_BUILD_PYTHON=OFF
+	$(VENV)/bin/cmake --build build/threads --target segmax_tests
+	build/threads/segmax_tests batch
 
 # --- for developers ---
 

@@ -339,7 +339,7 @@ def clusters_visited(docs: sp.csr_matrix, queries: sp.csr_matrix, labels: NDArra
     """Return the share of clusters that exact asc visits at k = 10, for clusters by k-means or as given."""
     count = max(1, docs.shape[0] // _DOCS_PER_CLUSTER)
     index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(num_clusters=count), threads=1)
-    batch = index.search_batch(queries, k=10, params=segmax.ASC(max_clusters=2**31), threads=1)
+    batch = index.search_batch(queries, k=10, params=segmax.paper.ASC(), threads=1)
     return float(batch.stats.clusters_visited.mean()) / index.num_clusters
 
 

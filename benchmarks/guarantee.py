@@ -34,7 +34,7 @@ def main() -> None:
         )
         exact = index.search_batch(queries, k=args.k, params=segmax.Exhaustive())
         for mu in (0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0):
-            found = index.search_batch(queries, k=args.k, params=segmax.ASC(mu=mu))
+            found = index.search_batch(queries, k=args.k, params=segmax.paper.ASC(mu=mu))
             ratios.setdefault(mu, []).append(found.scores.sum(axis=1) / exact.scores.sum(axis=1))
             recalls.setdefault(mu, []).append(recall(found.rows, exact.rows))
     print(f"| μ | mean ratio | 95 % interval | worst query | recall@{args.k} |")

@@ -6,9 +6,9 @@ slows all engines alike; a query's latency is its fastest pass. Recall is agains
 equal scores counts.
 
 No setting is tuned on the queries that are reported. First, all settings of an engine run on a sample of the
-even-numbered queries. The fastest with recall of at least .95, .97, .98, .99 and .995 advance, and exact ones always
-do. These run on all queries. For each recall, the fastest setting is chosen on the even-numbered queries; its latency
-and recall are reported on the odd-numbered ones, for rivals and for segmax alike.
+even-numbered queries. The fastest with recall of at least .95, .96, .97, .98, .99 and .995 advance, and exact ones
+always do. These run on all queries. For each recall, the fastest setting is chosen on the even-numbered queries, over
+all indexes of an engine; its latency and recall are reported on the odd-numbered ones, for rivals and for segmax alike.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,8 +39,9 @@ from segmax.base.system import cpu_name
 
 WARM_UP = 20
 #: The settings that run on all queries are the fastest ones of the sample with at least one of these recalls.
-TARGETS = (0.95, 0.97, 0.98, 0.99, 0.995)
-ONE_THREAD = dict.fromkeys(("RAYON_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+TARGETS = (0.95, 0.96, 0.97, 0.98, 0.99, 0.995)
+THREADS = ("RAYON", "OMP", "OPENBLAS", "MKL", "NUMBA")
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in THREADS}
 GROWTH_K = 10
 
 Record = dict[str, Any]
@@ -113,7 +115,7 @@ def search_records(racer: Racer, searcher: Searcher, truth: Truth, k: int, label
                 "setting": setting.label,
                 "k": k,
                 "exact": setting.exact,
-                "swept": float(np.mean([answer.swept for answer in run.answers])),
+                "swept": race_tables.share_of_odd([answer.swept for answer in run.answers]),
                 "wanted": k if (wanted == k).all() else wanted.tolist(),
                 "missed": missed.tolist(),
                 "latency_us": (run.latency_ns(racer) / 1000).round().astype(int).tolist(),
@@ -208,9 +210,14 @@ class Race:
         print(f"{stage} {engine}: failed: {reason}", file=sys.stderr, flush=True)
         self.records.append({"type": "failed", "engine": engine, "stage": stage, "reason": reason})
 
+    def _skip(self, engine: str, reason: str) -> None:
+        print(f"build {engine}: skipped: {reason} (`make race` installs all rivals)", file=sys.stderr, flush=True)
+        self.records.append({"type": "skipped", "engine": engine, "reason": reason})
+
     def prepare(self, documents: sp.csr_matrix, queries: sp.csr_matrix, ks: Sequence[int]) -> Path:
         """Write vectors and exact results to a folder for this number of documents; return it."""
-        folder: Path = self._args.folder / str(documents.shape[0])
+        root: Path = self._args.folder
+        folder = (root if self._args.set == "wiki" else root / self._args.set) / str(documents.shape[0])
         folder.mkdir(parents=True, exist_ok=True)
         sp.save_npz(folder / "docs.npz", documents, compressed=False)
         sp.save_npz(folder / "queries.npz", queries, compressed=False)
@@ -229,7 +236,10 @@ class Race:
                 record.unlink(missing_ok=True)
                 cost = in_fresh_process(folder, "build", engine=engine)
                 record.write_text(json.dumps({**cost, "date": time.strftime("%Y-%m-%d")}))
-        except (FailedError, ModuleNotFoundError) as error:
+        except PackageNotFoundError as error:
+            self._skip(engine, f"{error.name} is not installed")
+            return False
+        except FailedError as error:
             self._fail(engine, "build", str(error))
             return False
         self.records.append({"type": "build", "engine": engine, **json.loads(record.read_text())})
@@ -275,8 +285,8 @@ class Race:
     def run(self) -> None:
         """Build and search everything."""
         args = self._args
-        docs, queries, _ = wiki.load(args.wiki, 0)
-        docs, queries = docs[: args.documents], queries[: args.queries]
+        docs, queries = wiki.load_set(args.wiki, args.set, args.documents)
+        queries = queries[: args.queries]
         self.records.append(setup(docs, queries, args))
         folder = self.prepare(docs, queries, args.k)
         ready = self.build_all(folder)
@@ -299,6 +309,7 @@ def setup(docs: sp.csr_matrix, queries: sp.csr_matrix, args: argparse.Namespace)
     return {
         "type": "race",
         "date": time.strftime("%Y-%m-%d"),
+        "set": args.set,
         "documents": docs.shape[0],
         "postings": int(docs.nnz),
         "queries": queries.shape[0],
@@ -324,8 +335,11 @@ def arguments() -> argparse.Namespace:
         "--engines", nargs="+", default=list(RACERS), choices=RACERS, metavar="NAME", help=", ".join(RACERS)
     )
     parser.add_argument("--k", type=int, nargs="+", default=[10, 100, 1000])
-    parser.add_argument("--queries", type=int, help="use only the first N")
-    parser.add_argument("--documents", type=int, help="use only the first N")
+    parser.add_argument(
+        "--set", choices=get_args(wiki.Set), default="wiki", help="281,250 documents (wiki) or 656,250 (large)"
+    )
+    parser.add_argument("--queries", type=int, metavar="N", help="use only the first N")
+    parser.add_argument("--documents", type=int, metavar="N", help="use only the first N of the set")
     parser.add_argument("--passes", type=int, default=2, help="processes per engine; a query's fastest counts")
     parser.add_argument("--screen", type=int, default=100, help="even-numbered queries that all settings run on first")
     parser.add_argument("--core", type=int, default=max(os.sched_getaffinity(0)), help="the core that searches")
@@ -339,7 +353,7 @@ def arguments() -> argparse.Namespace:
         "--output",
         type=Path,
         default=Path(),
-        help="the root of benchmarks/results/race.jsonl, docs/images and docs/benchmarks.md",
+        help="the root of benchmarks/results/race.jsonl (or race-large.jsonl), docs/images and docs/benchmarks.md",
     )
     parser.add_argument(
         "--tables-only", action="store_true", help="only make tables and plots again, from the JSON lines"
@@ -354,7 +368,7 @@ def main() -> None:
     if args.child:
         run_child(args.child)
         return
-    lines = args.output / "benchmarks" / "results" / "race.jsonl"
+    lines = args.output / "benchmarks" / "results" / ("race.jsonl" if args.set == "wiki" else f"race-{args.set}.jsonl")
     if not args.tables_only:
         race = Race(args)
         race.run()

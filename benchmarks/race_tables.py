@@ -18,11 +18,27 @@ from segmax.drawing.figures import new_figure, save_figure
 Record = dict[str, Any]
 Clock = Literal["call", "core"]
 
-FLOORS = (0.99, 0.97)
+FLOORS = (0.99, 0.97, 0.95)
+GOAL_FLOORS = (0.99, 0.97)
 SEISMIC = ("seismic", "seismic-guide")
 BMP = ("bmp-32", "bmp-8")
+GROWTH = "k=10, exact, growth of latency with documents: exponent ≤ 0.5"
 SCALE = Path(__file__).parent / "results" / "scale.jsonl"
-BEGIN, END = "<!-- begin -->", "<!-- end -->"
+#: Settings that every table shows, fast or not, and the reason given there.
+ALWAYS_SHOWN = {"alpha=1, beta=1": "alpha=1", **{f"mu={mu:g}": "ASC" for mu in (0.9, 0.7, 0.5)}}
+#: The packages that are measured, all from the Python package index.
+PACKAGES = {
+    "bmp": "BMP (bmp {})",
+    "pisa": "PISA (pyterrier-pisa {})",
+    "seismic": "Seismic (pyseismic-lsr {})",
+    "sindi": "SINDI of VSAG (pyvsag {})",
+    "splade-index": "splade-index {} with numba",
+}
+#: How the documents of a set came to be.
+SETS = {
+    "wiki": "Documents are Wikipedia passages as vectors of splade-mini",
+    "large": "Documents are Wikipedia passages as vectors of splade-mini without weights below 0.12, in random order",
+}
 _WIDTH = 120  # of lines in documents
 
 
@@ -35,6 +51,11 @@ def sample_of_even(num_queries: int, count: int) -> list[int]:
     if len(even) <= count:
         return list(even)
     return [even[place] for place in np.linspace(0, len(even) - 1, count).round().astype(int)]
+
+
+def share_of_odd(flags: Sequence[bool]) -> float:
+    """Return for which share of the odd-numbered queries something is true; 0 if there are none."""
+    return float(np.mean(flags[1::2])) if len(flags) > 1 else 0.0
 
 
 def mean_recall(missed: NDArray[Any], wanted: NDArray[Any] | int) -> float:
@@ -167,6 +188,7 @@ class Results:
         self.builds = {record["engine"]: record for record in builds if record["documents"] == documents}
         self.opened = {r["engine"]: r for r in by_type.get("open", []) if r["documents"] == documents}
         self.failed = by_type.get("failed", [])
+        self.skipped = by_type.get("skipped", [])
         self.screened = by_type.get("screened", [])
         self._all = [Run.of(record) for record in by_type.get("search", [])]
         self.runs = [run for run in self._all if run.documents == documents]
@@ -175,6 +197,11 @@ class Results:
     def load(cls, path: Path) -> Results:
         """Read JSON lines."""
         return cls(map(json.loads, path.read_text().splitlines()))
+
+    @property
+    def set(self) -> str:
+        """The name of the set of documents."""
+        return str(self.setup.get("set", "wiki"))
 
     def of(self, k: int, engines: Iterable[str], setting: str | None = None) -> list[Run]:
         """Return the runs of some engines at one k, of one setting if given."""
@@ -192,8 +219,10 @@ class Results:
     # --- goals ---
 
     def goals(self) -> list[Goal]:
-        """Return all goals."""
-        return [*self._goals_of_speed(), *self._goals_of_size(), *self._goals_of_growth()]
+        """Return all goals; those of speed and size were set for the wiki vectors."""
+        if self.set != "wiki":
+            return [self._goal_of_growth()]
+        return [*self._goals_of_speed(), *self._goals_of_size(), self._goal_of_growth(), *generated_goals()]
 
     def _goals_of_speed(self) -> Iterable[Goal]:
         exact = {k: self.one(k, "segmax", "exact") for k in (10, 100, 1000)}
@@ -206,7 +235,7 @@ class Results:
         bmp = choose(self.of(10, BMP, "alpha=1, beta=1"), 0.0)
         yield from speed_goals("k=10, exact, BMP at alpha=1", 6.0, exact[10], bmp)
         yield from speed_goals("k=10, exact, PISA MaxScore", 15.0, exact[10], self.one(10, "pisa", "maxscore"))
-        for floor in FLOORS:
+        for floor in GOAL_FLOORS:
             text = f"k=10, recall ≥ {floor:g}, Seismic with that recall"
             yield from speed_goals(
                 text, 5.0, choose(self.of(10, ["segmax"]), floor), choose_rival(self.of(10, SEISMIC), floor)
@@ -230,17 +259,20 @@ class Results:
         measured = f"{mine:,.1f} against {other:,.1f} {unit} ({least['engine']}): {other / mine:.1f} ×"
         return Goal(text, measured, other > mine if times == 1.0 else other >= times * mine)
 
-    def _goals_of_growth(self) -> Iterable[Goal]:
-        text = "k=10, exact, growth of latency with documents: exponent ≤ 0.5"
+    def _goal_of_growth(self) -> Goal:
         runs = self.growth()
         sizes = [run.documents for run in runs]
-        yield growth_goal(f"{text}, first passages of the set", sizes, [run.reported("core").mean for run in runs])
-        records = map(json.loads, SCALE.read_text().splitlines()) if SCALE.exists() else []
-        latest = {record["docs"]: record for record in records}
-        sizes = sorted(latest)
-        yield growth_goal(f"{text}, generated (`benchmarks.scale`)", sizes, [latest[size]["asc_ms"] for size in sizes])
-        for size in (4_000_000, 8_800_000):
-            yield scale_goal(size, latest.get(size, {}))
+        return growth_goal(f"{GROWTH}, first passages of the set", sizes, [run.reported("core").mean for run in runs])
+
+
+def generated_goals() -> Iterable[Goal]:
+    """Yield the goals for generated collections, from the records of `benchmarks.scale`."""
+    records = map(json.loads, SCALE.read_text().splitlines()) if SCALE.exists() else []
+    latest = {record["docs"]: record for record in records}
+    sizes = sorted(latest)
+    yield growth_goal(f"{GROWTH}, generated (`benchmarks.scale`)", sizes, [latest[size]["asc_ms"] for size in sizes])
+    for size in (4_000_000, 8_800_000):
+        yield scale_goal(size, latest.get(size, {}))
 
 
 def scale_goal(size: int, record: Record) -> Goal:
@@ -278,17 +310,16 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 def setup_text(results: Results) -> str:
     """Return a paragraph on what ran where."""
     s = results.setup
-    versions = {
-        f"{b['name']} {b['version']}" for b in results.builds.values() if b["name"] not in ("segmax", "scatter-add")
-    }
-    rivals = ", ".join(sorted(versions)) or "none"
+    versions = {b["name"]: b["version"] for b in results.builds.values() if b["name"] in PACKAGES}
+    rivals = ", ".join(text.format(versions[name]) for name, text in PACKAGES.items() if name in versions)
     text = (
         f"{s['date']}: {s['documents']:,} documents, {s['postings']:,} postings, {s['queries']:,} queries; the "
         f"fastest of {s['passes']} passes per query; {s['cpu']}, {s['cores']} cores of which one searches, "
-        f"{s['simd']}; Python {s['python']}; segmax {s['segmax']}; rivals: {rivals}. "
-        "All figures are of the odd-numbered queries."
+        f"{s['simd']}; Python {s['python']}; segmax {s['segmax']}; rivals, as packages of the Python package index: "
+        f"{rivals or 'none'}. {SETS[results.set]}, queries are SPLADE-v3 vectors of MS MARCO questions. "
+        "Settings were chosen on the even-numbered queries; all figures are of the odd-numbered ones."
     )
-    return textwrap.fill(text, _WIDTH)
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
 
 
 def goals_table(goals: Iterable[Goal]) -> str:
@@ -298,7 +329,7 @@ def goals_table(goals: Iterable[Goal]) -> str:
 
 
 def builds_table(results: Results) -> str:
-    """Return the table of what building costs, with engines that failed."""
+    """Return the table of what building costs, with engines that failed or were skipped."""
     postings = results.setup["postings"]
     head = ["engine", "version", "convert s", "build s", "CPU s", "peak GB, building"]
     head += ["index MB", "bytes/posting", "open s", "peak GB, searching"]
@@ -310,9 +341,9 @@ def builds_table(results: Results) -> str:
         opened = results.opened.get(engine)
         row += [f"{opened['open_seconds']:.1f}", f"{opened['peak_bytes'] / 1e9:.2f}"] if opened else ["", ""]
         rows.append(row)
-    for f in results.failed:
-        rows.append([f["engine"], f"failed to {f['stage']}: {f['reason']}", *[""] * (len(head) - 2)])
-    return table(head, rows)
+    notes = [(f["engine"], f"failed to {f['stage']}: {f['reason']}") for f in results.failed]
+    notes += [(s["engine"], f"skipped: {s['reason']}") for s in results.skipped]
+    return table(head, [*rows, *([*note, *[""] * (len(head) - 2)] for note in notes)])
 
 
 def build_settings(results: Results) -> str:
@@ -337,44 +368,72 @@ def run_row(run: Run) -> list[str]:
     return [run.engine, run.setting, f"{figures.recall:.4f}", *times, core, swept]
 
 
+def family(engine: str) -> str:
+    """Return the engine without what tells its indexes apart: "sindi" for "sindi-prune-0.2"."""
+    return engine if engine in PACKAGES else engine.split("-")[0]
+
+
 def chosen_runs(results: Results, k: int) -> list[tuple[str, Run]]:
-    """Return the rows for one k: exact runs, and every engine's choice for each recall."""
-    rows: list[tuple[str, Run]] = []
+    """Return the rows for one k: exact runs, and for each recall the choice among all indexes of an engine."""
+    families: dict[str, list[str]] = {}
     for engine in results.builds:
-        runs = results.of(k, [engine])
-        reasons: dict[str, list[str]] = {run.setting: ["exact"] for run in runs if run.exact}
-        if "alpha=1, beta=1" in [run.setting for run in runs]:
-            reasons["alpha=1, beta=1"] = ["alpha=1"]
+        families.setdefault(family(engine), []).append(engine)
+    rows: list[tuple[str, Run]] = []
+    for engines in families.values():
+        runs = results.of(k, engines)
+        reasons = {run.name: ["exact"] if run.exact else [ALWAYS_SHOWN[run.setting]] for run in runs if shown(run)}
         for floor in FLOORS if not all(run.exact for run in runs) else ():
             if best := choose(runs, floor):
-                reasons.setdefault(best.setting, []).append(f"≥ {floor:g}")
-        rows += [(", ".join(reasons[run.setting]), run) for run in runs if run.setting in reasons]
+                reasons.setdefault(best.name, []).append(f"≥ {floor:g}")
+        rows += [(", ".join(reasons[run.name]), run) for run in runs if run.name in reasons]
     return rows
+
+
+def shown(run: Run) -> bool:
+    """Return whether the table of choices has this run even if it is chosen for no recall."""
+    return run.exact or run.setting in ALWAYS_SHOWN
+
+
+def swept_text(results: Results, k: int) -> str:
+    """Return a sentence on how many queries our exact search finished exhaustively."""
+    ours = results.one(k, "segmax", "exact")
+    if ours is None:
+        return ""
+    return f"*Swept*: segmax, exact, finished {ours.swept:.0%} of these queries exhaustively.\n\n"
 
 
 def latency_tables(results: Results, k: int) -> str:
     """Return the table of choices, then all settings that were measured."""
     chosen = table(["chosen for", *RUN_HEAD], ([why, *run_row(run)] for why, run in chosen_runs(results, k)))
     every = table(RUN_HEAD, map(run_row, results.of(k, results.builds)))
-    return f"{chosen}\n\n<details><summary>All settings that ran on all queries</summary>\n\n{every}\n\n</details>"
+    summary = "<details><summary>All settings that ran on all queries</summary>"
+    return f"{chosen}\n\n{swept_text(results, k)}{summary}\n\n{every}\n\n</details>"
 
 
 def markdown(results: Results) -> str:
     """Return everything between the markers of docs/benchmarks.md."""
     parts = [setup_text(results)]
     for k in results.setup["ks"]:
-        image = f"![latency against recall, k = {k}](images/race-k{k}.png)"
+        image = f"![latency against recall, k = {k}](images/{image_name(results, k)})"
         parts += [f"### k = {k}", image, latency_tables(results, k)]
     parts += ["### Indexes", builds_table(results), build_settings(results)]
     return "\n\n".join([*parts, "### Goals that segmax was built for", goals_table(results.goals())])
 
 
-def between_markers(page: str, text: str) -> str:
-    """Return the page with the text between its markers replaced; a page without markers becomes the text."""
-    if BEGIN not in page:
-        page = f"{BEGIN}\n{END}\n"
-    pattern = re.compile(re.escape(BEGIN) + ".*" + re.escape(END), re.DOTALL)
-    return pattern.sub(lambda _: f"{BEGIN}\n{text}\n{END}", page, count=1)
+def image_name(results: Results, k: int) -> str:
+    """Return the name of the plot for one k."""
+    return f"race-k{k}.png" if results.set == "wiki" else f"race-{results.set}-k{k}.png"
+
+
+def between_markers(page: str, text: str, name: str = "wiki") -> str:
+    """Return the page with the text between the markers of a set replaced; markers that it lacks go to its end."""
+    of_set = "" if name == "wiki" else f" {name}"
+    begin, end = f"<!-- begin{of_set} -->", f"<!-- end{of_set} -->"
+    if begin not in page:
+        heading = "" if name == "wiki" else f"\n## All results, {name} set\n\n"
+        page = f"{page}{heading}{begin}\n{end}\n"
+    pattern = re.compile(re.escape(begin) + ".*" + re.escape(end), re.DOTALL)
+    return pattern.sub(lambda _: f"{begin}\n{text}\n{end}", page, count=1)
 
 
 # --- plots -----------------------------------------------------------------------------------------------------------
@@ -388,7 +447,23 @@ STYLES = {
     "bmp-32": ("tab:green", "^"),
     "bmp-8": ("tab:olive", "v"),
     "pisa": ("tab:purple", "P"),
+    "sindi": ("tab:orange", "h"),
+    "splade-index": ("tab:brown", "p"),
 }
+
+
+def drawn_as(engine: str) -> str:
+    """Return the engine of `STYLES` whose curve this is: all indexes of SINDI share one."""
+    return engine if engine in STYLES else family(engine)
+
+
+def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return the points (recall, latency) that no other point beats in both, by recall."""
+    kept: list[tuple[float, float]] = []
+    for x, y in sorted(points, key=lambda point: (-point[0], point[1])):
+        if not kept or y < kept[-1][1]:
+            kept.append((x, y))
+    return kept[::-1]
 
 
 def spread(recall: float) -> float:
@@ -410,14 +485,19 @@ def plot(results: Results, k: int, path: Path) -> None:
     axes = figure.subplots()
     axes.set_yscale("log")
     left = [r for r in results.screened if r["k"] == k and not r["kept"] and r["recall"] >= TICKS[0]]
-    runs = [run for run in results.of(k, STYLES) if run.exact or run.reported().recall >= TICKS[0]]
+    runs = [run for run in results.runs if run.k == k and (run.exact or run.reported().recall >= TICKS[0])]
     for engine, (color, marker) in STYLES.items():
-        pale = [(spread(r["recall"]), r["mean_ms"]) for r in left if r["engine"] == engine]
+        pale = [(spread(r["recall"]), r["mean_ms"]) for r in left if drawn_as(r["engine"]) == engine]
         axes.plot(*np.reshape(pale, (-1, 2)).T, marker, color=color, markersize=4, alpha=0.25)
-        here = [(spread(run.reported().recall), run.reported().mean, run.exact) for run in runs if run.engine == engine]
-        curve = sorted((x, y) for x, y, exact in here if not exact)
+        here = [run for run in runs if drawn_as(run.engine) == engine]
+        if not here:
+            continue
+        places = [(spread(run.reported().recall), run.reported().mean) for run in here]
+        every = [place for place, run in zip(places, here, strict=True) if not run.exact]
+        axes.plot(*np.reshape(every, (-1, 2)).T, marker, color=color, markersize=6)
+        curve = front(every)
         axes.plot(*np.reshape(curve, (-1, 2)).T, marker=marker, color=color, markersize=6, linewidth=1, label=engine)
-        stars = [(x, y) for x, y, exact in here if exact]
+        stars = [place for place, run in zip(places, here, strict=True) if run.exact]
         axes.plot(*np.reshape(stars, (-1, 2)).T, "*", color=color, markersize=13, markeredgecolor="black")
     exact = sorted((run for run in runs if run.exact), key=lambda run: run.reported().mean)
     low, high = np.log10(axes.get_ylim())
@@ -439,8 +519,8 @@ def write(lines: Path, docs: Path) -> None:
     results = Results.load(lines)
     (docs / "images").mkdir(parents=True, exist_ok=True)
     for k in results.setup["ks"]:
-        plot(results, k, docs / "images" / f"race-k{k}.png")
+        plot(results, k, docs / "images" / image_name(results, k))
     text = markdown(results)
     page = docs / "benchmarks.md"
-    page.write_text(between_markers(page.read_text() if page.exists() else "", text))
+    page.write_text(between_markers(page.read_text() if page.exists() else "", text, results.set))
     print(text)

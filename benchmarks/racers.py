@@ -6,7 +6,8 @@ To add a setting, add a line to a grid below; to add an engine, a `Racer`. `benc
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +18,18 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import segmax
-from benchmarks.rivals import Build, Clock, build_bmp, build_pisa, build_seismic, peak_bytes
+from benchmarks.rivals import (
+    Build,
+    Clock,
+    build_bmp,
+    build_pisa,
+    build_seismic,
+    build_sindi,
+    build_splade_index,
+    peak_bytes,
+)
 from benchmarks.yardstick import ScatterAdd
+from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams
 from segmax.storage.reading import load_index
 
@@ -63,13 +74,14 @@ class Racer(NamedTuple):
     open: Callable[[Path, sp.csr_matrix], Searcher]
     settings: Mapping[str, Any] = {}  # of the build
     timed_inside: bool = False  # timed by its own clock only
+    also_needs: tuple[str, ...] = ()  # packages that its package runs without, but not as it should
 
 
 # --- segmax ----------------------------------------------------------------------------------------------------------
 
 
-def _segmax(label: str, params: SearchParams, *, exact: bool = False) -> Setting:
-    return Setting(label, {"params": params}, exact, always=exact)
+def _segmax(label: str, params: SearchParams, *, exact: bool = False, always: bool = False) -> Setting:
+    return Setting(label, {"params": params}, exact, always=exact or always)
 
 
 _ETA_MASS = [
@@ -80,12 +92,12 @@ _ETA_MASS = [
 ]
 SEGMAX_GRID = (
     _segmax("exact", segmax.ASC(), exact=True),
-    _segmax("exact, never swept", segmax.paper.ASC(sweep=False), exact=True),
+    _segmax("exact, never swept", with_hooks(segmax.ASC(), sweep=False), exact=True),
     _segmax("exhaustive", segmax.Exhaustive(), exact=True),
-    *(_segmax(f"eta={eta:g}, query_mass={q:g}", segmax.BestFirst(eta=eta, query_mass=q)) for eta, q in _ETA_MASS),
-    *(_segmax(f"max_blocks={count}", segmax.BestFirst(max_blocks=count)) for count in (60, 90, 140, 300, 1500, 3000)),
-    *(_segmax(f"mu={mu:g}", segmax.ASC(mu=mu)) for mu in (0.9, 0.7, 0.5)),
-    *(_segmax(f"max_clusters={count}", segmax.ASC(max_clusters=count)) for count in (16, 64)),
+    *(_segmax(f"eta={eta:g}, query_mass={q:g}", segmax.ASC(eta=eta, query_mass=q)) for eta, q in _ETA_MASS),
+    *(_segmax(f"max_blocks={count}", segmax.ASC(max_blocks=count)) for count in (60, 90, 140, 300, 1500, 3000)),
+    *(_segmax(f"bound_mass={mass:g}", segmax.ASC(eta=0.97, bound_mass=mass)) for mass in (0.95, 0.9)),
+    *(_segmax(f"mu={mu:g}", segmax.ASC(mu=mu), always=True) for mu in (0.9, 0.7, 0.5)),
 )
 
 
@@ -261,6 +273,87 @@ class PisaSearcher:
         return Answer(raw.astype(np.int64))
 
 
+# --- SINDI -----------------------------------------------------------------------------------------------------------
+
+
+def _sindi_settings(
+    ratios: Sequence[float], candidates: Sequence[float], *, exact: bool = False
+) -> tuple[Setting, ...]:
+    """Return all settings of these query_prune_ratio and n_candidate, the latter as multiples of k.
+
+    SINDI reads candidates from the lists of the query's terms, or from all accumulators. Its `term_prune_ratio` is left
+    out: it drops the last documents of a list, however well they match.
+    """
+    settings = []
+    for ratio, times, lists in itertools.product(ratios, candidates, (True, False)):
+        label = f"query_prune_ratio={ratio:g}, n_candidate={times:g}k" if not exact else "exact"
+        values = {"query_prune_ratio": ratio, "candidates": times, "use_term_lists_heap_insert": lists}
+        settings.append(Setting(label if lists else f"{label}, all accumulators", values, exact, always=exact))
+    return tuple(settings)
+
+
+SINDI_EXACT = _sindi_settings([0.0], [1], exact=True)
+#: Without re-ranking, more candidates than results change nothing.
+SINDI_PLAIN = _sindi_settings((0.05, 0.1, 0.15, 0.2, 0.3), [1])
+SINDI_RERANKED = _sindi_settings((0.2, 0.3, 0.4, 0.5, 0.6), (1.5, 2, 3, 5, 7, 10))
+
+
+class SindiSearcher:
+    """`Index.knn_search` with a query as a CSR row."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        import pyvsag
+
+        built = json.loads((folder / "index.json").read_text())
+        self._num_docs: int = built["num_docs"]
+        self._index = pyvsag.Index("sindi", json.dumps(built["parameters"]))
+        self._index.load(str(folder / "index.sindi"))
+        self._queries = [
+            (np.array([0, row.nnz], np.uint32), row.indices.astype(np.uint32), row.data.astype(np.float32))
+            for row in queries
+        ]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        search, queries = self._index.knn_search, self._queries
+        values = dict(setting.values)
+        parameters = json.dumps({"sindi": {"n_candidate": round(values.pop("candidates") * k), **values}})
+        return lambda number: search(*queries[number], k, parameters)
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows; pyvsag fills up with arbitrary numbers where it has fewer than k results."""
+        rows = raw[0].ravel()
+        return Answer(rows[(rows >= 0) & (rows < self._num_docs)])
+
+
+def _sindi(grid: tuple[Setting, ...], **settings: Any) -> Racer:
+    return Racer("pyvsag", grid, partial(build_sindi, **settings), SindiSearcher, settings)
+
+
+# --- splade-index ----------------------------------------------------------------------------------------------------
+
+
+class SpladeIndexSearcher:
+    """What `SPLADE.retrieve` calls once it has encoded the texts of queries, called with a query that is encoded."""
+
+    def __init__(self, folder: Path, queries: sp.csr_matrix) -> None:
+        from splade_index import SPLADE
+        from splade_index.numba.retrieve_utils import _retrieve_numba_functional
+
+        scores = SPLADE.load(folder / "index", model=None, load_corpus=False).scores
+        self._retrieve = partial(_retrieve_numba_functional, scores=scores, show_progress=False)
+        self._queries = [([row.indices.astype(np.int32)], [row.data.astype(np.float32)]) for row in queries]
+
+    def prepare(self, setting: Setting, k: int) -> Callable[[int], Any]:
+        """Return the search of one query."""
+        retrieve, queries = partial(self._retrieve, k=k), self._queries
+        return lambda number: retrieve(*queries[number])
+
+    def answer(self, raw: Any) -> Answer:
+        """Read the rows."""
+        return Answer(raw[0][0])
+
+
 # --- all of them -----------------------------------------------------------------------------------------------------
 
 
@@ -282,9 +375,24 @@ RACERS: dict[str, Racer] = {
     "bmp-32": _bmp(32),
     "bmp-8": _bmp(8),
     "pisa": Racer("pyterrier-pisa", PISA_GRID, build_pisa, PisaSearcher),
+    "sindi": _sindi(SINDI_EXACT),
+    "sindi-8bit": _sindi((*SINDI_EXACT, *SINDI_PLAIN), use_quantization=True),
+    **{
+        f"sindi-prune-{ratio:g}": _sindi(SINDI_RERANKED, use_quantization=True, use_reorder=True, doc_prune_ratio=ratio)
+        for ratio in (0.1, 0.2, 0.3, 0.4)
+    },
+    "splade-index": Racer(
+        "splade-index",
+        (Setting("", {}, exact=True, always=True),),
+        build_splade_index,
+        SpladeIndexSearcher,
+        also_needs=("numba",),
+    ),
 }
 
 
 def installed(racer: Racer) -> str:
-    """Return the version of an engine; raise ModuleNotFoundError if it is not installed."""
+    """Return the version of an engine; raise PackageNotFoundError if it, or what it needs, is not installed."""
+    for package in racer.also_needs:
+        version(package)
     return segmax.__version__ if racer.package == "segmax" else version(racer.package)

@@ -123,10 +123,72 @@ def build_bmp(
     return Build("bmp", version("bmp"), convert, clock.lap(), clock.cpu(), size, peak_bytes())
 
 
+def build_sindi(docs: sp.csr_matrix, folder: Path, **settings: Any) -> Build:
+    """Build a SINDI index of VSAG at FOLDER/index.sindi; FOLDER/index.json has what opening it takes."""
+    import pyvsag
+
+    clock = Clock()
+    starts, terms, weights = docs.indptr.astype(np.uint32), docs.indices.astype(np.uint32), docs.data.astype(np.float32)
+    rows, num_terms = np.arange(docs.shape[0], dtype=np.int64), docs.shape[1] + 2
+    if docs.dtype == np.uint8:
+        # `use_quantization` maps the smallest weight to 0 and the largest to 255. One more document, row -1, has these
+        # weights in two terms that no query has; so our 8-bit weights stay as they are, and the search is exact.
+        starts = np.append(starts, np.uint32(docs.nnz + 2))
+        terms = np.append(terms, np.array([num_terms - 2, num_terms - 1], np.uint32))
+        weights = np.append(weights, np.array([0, 255], np.float32))
+        rows = np.append(rows, -1)
+    # Windows as large as its 16-bit document numbers allow: fewer, longer lists.
+    chosen = {"term_id_limit": num_terms, "window_size": 60_000, **settings}
+    parameters = {"dtype": "sparse", "metric_type": "ip", "dim": num_terms, "index_param": chosen}
+    convert = clock.lap()
+    index = pyvsag.Index("sindi", json.dumps(parameters))
+    index.build(starts, terms, weights, rows)
+    index.save(str(folder / "index.sindi"))
+    (folder / "index.json").write_text(json.dumps({"num_docs": docs.shape[0], "parameters": parameters}))
+    size = size_of(folder / "index.sindi")
+    return Build("sindi", version("pyvsag"), convert, clock.lap(), clock.cpu(), size, peak_bytes())
+
+
+class _Encoded:
+    """What splade-index takes for a model, with vectors that are there already."""
+
+    def __init__(self, docs: sp.csr_matrix) -> None:
+        import torch
+
+        starts, terms = (torch.from_numpy(part.astype(np.int64)) for part in (docs.indptr, docs.indices))
+        self._docs = torch.sparse_csr_tensor(starts, terms, torch.from_numpy(docs.data.astype(np.float32)), docs.shape)
+        self._vocabulary = {str(term): term for term in range(docs.shape[1])}
+        self.tokenizer = self
+
+    def get_vocab(self) -> dict[str, int]:
+        """Return the number of every term."""
+        return self._vocabulary
+
+    def encode_document(self, documents: list[str], **_: Any) -> Any:
+        """Return the vectors, whatever the texts."""
+        return self._docs
+
+
+def build_splade_index(docs: sp.csr_matrix, folder: Path) -> Build:
+    """Build an index of splade-index at FOLDER/index, with its numba backend."""
+    from splade_index import SPLADE
+
+    clock = Clock()
+    model = _Encoded(docs)
+    convert = clock.lap()
+    index = SPLADE(backend="numba")
+    index.index(model, [""] * docs.shape[0], show_progress=False, compile_numba_code=False)
+    index.save(folder / "index")
+    size = size_of(folder / "index")
+    return Build("splade-index", version("splade-index"), convert, clock.lap(), clock.cpu(), size, peak_bytes())
+
+
 RIVALS: dict[str, Callable[[sp.csr_matrix, Path], Build]] = {
     "seismic": build_seismic,
     "pisa": build_pisa,
     "bmp": build_bmp,
+    "sindi": build_sindi,
+    "splade-index": build_splade_index,
 }
 
 

@@ -26,7 +26,7 @@ from segmax import paper
 from segmax.drawing.figures import new_figure, save_figure
 from segmax.search.calibration import COST, GRID, CostModel
 from segmax.search.hooks import with_hooks
-from segmax.search.methods import ASC, BestFirst, SearchParams
+from segmax.search.methods import ASC, SearchParams
 
 DOCUMENT = Path(__file__).resolve().parents[1] / "docs" / "approximation.md"
 TARGETS = (0.95, 0.99)
@@ -45,8 +45,8 @@ def reference_settings() -> list[SearchParams]:
     """Return the settings to search for the fastest: a finer grid than that of a build."""
     etas = (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.87)
     masses = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9)
-    grid: list[SearchParams] = [BestFirst(eta=eta, query_mass=mass) for eta, mass in itertools.product(etas, masses)]
-    grid += [BestFirst(eta=eta, max_terms=terms) for eta in (1.0, 0.95) for terms in (12, 16, 20, 24)]
+    grid: list[SearchParams] = [ASC(eta=eta, query_mass=mass) for eta, mass in itertools.product(etas, masses)]
+    grid += [ASC(eta=eta, max_terms=terms) for eta in (1.0, 0.95) for terms in (12, 16, 20, 24)]
     grid += [ASC(mu=mu, eta=eta) for mu, eta in ((0.9, 1.0), (0.7, 1.0), (0.5, 1.0), (0.9, 0.95))]
     return [*GRID, *(params for params in grid if params not in GRID)]
 
@@ -55,14 +55,14 @@ def curves(exact_ms: float) -> dict[str, list[SearchParams]]:
     """Return the values of every setting, the careful ones first."""
     terms = (32, 24, 20, 16, 12, 8)
     return {
-        "eta": [BestFirst(eta=eta) for eta in (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.85, 0.8)],
-        "max_blocks": [BestFirst(max_blocks=count) for count in (4000, 2000, 1000, 400, 200, 100, 50)],
-        "query_mass": [BestFirst(query_mass=mass) for mass in (1.0, 0.99, 0.98, 0.96, 0.93, 0.9, 0.8)],
-        "max_terms": [BestFirst(max_terms=count) for count in terms],
-        "max_terms, bounded": [BestFirst(max_terms=count, dropped="bounded") for count in terms],
-        "mu (ASC)": [paper.ASC(mu=mu, sweep=False) for mu in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)],
+        "eta": [ASC(eta=eta) for eta in (1.0, 0.98, 0.96, 0.94, 0.92, 0.9, 0.85, 0.8)],
+        "max_blocks": [ASC(max_blocks=count) for count in (4000, 2000, 1000, 400, 200, 100, 50)],
+        "query_mass": [ASC(query_mass=mass) for mass in (1.0, 0.99, 0.98, 0.96, 0.93, 0.9, 0.8)],
+        "max_terms": [ASC(max_terms=count) for count in terms],
+        "max_terms, bounded": [ASC(max_terms=count, dropped="bounded") for count in terms],
+        "mu (paper.ASC)": [paper.ASC(mu=mu) for mu in (0.95, 0.9, 0.8, 0.7, 0.6, 0.5, 0.3)],
         "eta (ASC, mu = eta)": [ASC(mu=eta, eta=eta) for eta in (0.98, 0.96, 0.94, 0.9, 0.8)],
-        "max_clusters (ASC)": [ASC(max_clusters=count) for count in (200, 150, 100, 70, 40, 20, 10)],
+        "bound_mass": [ASC(bound_mass=mass) for mass in (1.0, 0.95, 0.9, 0.85, 0.8, 0.7, 0.6)],
         "budget_ms (ASC)": [
             ASC(budget_ms=round(share * exact_ms, 3)) for share in (4.0, 3.0, 2.0, 1.5, 1.0, 0.75, 0.5)
         ],
@@ -206,14 +206,14 @@ def main() -> None:
     ]
     sets = query_sets(args.wiki, args.queries)
     if args.fit:
-        tried = [*GRID, BestFirst(max_terms=16), BestFirst(max_terms=8), with_hooks(BestFirst(), sweep=False)]
+        tried = [*GRID, ASC(max_terms=16), ASC(max_terms=8), with_hooks(ASC(), sweep=False)]
         measured = [measure(index, q, k, tried, args.passes) for q in sets.values() for k in MEASURED_KS]
         print(f"now    {COST}\nfitted {fitted(p for points in measured for p in points.values())}")
         return
     points: dict[tuple[str, int], dict[SearchParams, Point]] = {}
     drawn: dict[str, dict[tuple[str, int], list[tuple[float, Point]]]] = {}
     for (name, queries), k in itertools.product(sets.items(), MEASURED_KS):
-        exact = measure(index, queries, k, [BestFirst()], args.passes)[BestFirst()]
+        exact = measure(index, queries, k, [ASC()], args.passes)[ASC()]
         knobs = curves(exact.ms)
         settings = [*reference_settings(), *(params for values in knobs.values() for params in values)]
         everything = measure(index, queries, k, settings, args.passes)

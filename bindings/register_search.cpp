@@ -7,17 +7,12 @@
 #include <array>
 #include <atomic>
 #include <bit>
-#include <chrono>
-#include <condition_variable>
+#include <cmath>
 #include <cstdint>
-#include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <stdexcept>
-#include <system_error>
-#include <thread>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -27,24 +22,12 @@
 #include "interrupt.hpp"
 #include "py_index.hpp"
 #include "registers.hpp"
+#include "segmax/search/batch.hpp"
 #include "segmax/search/search.hpp"
 
 namespace segmax::bindings {
 
 namespace {
-
-struct QueryBatch {
-    std::span<const std::int64_t> indptr;
-    std::span<const std::int64_t> terms;
-    std::span<const double> weights;
-
-    std::size_t size() const { return indptr.size() - 1; }
-    PreparedQuery prepare(const Index& index, std::size_t i, double mass) const {
-        const auto begin = static_cast<std::size_t>(indptr[i]);
-        const auto count = static_cast<std::size_t>(indptr[i + 1]) - begin;
-        return prepare_query(index, terms.subspan(begin, count), weights.subspan(begin, count), mass);
-    }
-};
 
 #define SEGMAX_COUNT(name, meaning) +1
 constexpr std::size_t kStatsFields = 0 SEGMAX_STATS(SEGMAX_COUNT);
@@ -88,99 +71,21 @@ struct Output {
     std::vector<std::uint64_t> stats;
 };
 
-/// Runs all queries on up to `threads` threads, the caller's among them. The first error ends the batch.
-class BatchRunner {
-public:
-    BatchRunner(const Index& index, const QueryBatch& batch, std::size_t k, const SearchParams& params, Output& out)
-        : index_(index), batch_(batch), k_(k), params_(params), out_(out) {}
-
-    void run(unsigned threads) {
-        std::vector<std::jthread> others;
-        while (others.size() + 1 < threads && start(others)) {
-        }
-        SignalPoll poll;
-        const auto check = [&] { return stopped_.load(std::memory_order_relaxed) || poll(); };
-        work(check);
-        wait_for_others(check);
-        others.clear();
-        if (error_) std::rethrow_exception(error_);
+/// k of each query, or one for all: never more than documents.
+std::vector<std::size_t> checked_ks(const PyIndex& self, std::span<const std::int64_t> ks, std::size_t queries) {
+    require(ks.size() == 1 || ks.size() == queries, "expected one k, or one for each query");
+    std::vector<std::size_t> checked;
+    for (const std::int64_t k : ks) {
+        require(k >= 1, "expected k to be at least 1, got less");
+        checked.push_back(std::min<std::size_t>(static_cast<std::size_t>(k), self.get().num_docs()));
     }
+    return checked;
+}
 
-private:
-    /// Starts one more thread; false where the system has none left, and those that run do all the work.
-    bool start(std::vector<std::jthread>& others) {
-        change_active(1);
-        try {
-            others.emplace_back([this] {
-                work([this] { return stopped_.load(std::memory_order_relaxed); });
-                change_active(-1);
-            });
-        } catch (const std::system_error&) {
-            change_active(-1);
-            return false;
-        }
-        return true;
-    }
-
-    void change_active(int by) {
-        const std::lock_guard lock(mutex_);
-        active_ += by;
-        done_.notify_one();
-    }
-
-    void work(const std::function<bool()>& stop) {
-        SearchParams params = params_;
-        params.stop = stop;
-        try {
-            for (std::size_t i = next_++; i < batch_.size(); i = next_++) {
-                const PreparedQuery query = batch_.prepare(index_, i, params_.query_mass);
-                out_.store(i, search(index_, query, k_, params), query.scale);
-                if (stop()) throw Interrupted();
-            }
-        } catch (...) {
-            fail(std::current_exception());
-        }
-    }
-
-    void fail(std::exception_ptr error) {
-        const std::lock_guard lock(mutex_);
-        // Interrupted in a thread only echoes the first failure.
-        if (!error_) error_ = std::move(error);
-        stopped_ = true;
-        next_ = batch_.size();
-    }
-
-    /// The calling thread looks for Ctrl-C until the others are done: only it may run Python's signal handlers.
-    void wait_for_others(const std::function<bool()>& check) {
-        std::unique_lock lock(mutex_);
-        while (active_ > 0) {
-            done_.wait_for(lock, std::chrono::milliseconds(50));
-            if (stopped_) continue;
-            lock.unlock();
-            if (check()) fail(std::make_exception_ptr(Interrupted()));
-            lock.lock();
-        }
-    }
-
-    const Index& index_;
-    const QueryBatch& batch_;
-    std::size_t k_;
-    const SearchParams& params_;
-    Output& out_;
-    std::atomic<std::size_t> next_{0};
-    std::atomic<bool> stopped_{false};
-    std::mutex mutex_;
-    std::condition_variable done_;
-    int active_ = 0;
-    std::exception_ptr error_;
-};
-
-QueryBatch checked_batch(const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
-                         const Array<double>& weights) {
-    const QueryBatch batch{view(indptr), view(terms), view(weights)};
-    require_one_length("terms", batch.terms.size(), "weights", batch.weights.size());
-    require_offsets("indptr", batch.indptr, batch.terms.size());
-    return batch;
+/// A mask belongs to the index that it was made for.
+void require_mask(const PyIndex& self, const SearchParams& params) {
+    require(!params.mask || params.mask->size() == self.get().num_blocks(),
+            "expected a mask that was made for this index, got one of another length");
 }
 
 /// The number of results to make room for: there are never more than documents.
@@ -196,15 +101,28 @@ PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> t
 }
 
 nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
-                       const Array<double>& weights, std::size_t k, const SearchParams& params, unsigned threads) {
-    const QueryBatch batch = checked_batch(indptr, terms, weights);
+                       const Array<double>& weights, const Array<std::int64_t>& k,
+                       const std::vector<const SearchParams*>& params, unsigned threads) {
+    require_one_length("terms", view(terms).size(), "weights", view(weights).size());
+    require_offsets("indptr", view(indptr), view(terms).size());
     require(threads >= 1, "expected threads to be at least 1, got 0");
-    k = checked_k(self, k);
-    Output out(batch.size(), k);
-    run_interruptible([&] { BatchRunner(self.get(), batch, k, params, out).run(threads); });
-    return nb::make_tuple(owned(std::move(out.rows), {batch.size(), k}),
-                          owned(std::move(out.scores), {batch.size(), k}), owned(std::move(out.counts)),
-                          owned(std::move(out.stats), {batch.size(), kStatsFields}));
+    const std::size_t queries = view(indptr).size() - 1;
+    require(params.size() == 1 || params.size() == queries, "expected one SearchParams, or one for each query");
+    for (const SearchParams* some : params) {
+        require(some != nullptr, "expected SearchParams, got None");
+        require_mask(self, *some);
+    }
+    const std::vector<std::size_t> ks = checked_ks(self, view(k), queries);
+    const Batch batch{view(indptr), view(terms), view(weights), ks, params};
+    Output out(queries, ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()));
+    run_interruptible([&] {
+        segmax::search_batch(
+            self.get(), batch, threads,
+            [&](std::size_t i, const SearchResult& result, double scale) { out.store(i, result, scale); },
+            SignalPoll());
+    });
+    return nb::make_tuple(owned(std::move(out.rows), {queries, out.k}), owned(std::move(out.scores), {queries, out.k}),
+                          owned(std::move(out.counts)), owned(std::move(out.stats), {queries, kStatsFields}));
 }
 
 /// One query: what search_batch would do, with less around it: (rows, scores, stats), as many as were found.
@@ -213,6 +131,7 @@ nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, 
     const PreparedQuery query =
         checked_query(self, Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view(), params.query_mass);
     k = checked_k(self, k);
+    require_mask(self, params);
     SearchParams interruptible = params;
     SearchResult result;
     run_interruptible([&] {
@@ -231,7 +150,7 @@ nb::object column(const std::vector<TraceEntry>& trace, Get get) {
     return owned(std::move(values));
 }
 
-/// One query with its trace: (rows, scores, stats, trace columns, watched, scale, threshold estimate).
+/// One query with its trace: (rows, scores, stats, trace columns, watched, scale, threshold estimate, kept terms).
 nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights, std::size_t k,
                 const SearchParams& params, std::int64_t watch_row) {
     SearchParams traced = params;
@@ -239,6 +158,7 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     if (watch_row >= 0) traced.watch = self.position_of(watch_row);
     const PreparedQuery query = checked_query(self, view(terms), view(weights), params.query_mass);
     k = checked_k(self, k);
+    require_mask(self, params);
     SearchResult result;
     run_interruptible([&] {
         traced.stop = SignalPoll();
@@ -258,7 +178,7 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     return nb::make_tuple(
         owned(std::move(out.rows)), owned(std::move(out.scores)), owned(std::move(out.stats)), columns,
         nb::make_tuple(static_cast<int>(watched.fate), watched.bound, watched.threshold, watched.needed), query.scale,
-        result.threshold_estimate);
+        result.threshold_estimate, owned(std::move(result.kept_terms)));
 }
 
 std::vector<double> score_rows(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights,
@@ -298,6 +218,31 @@ nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Ar
                           owned(std::move(all.segment_sum)), owned(std::move(all.best_score)), query.scale);
 }
 
+/// Lets a search return only some rows.
+void set_mask(SearchParams& params, const PyIndex& index, const Array<bool>& rows) {
+    const auto allowed = view(rows);
+    require(allowed.size() == index.get().num_docs(), "expected a mask with an entry for each row");
+    auto mask = std::make_shared<Mask>(index.get().num_blocks(), std::uint8_t{0});
+    for (Position position = 0; position < index.get().num_positions(); ++position) {
+        const Row row = index.get().row_at(position);
+        if (row == kNoRow || !allowed[row]) continue;
+        (*mask)[position / kBlockDocs] |= static_cast<std::uint8_t>(1U << (position % kBlockDocs));
+    }
+    params.mask = std::move(mask);
+}
+
+void set_floor(SearchParams& params, double score, std::int64_t row) {
+    require(score >= 0 && std::isfinite(score), "expected a floor with a finite score >= 0");
+    params.floor = Floor{score, row < 0 ? kNoRow : static_cast<Row>(std::min<std::int64_t>(row, kNoRow))};
+}
+
+/// A score that no document of the index passes for a query.
+double ceiling_of(const PyIndex& self, const Array<std::int64_t>& terms, const Array<double>& weights) {
+    const PreparedQuery query = checked_query(self, view(terms), view(weights));
+    const nb::gil_scoped_release release;
+    return static_cast<double>(ceiling(self.get(), query)) * query.scale;
+}
+
 /// Makes the search read these times (nanoseconds) one after the other; the last one stays.
 void set_clock(SearchHooks& hooks, std::vector<std::uint64_t> times) {
     if (times.empty()) throw std::invalid_argument("expected at least one time for the clock");
@@ -313,10 +258,10 @@ void register_search(nb::module_& module) {
     using namespace nb::literals;
     nb::enum_<Method>(module, "Method")
         .value("exhaustive", Method::exhaustive)
+        .value("asc", Method::asc)
         .value("maxscore", Method::maxscore)
         .value("anytime", Method::anytime)
-        .value("asc", Method::asc)
-        .value("best_first", Method::best_first);
+        .value("sequential", Method::sequential);
     nb::enum_<ClusterOrder>(module, "ClusterOrder")
         .value("max_bound", ClusterOrder::max_bound)
         .value("bound_sum", ClusterOrder::bound_sum);
@@ -330,6 +275,7 @@ void register_search(nb::module_& module) {
         .def_rw("lazy", &SearchHooks::lazy)
         .def_rw("estimate_threshold", &SearchHooks::estimate_threshold)
         .def_rw("sweep", &SearchHooks::sweep)
+        .def_rw("all_tiles", &SearchHooks::all_tiles)
         .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
     nb::class_<SearchParams>(module, "SearchParams", "How to search; segmax.search.methods holds the public classes.")
         .def(nb::init<>())
@@ -342,7 +288,14 @@ void register_search(nb::module_& module) {
         .def_rw("max_blocks", &SearchParams::max_blocks)
         .def_rw("max_terms", &SearchParams::max_terms)
         .def_rw("query_mass", &SearchParams::query_mass)
+        .def_rw("bound_mass", &SearchParams::bound_mass)
         .def_rw("bound_dropped", &SearchParams::bound_dropped)
+        .def(
+            "copy", [](const SearchParams& self) { return SearchParams(self); }, "The same parameters, to be changed.")
+        .def("set_mask", &set_mask, "index"_a, "rows"_a, "Let only the rows be returned that are True here.")
+        .def("set_floor", &set_floor, "score"_a, "row"_a,
+             "Return only what comes before this result, the last of k that were found elsewhere; row -1 lets results "
+             "with its score in.")
         .def_rw("hooks", &SearchParams::hooks);
     module.def("stats_fields", &stats_fields, nb::sig("def stats_fields() -> dict[str, str]"),
                "The columns of the statistics of a search, in order, and what they count.");
@@ -353,23 +306,27 @@ void register_search(nb::module_& module) {
                       "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], "
                       "numpy.typing.NDArray[numpy.uint64]]"),
               "terms"_a, "weights"_a, "k"_a, "params"_a, "One query: (rows, scores, stats).");
-    index.def("search_batch", &search_batch,
-              nb::sig("def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: "
-                      "numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
-                      "k: int, params: SearchParams, threads: int) -> tuple[numpy.typing.NDArray[numpy.int64], "
-                      "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64], "
-                      "numpy.typing.NDArray[numpy.uint64]]"),
-              "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
-              "All queries: (rows, scores, counts, stats), padded with row -1 and score 0.");
+    index.def(
+        "search_batch", &search_batch,
+        nb::sig("def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: "
+                "numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
+                "k: numpy.typing.NDArray[numpy.int64], params: collections.abc.Sequence[SearchParams], "
+                "threads: int) -> tuple[numpy.typing.NDArray[numpy.int64], "
+                "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64], "
+                "numpy.typing.NDArray[numpy.uint64]]"),
+        "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
+        "All queries, with one k and SearchParams for all or for each: (rows, scores, counts, stats), padded with "
+        "row -1 and score 0.");
     index.def(
         "trace", &trace,
         nb::sig(
             "def trace(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
             "k: int, params: SearchParams, watch_row: int) -> tuple[numpy.typing.NDArray[numpy.int64], "
             "numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64], dict[str, "
-            "numpy.typing.NDArray[typing.Any]], tuple[int, int, int, int], float, int]"),
+            "numpy.typing.NDArray[typing.Any]], tuple[int, int, int, int], float, int, "
+            "numpy.typing.NDArray[numpy.uint32]]"),
         "terms"_a, "weights"_a, "k"_a, "params"_a, "watch_row"_a,
-        "One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate).");
+        "One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate, kept terms).");
     index.def("score", &score,
               nb::sig("def score(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
                       "numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> "
@@ -383,6 +340,10 @@ void register_search(nb::module_& module) {
         "terms"_a, "weights"_a, "row"_a,
         "The terms that a query and a document share: (terms, query weights, codes) as integers, and the scale of "
         "their products.");
+    index.def("ceiling", &ceiling_of,
+              nb::sig("def ceiling(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
+                      "numpy.typing.NDArray[numpy.float64]) -> float"),
+              "terms"_a, "weights"_a, "A score that no document passes for a query.");
     index.def("cluster_bounds", &bounds,
               nb::sig("def cluster_bounds(self, terms: numpy.typing.NDArray[numpy.int64], weights: "
                       "numpy.typing.NDArray[numpy.float64]) -> "

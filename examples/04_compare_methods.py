@@ -25,8 +25,8 @@ for params in (
     segmax.paper.MaxScore(),
     segmax.ASC(),
     segmax.ASC(mu=0.5),
-    segmax.BestFirst(eta=0.9),
-    segmax.BestFirst(query_mass=0.9),
+    segmax.ASC(eta=0.9),
+    segmax.ASC(query_mass=0.9),
 ):
     found = index.search_batch(queries, k=10, params=params)
     recall = np.mean([np.isin(e, f).mean() for e, f in zip(exact.rows, found.rows, strict=True)])

@@ -11,36 +11,34 @@ from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams
 
-_NO_LIMIT = 2**31
-
 #: Every way to search that promises the results of exhaustive search.
 SAFE_METHODS: dict[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
     "maxscore": MaxScore(),
     "maxscore, no estimate": MaxScore(estimate_threshold=False),
     **{
-        f"{kind.__name__}, {documents}, estimate {estimate}, sweep {sweep}": kind(
-            documents=documents, estimate_threshold=estimate, sweep=sweep
+        f"asc, {ways}, estimate {estimate}, sweep {sweep}": with_hooks(
+            segmax.ASC(), estimate_threshold=estimate, sweep=sweep, all_tiles=all_tiles
+        )
+        for ways, all_tiles in (("whole", 2**31), ("by quads", 0))
+        for estimate in (True, False)
+        for sweep in (True, False)
+    },
+    "asc, bounded": with_hooks(segmax.ASC(max_terms=2, dropped="bounded"), sweep=False),
+    "asc, bounded by quads": with_hooks(segmax.ASC(max_terms=2, dropped="bounded"), sweep=False, all_tiles=0),
+    "asc, a long budget": with_hooks(segmax.ASC(budget_ms=1e6), sweep=False),
+    **{
+        f"{kind.__name__} of the paper, {documents}, estimate {estimate}": kind(
+            documents=documents, estimate_threshold=estimate
         )
         for kind in (Anytime, paper.ASC)
         for documents in ("blocks", "maxscore")
         for estimate in (True, False)
-        for sweep in (True, False)
     },
-    # An exact search takes the fastest way; a limit, even one that is never reached, makes it visit cluster by cluster.
-    **{
-        f"{kind.__name__}, {documents}, one by one": kind(documents=documents, max_clusters=_NO_LIMIT)
-        for kind in (Anytime, paper.ASC)
-        for documents in ("blocks", "maxscore")
-    },
-    "best first": with_hooks(segmax.BestFirst(), sweep=False),
-    "best first, no estimate": with_hooks(segmax.BestFirst(), estimate_threshold=False, sweep=False),
-    "best first, may sweep": segmax.BestFirst(),
-    "best first, bounded": with_hooks(segmax.BestFirst(max_terms=2, dropped="bounded"), sweep=False),
-    "asc by bound_sum": paper.ASC(cluster_order="bound_sum", max_clusters=_NO_LIMIT),
-    "asc by bound_sum, eager": with_hooks(paper.ASC(cluster_order="bound_sum", max_clusters=_NO_LIMIT), lazy=False),
-    "asc, eager": with_hooks(segmax.ASC(max_clusters=_NO_LIMIT), lazy=False),
-    "asc by bound_sum, maxscore": paper.ASC(cluster_order="bound_sum", documents="maxscore"),
+    "asc of the paper by bound_sum": paper.ASC(cluster_order="bound_sum"),
+    "asc of the paper by bound_sum, eager": with_hooks(paper.ASC(cluster_order="bound_sum"), lazy=False),
+    "asc of the paper, eager": with_hooks(paper.ASC(), lazy=False),
+    "asc of the paper by bound_sum, maxscore": paper.ASC(cluster_order="bound_sum", documents="maxscore"),
 }
 
 

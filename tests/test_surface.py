@@ -109,12 +109,12 @@ def test_default_values() -> None:
     config = segmax.BuildConfig()
     assert (config.num_clusters, config.num_segments, config.bits, config.seed) == (None, 8, 8, 0)
     asc = segmax.ASC()
-    assert (asc.mu, asc.eta, asc.budget_ms, asc.risk, asc.max_clusters) == (1.0, 1.0, None, 1.0, None)
+    assert (asc.mu, asc.eta, asc.budget_ms, asc.max_blocks, asc.bound_mass) == (1.0, 1.0, None, None, 1.0)
     assert (asc.max_terms, asc.query_mass, asc.dropped) == (None, 1.0, "ignored")
     assert config.calibrate
     theirs = segmax.paper.ASC()
-    assert (theirs.cluster_order, theirs.documents) == ("max_bound", "blocks")
-    assert (theirs.estimate_threshold, theirs.sweep) == (True, True)
+    assert (theirs.mu, theirs.eta, theirs.budget_ms, theirs.risk, theirs.max_clusters) == (1.0, 1.0, None, 1.0, None)
+    assert (theirs.cluster_order, theirs.documents, theirs.estimate_threshold) == ("max_bound", "blocks", True)
     assert Anytime().mu == 1.0
 
 

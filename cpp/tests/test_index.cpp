@@ -1,5 +1,6 @@
 // What an index accepts, how documents are laid out in it, and whether its maxima are those of the documents.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -61,9 +62,6 @@ std::vector<std::pair<const char*, Change>> resized_arrays(const Parts<Code>& pa
         });
     };
     each_array(parts.built, view, add);
-    // Its elements are wider than the bytes they are kept as.
-    const std::uint32_t sum_bytes = Index::sum_bytes(view.num_segments, view.code_bytes);
-    changes.emplace_back("segment_sum", [=](IndexArrays& a) { a.segment_sum = resize(a.segment_sum, sum_bytes); });
     return changes;
 }
 
@@ -133,82 +131,6 @@ void check_layout(const Indexed<Code>& made) {
     for (Row row = 0; row < positions.size(); ++row) CHECK_EQ(index.row_at(positions[row]), row);
 }
 
-/// The label of each cluster of an index.
-template <class Code>
-std::vector<std::uint32_t> labels_of(const Indexed<Code>& made) {
-    std::vector<std::uint32_t> labels;
-    for (std::uint32_t cluster = 0; cluster < made.index.num_clusters(); ++cluster) {
-        labels.push_back(made.docs.clusters[made.index.cluster_min_row(cluster)]);
-    }
-    return labels;
-}
-
-/// The bounds of every cluster from the documents themselves.
-template <class Code>
-AllBounds direct_bounds(const Indexed<Code>& made, const PreparedQuery& query) {
-    const Collection<Code>& docs = made.docs;
-    const std::vector<std::uint32_t> labels = labels_of(made);
-    std::map<std::uint32_t, std::size_t> cluster_of_label;
-    for (std::size_t c = 0; c < labels.size(); ++c) cluster_of_label[labels[c]] = c;
-    const std::vector<std::uint64_t> scores = docs.scores(query);
-    AllBounds all;
-    for (auto* list : {&all.bound_sum, &all.max_bound, &all.segment_sum, &all.best_score}) list->resize(labels.size());
-    std::vector<std::uint64_t> segment_bounds(labels.size() * docs.num_segments, 0);
-    for (const QueryTerm& t : query.terms) {
-        std::vector<std::uint64_t> segment_max(segment_bounds.size(), 0);
-        for (Row row = 0; row < docs.num_docs(); ++row) {
-            docs.each_entry(row, [&](std::uint32_t term, Code code) {
-                auto& best = segment_max[cluster_of_label[docs.clusters[row]] * docs.num_segments + docs.segments[row]];
-                if (term == t.term) best = std::max<std::uint64_t>(best, code);
-            });
-        }
-        for (std::size_t c = 0; c < labels.size(); ++c) {
-            const auto first = segment_max.begin() + static_cast<std::ptrdiff_t>(c * docs.num_segments);
-            all.bound_sum[c] += t.weight * *std::max_element(first, first + docs.num_segments);
-        }
-        for (std::size_t i = 0; i < segment_max.size(); ++i) segment_bounds[i] += t.weight * segment_max[i];
-    }
-    for (std::size_t i = 0; i < segment_bounds.size(); ++i) {
-        const std::size_t c = i / docs.num_segments;
-        all.max_bound[c] = std::max(all.max_bound[c], segment_bounds[i]);
-        all.segment_sum[c] += segment_bounds[i];
-    }
-    for (Row row = 0; row < docs.num_docs(); ++row) {
-        auto& best = all.best_score[cluster_of_label[docs.clusters[row]]];
-        best = std::max(best, scores[row]);
-    }
-    return all;
-}
-
-template <class Code>
-void check_bounds(const Indexed<Code>& made, const PreparedQuery& query) {
-    const AllBounds bounds = cluster_bounds(made.index, query);
-    const AllBounds direct = direct_bounds(made, query);
-    CHECK_EQ(bounds.bound_sum, direct.bound_sum);
-    CHECK_EQ(bounds.max_bound, direct.max_bound);
-    CHECK_EQ(bounds.segment_sum, direct.segment_sum);
-    CHECK_EQ(bounds.best_score, direct.best_score);
-}
-
-PreparedQuery single_term(const Index& index, std::uint32_t term) {
-    return prepare_query(index, std::vector<std::int64_t>{term}, std::vector<double>{1.0});
-}
-
-/// Every stored segment_sum against the segment maxima next to it.
-template <class Code>
-void check_stored_sums(const Indexed<Code>& made) {
-    const Index& index = made.index;
-    const Code* maxima = index.template codes<Code>(index.arrays().segment_max);
-    const Code* cluster_max = index.template codes<Code>(index.arrays().cluster_max);
-    for (std::uint64_t pair = 0; pair < index.arrays().term_first_pair.back(); ++pair) {
-        const Code* segments = maxima + pair * index.num_segments();
-        std::uint64_t sum = 0;
-        for (std::uint32_t s = 0; s < index.num_segments(); ++s) sum += segments[s];
-        CHECK_EQ(index.segment_sum(pair), sum);
-        CHECK_EQ(cluster_max[pair], *std::max_element(segments, segments + index.num_segments()));
-    }
-}
-
 template <class Code>
 struct PlainPosting {
     Position position;
@@ -227,11 +149,6 @@ std::vector<std::vector<PlainPosting<Code>>> direct_postings(const Indexed<Code>
     return postings;
 }
 
-template <class Code>
-void append_bytes(std::vector<std::uint8_t>& bytes, Code value) {
-    for (std::size_t i = 0; i < sizeof(Code); ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
-}
-
 /// The largest code of every block.
 template <class Code>
 std::vector<Code> block_maxima(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans) {
@@ -240,41 +157,182 @@ std::vector<Code> block_maxima(const std::vector<PlainPosting<Code>>& postings, 
     return maxima;
 }
 
-/// The levels of a term, and its row over all spans: half bytes, 32 spans in 16 bytes, the row in whole 64 bytes.
+/// The largest codes of a term in the segments of every cluster that has it.
 template <class Code>
-void write_row_slowly(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans, TermArrays<Code>& out) {
-    const std::vector<Code> maxima = block_maxima(postings, num_spans);
-    const auto levels = choose_levels<Code>(maxima);
-    append(out.level, std::vector<Code>(levels.begin(), levels.end()));
-    std::vector<std::uint8_t> row((num_spans + 127) / 128 * 64, 0);
-    for (std::size_t span = 0; span < num_spans; ++span) {
-        const Code largest = *std::max_element(maxima.begin() + static_cast<std::ptrdiff_t>(span) * 32,
-                                               maxima.begin() + static_cast<std::ptrdiff_t>(span + 1) * 32);
-        std::uint32_t level = 0;
-        while (levels[level] < largest) ++level;
-        std::uint8_t& byte = row[span / 32 * 16 + span % 16];
-        byte = static_cast<std::uint8_t>(byte + (span % 32 < 16 ? level : 16 * level));
+using SegmentMaxima = std::map<std::uint32_t, std::vector<Code>>;
+
+template <class Code>
+SegmentMaxima<Code> segment_maxima(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings) {
+    SegmentMaxima<Code> maxima;
+    for (const auto& [position, code] : postings) {
+        auto& segments = maxima[made.index.cluster_of(position)];
+        segments.resize(made.docs.num_segments);
+        Code& best = segments[made.docs.segments[made.index.row_at(position)]];
+        best = std::max(best, code);
     }
-    append(out.span_max, row);
+    return maxima;
 }
 
-/// What follows from the postings of a head term, written down one block and one span after the other.
+/// What bounds make of these: rounded up to a level, though not beyond the maximum of the cluster, where the term is in
+/// half of the clusters, else the maximum of the cluster in every segment that has the term. A single segment is the
+/// cluster, which is not rounded.
+template <class Code>
+SegmentMaxima<Code> rounded_maxima(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings) {
+    SegmentMaxima<Code> maxima = segment_maxima(made, postings);
+    if (made.docs.num_segments == 1) return maxima;
+    const auto levels = choose_levels<Code>(block_maxima(postings, made.index.num_spans()));
+    const bool wide = 2 * maxima.size() >= made.index.num_clusters();
+    for (auto& [cluster, segments] : maxima) {
+        const Code largest = *std::max_element(segments.begin(), segments.end());
+        for (Code& code : segments) {
+            const auto level = std::find_if(levels.begin(), levels.end(), [&](Code value) { return value >= code; });
+            if (wide) code = std::min(*level, largest);
+            if (!wide && code > 0) code = largest;
+        }
+    }
+    return maxima;
+}
+
+/// The bounds of every cluster from the documents themselves, segment maxima rounded as in the index. `postings` is
+/// direct_postings(made).
+template <class Code>
+AllBounds direct_bounds(const Indexed<Code>& made, const std::vector<std::vector<PlainPosting<Code>>>& postings,
+                        const PreparedQuery& query) {
+    const std::size_t num_clusters = made.index.num_clusters();
+    const std::size_t num_segments = made.docs.num_segments;
+    AllBounds all;
+    for (auto* list : {&all.bound_sum, &all.max_bound, &all.segment_sum, &all.best_score}) list->resize(num_clusters);
+    std::vector<std::uint64_t> segment_bounds(num_clusters * num_segments, 0);
+    for (const QueryTerm& t : query.terms) {
+        for (const auto& [cluster, segments] : segment_maxima(made, postings[t.term])) {
+            all.bound_sum[cluster] += std::uint64_t{t.weight} * *std::max_element(segments.begin(), segments.end());
+        }
+        for (const auto& [cluster, segments] : rounded_maxima(made, postings[t.term])) {
+            for (std::size_t s = 0; s < num_segments; ++s) {
+                segment_bounds[cluster * num_segments + s] += std::uint64_t{t.weight} * segments[s];
+            }
+        }
+    }
+    for (std::size_t i = 0; i < segment_bounds.size(); ++i) {
+        const std::size_t c = i / num_segments;
+        all.max_bound[c] = std::max(all.max_bound[c], segment_bounds[i]);
+        all.segment_sum[c] += segment_bounds[i];
+    }
+    const std::vector<std::uint64_t> scores = made.docs.scores(query);
+    for (Position position = 0; position < made.index.num_positions(); ++position) {
+        const Row row = made.index.row_at(position);
+        if (row == kNoRow) continue;
+        auto& best = all.best_score[made.index.cluster_of(position)];
+        best = std::max(best, scores[row]);
+    }
+    return all;
+}
+
+template <class Code>
+void check_bounds(const Indexed<Code>& made, const std::vector<std::vector<PlainPosting<Code>>>& postings,
+                  const PreparedQuery& query) {
+    const AllBounds bounds = cluster_bounds(made.index, query);
+    const AllBounds direct = direct_bounds(made, postings, query);
+    CHECK_EQ(bounds.bound_sum, direct.bound_sum);
+    CHECK_EQ(bounds.max_bound, direct.max_bound);
+    CHECK_EQ(bounds.segment_sum, direct.segment_sum);
+    CHECK_EQ(bounds.best_score, direct.best_score);
+    for (std::size_t c = 0; c < bounds.best_score.size(); ++c) {
+        CHECK(bounds.best_score[c] <= bounds.max_bound[c] && bounds.max_bound[c] <= bounds.bound_sum[c]);
+    }
+}
+
+PreparedQuery single_term(const Index& index, std::uint32_t term) {
+    return prepare_query(index, std::vector<std::int64_t>{term}, std::vector<double>{1.0});
+}
+
+template <class Code>
+void append_bytes(std::vector<std::uint8_t>& bytes, Code value) {
+    for (std::size_t i = 0; i < sizeof(Code); ++i) bytes.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+/// A row of levels: 32 of them in 16 bytes, byte j holding number j low and number 16 + j high, the row in whole 64
+/// bytes.
+std::vector<std::uint8_t> pack_levels(const std::vector<std::uint32_t>& levels) {
+    std::vector<std::uint8_t> row((levels.size() + 127) / 128 * 64, 0);
+    for (std::size_t i = 0; i < levels.size(); ++i) {
+        std::uint8_t& byte = row[i / 32 * 16 + i % 16];
+        byte = static_cast<std::uint8_t>(byte + (i % 32 < 16 ? levels[i] : 16 * levels[i]));
+    }
+    return row;
+}
+
+/// The levels that maxima are rounded up to, by number.
+template <class Code>
+std::vector<std::uint32_t> levels_of(const std::vector<Code>& maxima, const std::array<Code, kNumLevels>& levels) {
+    std::vector<std::uint32_t> numbers;
+    for (const Code maximum : maxima) {
+        std::uint32_t level = 0;
+        while (levels[level] < maximum) ++level;
+        numbers.push_back(level);
+    }
+    return numbers;
+}
+
+/// The pairs of a term: one for every cluster that has it, or for all where these are half of them.
+template <class Code>
+void write_pairs_slowly(const Indexed<Code>& made, const std::vector<PlainPosting<Code>>& postings,
+                        TermArrays<Code>& out) {
+    const SegmentMaxima<Code> maxima = segment_maxima(made, postings);
+    const std::uint32_t num_segments = made.docs.num_segments;
+    const std::uint32_t num_clusters = made.index.num_clusters();
+    if (!postings.empty() && 2 * maxima.size() >= num_clusters) {
+        std::vector<Code> row;
+        for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
+            const auto found = maxima.find(cluster);
+            const auto segments = found == maxima.end() ? std::vector<Code>(num_segments, 0) : found->second;
+            out.cluster_max.push_back(*std::max_element(segments.begin(), segments.end()));
+            append(row, segments);
+        }
+        const auto levels = choose_levels<Code>(block_maxima(postings, made.index.num_spans()));
+        if (num_segments > 1) append(out.segment_max, pack_levels(levels_of(row, levels)));
+        return;
+    }
+    for (const auto& [cluster, segments] : maxima) {
+        out.narrow_cluster.push_back(cluster);
+        out.cluster_max.push_back(*std::max_element(segments.begin(), segments.end()));
+        if (num_segments == 1) continue;
+        std::vector<std::uint8_t> mask((num_segments + 7) / 8, 0);
+        for (std::uint32_t s = 0; s < num_segments; ++s) {
+            mask[s / 8] = static_cast<std::uint8_t>(mask[s / 8] + (segments[s] > 0 ? 1U << (s % 8) : 0));
+        }
+        append(out.segment_mask, mask);
+    }
+}
+
+/// The levels of a term that has any.
+template <class Code>
+void write_levels_slowly(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans,
+                         TermArrays<Code>& out) {
+    const auto levels = choose_levels<Code>(block_maxima(postings, num_spans));
+    append(out.level, std::vector<Code>(levels.begin(), levels.end()));
+}
+
+/// What follows from the postings of a head term, written down one block, one quad and one span after the other.
 template <class Code>
 void write_head_slowly(const std::vector<PlainPosting<Code>>& postings, std::uint32_t num_spans,
                        TermArrays<Code>& out) {
     const std::size_t start = out.run_bytes.size();
     const std::vector<Code> maxima = block_maxima(postings, num_spans);
     const auto levels = choose_levels<Code>(maxima);
+    std::vector<Code> quads;
+    for (std::size_t block = 0; block < maxima.size(); block += 4) {
+        quads.push_back(std::max({maxima[block], maxima[block + 1], maxima[block + 2], maxima[block + 3]}));
+    }
+    append(out.block_max, pack_levels(levels_of(maxima, levels)));
+    append(out.quad_max, pack_levels(levels_of(quads, levels)));
+    const auto start_run = [&](std::size_t span) {
+        const std::size_t place = out.run_bytes.size() - start;
+        if (span % 64 == 0) out.run_base.push_back(static_cast<std::uint32_t>(place));
+        out.run_start.push_back(static_cast<std::uint16_t>(place - out.run_base.back()));
+    };
     for (std::size_t span = 0; span < num_spans; ++span) {
-        out.run_start.push_back(static_cast<std::uint32_t>(out.run_bytes.size() - start));
-        const auto level_of = [&](std::size_t block) {
-            std::uint32_t level = 0;
-            while (levels[level] < maxima[span * 32 + block]) ++level;
-            return level;
-        };
-        for (std::size_t byte = 0; byte < 16; ++byte) {
-            out.block_max.push_back(static_cast<std::uint8_t>(level_of(byte) + 16 * level_of(byte + 16)));
-        }
+        start_run(span);
         std::vector<PlainPosting<Code>> run;
         for (const auto& posting : postings) {
             if (posting.position / 256 == span) run.push_back({posting.position % 256, posting.code});
@@ -287,7 +345,7 @@ void write_head_slowly(const std::vector<PlainPosting<Code>>& postings, std::uin
         if (run.size() > 32) append(out.run_bytes, bitmap);
         for (const auto& posting : run) append_bytes(out.run_bytes, posting.code);
     }
-    out.run_start.push_back(static_cast<std::uint32_t>(out.run_bytes.size() - start));
+    start_run(num_spans);
 }
 
 template <class Code>
@@ -362,7 +420,7 @@ TEST(index_rejects_wrong_counts) {
         {"one term less", [](auto& a) { --a.num_terms; }},
         {"one term more", [](auto& a) { ++a.num_terms; }},
         {"no segments", [](auto& a) { a.num_segments = 0; }},
-        {"one segment more", [](auto& a) { ++a.num_segments; }},
+        {"segments in more bytes", [](auto& a) { a.num_segments = 9; }},
         {"wider codes", [](auto& a) { a.code_bytes = 2; }},
         {"no codes", [](auto& a) { a.code_bytes = 0; }},
         {"odd codes", [](auto& a) { a.code_bytes = 3; }},
@@ -456,7 +514,7 @@ TEST(index_layout_of_small_clusters) {
 }
 
 // Clusters larger than a tile, a window or a piece of MaxScore are laid out like small ones, and searches over them are
-// right in every method, whether all blocks are bounded or those of the best clusters.
+// right in every method, whether all blocks are bounded or quads first.
 TEST(index_layout_of_large_clusters) {
     const Indexed<std::uint8_t> made(large_collection({5000, 57, 4096, 4097, 70001, 3, 60000}));
     check_layout(made);
@@ -470,7 +528,7 @@ TEST(index_layout_of_large_clusters) {
         CHECK(score_positions(made.index, query, positions) == scores);
         const Ranking ranking = rank_all(scores);
         for (const Method method :
-             {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc, Method::best_first}) {
+             {Method::exhaustive, Method::maxscore, Method::anytime, Method::sequential, Method::asc}) {
             for (const bool trace : {false, true}) {
                 for (const std::size_t k : {1, 10, 1000, 30000}) {
                     NOTE("terms " << show(terms) << ", method " << show(method) << ", trace " << trace << ", k " << k);
@@ -478,7 +536,7 @@ TEST(index_layout_of_large_clusters) {
                     params.method = method;
                     params.trace = trace;
                     params.hooks.sweep = false;
-                    params.hooks.all_tiles = trace ? 512 : 3;
+                    params.hooks.all_tiles = trace ? 2048 : 3;
                     params.hooks.documents = k == 10 ? DocumentMethod::maxscore : DocumentMethod::blocks;
                     const SearchResult result = search(made.index, query, k, params);
                     CHECK_EQ(result.rows, ranking.first(k).rows);
@@ -489,19 +547,21 @@ TEST(index_layout_of_large_clusters) {
     }
 }
 
-// For every term and cluster the maxima, by cluster and by segment, are those of the documents; in large clusters too.
+// For every term and cluster the maxima, by cluster and by segment, are those of the documents, rounded as the format
+// says; in large clusters too.
 TEST(index_maxima_of_single_terms) {
     each_code_type([](auto code) {
         const Indexed<decltype(code)> made(mixed_collection<decltype(code)>());
+        const auto postings = direct_postings(made);
         for (std::uint32_t term = 0; term < made.index.num_terms(); ++term) {
             NOTE("code bytes " << sizeof(code) << ", term " << term);
-            check_bounds(made, single_term(made.index, term));
+            check_bounds(made, postings, single_term(made.index, term));
         }
-        check_stored_sums(made);
     });
     const Indexed<std::uint8_t> large(large_collection({5000, 57, 9000}));
-    for (std::uint32_t term = 0; term < large.index.num_terms(); ++term)
-        check_bounds(large, single_term(large.index, term));
+    for (std::uint32_t term = 0; term < large.index.num_terms(); ++term) {
+        check_bounds(large, direct_postings(large), single_term(large.index, term));
+    }
 }
 
 // Bounds of several terms are the weighted sums of their maxima, per segment, with any number of segments.
@@ -513,41 +573,58 @@ TEST(index_maxima_of_queries) {
             const std::uint32_t largest_code = std::numeric_limits<Code>::max();
             const Indexed<Code> made(random_collection<Code>(
                 {.docs = 600, .clusters = 9, .segments = segments, .terms_per_doc = 6, .largest_code = largest_code}));
+            const auto postings = direct_postings(made);
             for (const std::size_t terms : {2, 30}) {
                 for (const std::uint32_t weight : {5U, kMaxQueryWeight}) {
                     NOTE("code bytes " << sizeof(Code) << ", segments " << segments << ", terms " << terms);
-                    check_bounds(made, random_query(made.index, random, terms, weight));
+                    check_bounds(made, postings, random_query(made.index, random, terms, weight));
                 }
             }
-            check_stored_sums(made);
         }
     });
 }
 
-// The arrays of head and tail terms are, byte for byte, what a slow writer makes of the documents.
-TEST(index_postings_and_block_maxima) {
+// The arrays of all terms, wide and narrow, head and tail, are byte for byte what a slow writer makes of the documents.
+TEST(index_arrays_of_terms) {
     each_code_type([](auto code) {
         using Code = decltype(code);
-        constexpr std::uint32_t kZoned = 5;  // the ratio of the collection with two zones
-        std::size_t tails = 0;
-        for (const std::uint32_t ratio : {1U, 2U, 8U, 1000U, kZoned}) {
-            Collection<Code> docs = ratio == kZoned ? zoned_collection<Code>() : mixed_collection<Code>();
-            docs.head_ratio = ratio;
-            const Indexed<Code> made(std::move(docs));
-            CHECK_EQ(made.index.num_zones(), ratio == kZoned ? 2U : 1U);
-            NOTE("code bytes " << sizeof(Code) << ", head ratio " << ratio);
+        std::vector<Collection<Code>> collections;
+        for (const auto& [ratio, segments] : {std::pair{1U, 5U}, {2U, 1U}, {8U, 8U}, {1000U, 9U}, {3U, 40U}}) {
+            collections.push_back(random_collection<Code>({.docs = 1500,
+                                                           .terms = 150,
+                                                           .clusters = 30,
+                                                           .segments = segments,
+                                                           .terms_per_doc = 6,
+                                                           .largest_code = std::numeric_limits<Code>::max(),
+                                                           .head_ratio = ratio}));
+        }
+        collections.push_back(zoned_collection<Code>());
+        // 64 spans: the end of the last run has a base of its own.
+        collections.push_back(
+            random_collection<Code>({.docs = 16'340, .terms = 40, .clusters = 3, .segments = 3, .head_ratio = 2}));
+        std::size_t heads = 0, tails = 0, wide = 0, wide_tails = 0;
+        for (std::size_t i = 0; i < collections.size(); ++i) {
+            const Indexed<Code> made(collections[i]);
+            const std::uint32_t ratio = made.docs.head_ratio;
+            CHECK_EQ(made.index.num_zones(), i == 5 ? 2U : 1U);
+            CHECK_EQ(made.index.num_spans() == kBaseSpans, i == 6);
+            NOTE("code bytes " << sizeof(Code) << ", collection " << i);
             TermArrays<Code> expected;
             for (const auto& postings : direct_postings(made)) {
                 const bool head = postings.size() > 0 && postings.size() * ratio >= made.index.num_positions() / 16;
-                const bool row = postings.size() > 0 && postings.size() * 32 * ratio >= made.index.num_positions() / 16;
+                const bool is_wide =
+                    !postings.empty() && 2 * segment_maxima(made, postings).size() >= made.index.num_clusters();
                 const std::size_t bytes = expected.run_bytes.size();
-                if (row) write_row_slowly(postings, made.index.num_spans(), expected);
+                write_pairs_slowly(made, postings, expected);
+                if (head || is_wide) write_levels_slowly(postings, made.index.num_spans(), expected);
                 if (head) {
                     write_head_slowly(postings, made.index.num_spans(), expected);
                 } else {
                     write_tail_slowly(postings, expected);
-                    ++tails;
                 }
+                ++(head ? heads : tails);
+                wide += is_wide ? 1 : 0;
+                wide_tails += is_wide && !head ? 1 : 0;
                 for (std::uint32_t zone = 0; zone < made.index.num_zones(); ++zone) {
                     std::set<std::uint32_t> blocks;
                     for (const auto& posting : postings) {
@@ -561,9 +638,14 @@ TEST(index_postings_and_block_maxima) {
             const auto same = [](const auto& a, const auto& b) { return std::ranges::equal(a.view(), b); };
             CHECK(same(built.term_first_byte, offsets_of(expected.term_num_bytes)));
             CHECK(same(built.term_first_entry, offsets_of(expected.term_num_entries)));
+            CHECK(same(built.narrow_cluster, expected.narrow_cluster));
+            CHECK(same(built.cluster_max, expected.cluster_max));
             CHECK(same(built.level, expected.level));
-            CHECK(same(built.span_max, expected.span_max));
+            CHECK(same(built.segment_max, expected.segment_max));
+            CHECK(same(built.segment_mask, expected.segment_mask));
+            CHECK(same(built.quad_max, expected.quad_max));
             CHECK(same(built.block_max, expected.block_max));
+            CHECK(same(built.run_base, expected.run_base));
             CHECK(same(built.run_start, expected.run_start));
             CHECK(same(built.run_bytes, expected.run_bytes));
             CHECK(same(built.entry_block, expected.entry_block));
@@ -571,9 +653,9 @@ TEST(index_postings_and_block_maxima) {
             CHECK(same(built.entry_mask, expected.entry_mask));
             CHECK(same(built.group_start, expected.group_start));
             CHECK(same(built.entry_code, expected.entry_code));
-            CHECK(!expected.run_bytes.empty());
+            CHECK_EQ(built.segment_max.size() == 0 && built.segment_mask.size() == 0, made.docs.num_segments == 1);
         }
-        CHECK(tails > 20);
+        CHECK(heads > 20 && tails > 20 && wide > 20 && wide_tails > 0);
     });
 }
 
@@ -710,8 +792,10 @@ TEST(index_plan_foretells_the_bytes) {
             std::uint64_t bytes = 0;
             each_term_array(parts.built, view,
                             [&](const char*, const auto& array, auto&) { bytes += array.view().size_bytes(); });
-            // Postings are kept as pairs of position and code until they are written, offsets as 64-bit counts.
+            // Postings are kept as pairs of position and code until they are written, segment maxima as codes, offsets
+            // as 64-bit counts.
             bytes += docs.terms.size() * 8 + docs.num_terms * 16;
+            bytes += parts.built.cluster_max.size() * docs.num_segments * sizeof(Code);
             NOTE("code bytes " << sizeof(Code) << ", ratio " << ratio << ": " << bytes << ", " << parts.planned_bytes);
             CHECK(bytes <= parts.planned_bytes);
             CHECK(parts.planned_bytes < bytes + bytes / 2);

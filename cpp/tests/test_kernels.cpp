@@ -24,7 +24,7 @@ std::size_t round_up_16(std::size_t count) {
 /// Calls visit with the table of every level that this CPU has and every pair of types.
 template <class Visit>
 void each_table(Visit visit) {
-    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2}) {
+    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512}) {
         if (!simd_level_available(level)) continue;
         NOTE("level " << simd_level_name(level));
         const auto call = [&](const auto& table, const char* types) {
@@ -151,15 +151,6 @@ void add_slack(std::vector<std::uint8_t>& bytes, Random& random) {
 
 constexpr std::size_t kRunSizes[] = {0, 1, 2, 7, 8, 31, 32, 33, 34, 63, 64, 65, 100, 255, 256};
 
-/// Where the bounds of so many tiles start: side by side in any order.
-std::vector<std::uint32_t> shuffled_places(std::size_t num_tiles, Random& random) {
-    std::vector<std::uint32_t> places(num_tiles);
-    std::iota(places.begin(), places.end(), 0U);
-    std::shuffle(places.begin(), places.end(), random);
-    for (std::uint32_t& place : places) place *= kTileBlocks;
-    return places;
-}
-
 /// The entries of a tail term, owned, each array followed by slack, and the postings they stand for.
 template <class Code>
 struct OwnedEntries {
@@ -219,6 +210,8 @@ TEST(kernels_levels) {
     CHECK(simd_level_available(simd_level()));
     CHECK_EQ(simd_level_name(SimdLevel::portable), "portable");
     CHECK_EQ(simd_level_name(SimdLevel::avx2), "avx2");
+    CHECK_EQ(simd_level_name(SimdLevel::avx512), "avx512");
+    CHECK(!simd_level_available(SimdLevel::avx512) || simd_level_available(SimdLevel::avx2));
 }
 
 // weighted_rows is the exact weighted sum of any number of rows and writes no further than the next multiple of 16.
@@ -263,39 +256,18 @@ TEST(kernels_weighted_rows_at_the_limit) {
     });
 }
 
-// add_row adds weight times row, and reads and writes nothing but its `count` entries, at any alignment.
-TEST(kernels_add_row) {
-    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
-        Random random(12);
-        for (const std::size_t count : kLengths) {
-            for (const std::size_t shift : {0, 1, 5}) {
-                NOTE("count " << count << ", shift " << shift);
-                const Input<Code> row(count + shift, 0, random);
-                Output<Acc> out(count + shift, 1000);
-                const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
-                std::vector<Acc> expected = out.first(count + shift);
-                for (std::size_t i = 0; i < count; ++i) expected[shift + i] += Acc{weight} * row[shift + i];
-                kernel.add_row(row.data() + shift, weight, count, out.data() + shift);
-                CHECK_EQ(out.first(count + shift), expected);
-                CHECK(out.guards_are_whole());
-            }
-        }
-    });
-}
-
-// add_levels adds the number that each row has for a block's level, in the tiles asked for and no others, wraps at 16
-// bits, and writes the largest bound of each tile.
+// add_levels adds the number that each row has for a block's level, in the tiles asked for, in any order, and no
+// others, wraps at 16 bits, and writes the largest bound of each tile.
 TEST(kernels_add_levels) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(13);
-        constexpr std::size_t kTiles = 5;
+        constexpr std::size_t kTiles = 6;
         constexpr std::size_t kRowBytes = kTiles * kTileSpans * kSpanBytes;
-        const std::vector<std::uint32_t> run_start(kTiles * kTileSpans + 1);
+        const std::vector<std::vector<std::uint32_t>> wanted = {{}, {0}, {5}, {1, 2, 3}, {4, 0}, {0, 1, 2, 3, 4, 5}};
         for (const std::size_t num_rows : {0, 1, 2, 3, 30, 257}) {
-            for (const auto& [first, end] : {std::pair{0, 5}, {0, 1}, {4, 5}, {1, 4}, {2, 2}}) {
+            for (const auto& tiles : wanted) {
                 for (const bool wraps : {false, true}) {
-                    NOTE("rows " << num_rows << ", tiles " << first << " to " << end << ", wraps " << wraps);
-                    const auto places = shuffled_places(kTiles, random);
+                    NOTE("rows " << num_rows << ", tiles " << show(tiles) << ", wraps " << wraps);
                     std::vector<Input<std::uint8_t>> levels;
                     std::vector<LevelRow> rows(num_rows);
                     Output<std::uint16_t> bounds(kTiles * kTileBlocks), tile_max(kTiles);
@@ -307,26 +279,24 @@ TEST(kernels_add_levels) {
                     for (std::size_t r = 0; r < num_rows; ++r) levels.emplace_back(kRowBytes, 0, random);
                     for (std::size_t r = 0; r < num_rows; ++r) {
                         rows[r].levels = levels[r].data();
-                        rows[r].run_start = run_start.data();
                         const auto of_block = unpack_levels(levels[r].data(), kTiles);
-                        std::vector<std::uint16_t> added;
                         for (std::size_t level = 0; level < kNumLevels; ++level) {
-                            added.push_back(static_cast<std::uint16_t>(draw(random, 0, most)));
-                            rows[r].low[level] = static_cast<std::uint8_t>(added[level] % 256);
-                            rows[r].high[level] = static_cast<std::uint8_t>(added[level] / 256);
+                            const auto added = static_cast<std::uint16_t>(draw(random, 0, most));
+                            rows[r].added[level] = added;
+                            rows[r].low[level] = static_cast<std::uint8_t>(added % 256);
+                            rows[r].high[level] = static_cast<std::uint8_t>(added / 256);
                         }
-                        for (std::size_t b = first * kTileBlocks; b < end * kTileBlocks; ++b) {
-                            std::uint16_t& sum = expected[places[b / kTileBlocks] + b % kTileBlocks];
-                            sum = static_cast<std::uint16_t>(sum + added[of_block[b]]);
+                        for (const std::uint32_t tile : tiles) {
+                            for (std::size_t b = tile * kTileBlocks; b < (tile + 1) * kTileBlocks; ++b) {
+                                expected[b] = static_cast<std::uint16_t>(expected[b] + rows[r].added[of_block[b]]);
+                            }
                         }
                     }
-                    for (std::size_t tile = first; tile < static_cast<std::size_t>(end); ++tile) {
-                        const auto* blocks = expected.data() + places[tile];
+                    for (const std::uint32_t tile : tiles) {
+                        const auto* blocks = expected.data() + tile * kTileBlocks;
                         expected_max[tile] = *std::max_element(blocks, blocks + kTileBlocks);
                     }
-                    std::vector<std::uint32_t> tiles(static_cast<std::size_t>(end - first));
-                    std::iota(tiles.begin(), tiles.end(), static_cast<std::uint32_t>(first));
-                    kernel.add_levels(rows.data(), num_rows, tiles.data(), tiles.size(), places.data(), bounds.data(),
+                    kernel.add_levels(rows.data(), num_rows, tiles.data(), tiles.size(), bounds.data(),
                                       tile_max.data());
                     CHECK_EQ(bounds.first(expected.size()), expected);
                     CHECK_EQ(tile_max.first(kTiles), expected_max);
@@ -337,38 +307,72 @@ TEST(kernels_add_levels) {
     });
 }
 
-// add_maxima adds weight times maximum, in steps and rounded up, to the block of each entry in the range; blocks that
-// do not exist share one place.
+// add_maxima adds weight times maximum, in steps and rounded up, to the block of each entry, and notes the last entry
+// of every tile that has one; add_maxima_to_both adds the same to the quads as well.
 TEST(kernels_add_maxima) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(14);
+        constexpr std::size_t kTiles = 5;
+        constexpr std::size_t kBlocks = kTiles * kTileBlocks;
         for (const std::size_t count : kEntryCounts) {
             const OwnedEntries<Code> owned(count, 3, 600, random);
             for (const std::uint32_t weight : {1U, 77U, kMaxQueryWeight}) {
                 for (const std::uint32_t shift : {0U, 1U, 7U, 16U, 20U, 31U}) {
-                    for (const std::uint32_t num_tiles : {5U, 2U}) {
-                        const auto places = shuffled_places(num_tiles + 1, random);
-                        const std::size_t num_blocks = places.size() * kTileBlocks;
-                        NOTE("entries " << count << ", weight " << weight << ", shift " << shift);
-                        const std::size_t first = draw(random, 0, count / 2);
-                        const std::size_t end = draw(random, first, count);
-                        Output<std::uint16_t> bounds(num_blocks, 7);
-                        std::vector<std::uint16_t> expected(num_blocks, 7);
-                        for (std::size_t i = first; i < end; ++i) {
-                            const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
-                            const std::uint64_t width = std::uint64_t{1} << shift;
-                            const std::uint32_t block = owned.zone_first + owned.blocks[i];
-                            auto& bound =
-                                expected[places[std::min(block / kTileBlocks, num_tiles)] + block % kTileBlocks];
-                            bound =
-                                static_cast<std::uint16_t>(bound + product / width + (product % width != 0 ? 1 : 0));
+                    NOTE("entries " << count << ", weight " << weight << ", shift " << shift);
+                    std::vector<std::uint16_t> expected(kBlocks, 7), expected_quads(kBlocks / kQuadBlocks, 9);
+                    std::vector<std::uint32_t> expected_last(kTiles, kNoEntry);
+                    std::vector<std::uint64_t> most_of_quad(expected_quads.size(), 0);
+                    for (std::uint32_t i = 0; i < count; ++i) {
+                        const std::uint64_t product = std::uint64_t{weight} * owned.maxima[i];
+                        const std::uint64_t width = std::uint64_t{1} << shift;
+                        const std::uint64_t added = product / width + (product % width != 0 ? 1 : 0);
+                        const std::uint32_t block = owned.blocks[i];
+                        expected[block] = static_cast<std::uint16_t>(expected[block] + added);
+                        most_of_quad[block / 4] = std::max(most_of_quad[block / 4], added);
+                        expected_last[block / kTileBlocks] = i;
+                    }
+                    for (std::size_t q = 0; q < most_of_quad.size(); ++q) {
+                        expected_quads[q] = static_cast<std::uint16_t>(expected_quads[q] + most_of_quad[q]);
+                    }
+                    for (const bool both : {false, true}) {
+                        Output<std::uint16_t> bounds(kBlocks, 7), quads(kBlocks / kQuadBlocks, 9);
+                        Output<std::uint32_t> last(kTiles, kNoEntry);
+                        if (both) {
+                            kernel.add_maxima_to_both(owned.list(), weight, shift, bounds.data(), quads.data(),
+                                                      last.data());
+                            CHECK_EQ(quads.first(kBlocks / kQuadBlocks), expected_quads);
+                        } else {
+                            kernel.add_maxima(owned.list(), weight, shift, bounds.data(), last.data());
                         }
-                        kernel.add_maxima(owned.list(), first, end, weight, shift, places.data(), num_tiles,
-                                          bounds.data());
-                        CHECK_EQ(bounds.first(num_blocks), expected);
-                        CHECK(bounds.guards_are_whole());
+                        CHECK_EQ(bounds.first(kBlocks), expected);
+                        CHECK_EQ(last.first(kTiles), expected_last);
+                        CHECK(bounds.guards_are_whole() && quads.guards_are_whole() && last.guards_are_whole());
                     }
                 }
+            }
+        }
+    });
+}
+
+// add_masked adds to the segments whose bit is set, wraps at 16 bits, and reads no byte behind the mask.
+TEST(kernels_add_masked) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(16);
+        for (const std::uint32_t num_segments : {2U, 3U, 7U, 8U, 9U, 15U, 16U, 17U, 31U, 32U, 33U, 64U, 257U}) {
+            for (const std::uint16_t added :
+                 {std::uint16_t{0}, std::uint16_t{1}, std::uint16_t{999}, std::uint16_t{65535}}) {
+                NOTE("segments " << num_segments << ", added " << added);
+                const Input<std::uint8_t> mask(segment_mask_bytes(num_segments), 0, random);
+                Output<std::uint16_t> bounds(num_segments);
+                std::vector<std::uint16_t> expected(num_segments);
+                for (std::uint32_t s = 0; s < num_segments; ++s) {
+                    bounds[s] = static_cast<std::uint16_t>(random());
+                    const bool has = (mask[s / 8] >> (s % 8) & 1) != 0;
+                    expected[s] = static_cast<std::uint16_t>(bounds[s] + (has ? added : 0));
+                }
+                kernel.add_masked(mask.data(), added, num_segments, bounds.data());
+                CHECK_EQ(bounds.first(num_segments), expected);
+                CHECK(bounds.guards_are_whole());
             }
         }
     });
@@ -444,31 +448,61 @@ TEST(kernels_add_lookups) {
     });
 }
 
-// add_entries_of adds what a list has for each of some blocks, ascending, also where it has nothing.
-TEST(kernels_add_entries_of) {
+// find_entry finds the entry of a block, given the last entry of its tile, and nothing where the list lacks the block.
+TEST(kernels_find_entry) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(19);
         for (const std::size_t count : kEntryCounts) {
-            const OwnedEntries<Code> owned(count, 5, 700, random);
-            std::vector<std::uint32_t> wanted(710);
-            std::iota(wanted.begin(), wanted.end(), 5U);
-            wanted.push_back(5U + kZoneBlocks - 1);
-            for (const std::size_t size : {wanted.size(), std::size_t{32}, std::size_t{1}, std::size_t{0}}) {
-                NOTE("entries " << count << ", blocks " << size);
-                std::shuffle(wanted.begin(), wanted.end(), random);
-                std::sort(wanted.begin(), wanted.begin() + static_cast<std::ptrdiff_t>(size));
-                const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
-                Output<Acc> sums(size * kBlockDocs, 0);
-                std::vector<Acc> expected(size * kBlockDocs, 0);
-                std::uint64_t expected_count = 0;
-                for (const auto& [position, code] : owned.postings) {
-                    const auto at = std::find(wanted.begin(), wanted.end(), position / kBlockDocs) - wanted.begin();
-                    const auto slot = static_cast<std::size_t>(at);
-                    if (slot >= size) continue;
-                    expected[slot * kBlockDocs + position % kBlockDocs] += Acc{weight} * code;
-                    ++expected_count;
+            // Anywhere in the zone, and so close that whole tiles are full.
+            for (const auto& [first, end] :
+                 {std::pair{0U, 700U}, {kZoneBlocks, kZoneBlocks + 500}, {0U, kZoneBlocks}}) {
+                NOTE("entries " << count << ", blocks " << first << " to " << end);
+                const OwnedEntries<Code> owned(count, first, end, random);
+                std::vector<std::uint32_t> place(kZoneBlocks, kNoEntry), last(kZoneBlocks / kTileBlocks, kNoEntry);
+                for (std::uint32_t i = 0; i < owned.num_entries; ++i) {
+                    place[owned.blocks[i]] = i;
+                    last[owned.blocks[i] / kTileBlocks] = i;
                 }
-                CHECK_EQ(kernel.add_entries_of(owned.list(), wanted.data(), size, weight, sums.data()), expected_count);
+                std::size_t wrong = 0;
+                for (std::uint32_t block = 0; block < kZoneBlocks; ++block) {
+                    wrong += kernel.find_entry(owned.list(), last[block / kTileBlocks], block) != place[block] ? 1 : 0;
+                }
+                CHECK_EQ(wrong, 0U);
+            }
+        }
+    });
+}
+
+// add_entry_lookups adds the documents of the entries asked for, in any order, some of them twice.
+TEST(kernels_add_entry_lookups) {
+    each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
+        Random random(25);
+        for (const std::size_t count : kEntryCounts) {
+            const OwnedEntries<Code> one(count, 5, 700, random), other(count, kZoneBlocks, kZoneBlocks + 600, random);
+            const EntryList<Code> lists[] = {one.list(), other.list()};
+            const std::vector<PlainPosting<Code>>* postings[] = {&one.postings, &other.postings};
+            for (const std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{40}, 2 * count}) {
+                if (count == 0 && size > 0) continue;
+                NOTE("entries " << count << ", lookups " << size);
+                constexpr std::uint32_t kSlots = 50;
+                std::vector<EntryLookup<Code>> lookups;
+                std::vector<Acc> expected(kSlots * kBlockDocs, 0);
+                std::uint64_t expected_count = 0;
+                const std::uint32_t most = largest_weight<Code, Acc>(size);
+                for (std::size_t i = 0; i < size; ++i) {
+                    const std::size_t which = draw(random, 0, 1);
+                    const auto entry = static_cast<std::uint32_t>(draw(random, 0, count - 1));
+                    const auto slot = static_cast<std::uint32_t>(draw(random, 0, kSlots - 1));
+                    lookups.push_back({&lists[which], entry, some_weight(random, most), slot});
+                    const std::uint32_t block = lists[which].first_block + lists[which].blocks[entry];
+                    for (const auto& [position, code] : *postings[which]) {
+                        if (position / kBlockDocs != block) continue;
+                        expected[slot * kBlockDocs + position % kBlockDocs] += Acc{lookups.back().weight} * code;
+                        ++expected_count;
+                    }
+                }
+                Output<Acc> sums(expected.size(), 0);
+                CHECK_EQ(kernel.add_entry_lookups(lookups.data(), size, sums.data()), expected_count);
                 CHECK_EQ(sums.first(expected.size()), expected);
                 CHECK(sums.guards_are_whole());
             }
@@ -476,24 +510,38 @@ TEST(kernels_add_entries_of) {
     });
 }
 
-// add_runs adds whole runs of every length, of the spans asked for and no others.
+// add_runs adds whole runs of every length, of the spans asked for and no others, also where bases change in between.
 TEST(kernels_add_runs) {
     each_table([]<class Code, class Acc>(const Kernels<Code, Acc>& kernel) {
         Random random(20);
+        constexpr std::size_t kSpans = 2 * kBaseSpans + 9;
         std::vector<std::uint8_t> bytes;
-        std::vector<std::uint32_t> run_start{0};
+        std::vector<std::uint32_t> run_base;
+        std::vector<std::uint16_t> run_start;
         std::vector<std::vector<PlainPosting<Code>>> runs;
-        for (const std::size_t size : kRunSizes) {
+        const auto start_run = [&](std::size_t span) {
+            if (span % kBaseSpans == 0) run_base.push_back(static_cast<std::uint32_t>(bytes.size()));
+            run_start.push_back(static_cast<std::uint16_t>(bytes.size() - run_base.back()));
+        };
+        for (std::size_t span = 0; span < kSpans; ++span) {
+            start_run(span);
+            // The second base comes after as many bytes as can be.
+            const std::size_t size = span < kBaseSpans ? kSpanDocs : kRunSizes[span % std::size(kRunSizes)];
             runs.push_back(some_postings<Code>(size, kSpanDocs, random));
             const auto run = encode_run(runs.back());
             bytes.insert(bytes.end(), run.begin(), run.end());
-            run_start.push_back(static_cast<std::uint32_t>(bytes.size()));
         }
+        start_run(kSpans);
         const std::size_t num_bytes = bytes.size();
         add_slack(bytes, random);
         bytes.shrink_to_fit();
-        for (const auto& [first, end] :
-             {std::pair<std::size_t, std::size_t>{0, runs.size()}, {3, 9}, {14, 15}, {4, 4}}) {
+        for (const auto& [first, end] : {std::pair<std::size_t, std::size_t>{0, kSpans},
+                                         {3, 9},
+                                         {kSpans - 1, kSpans},
+                                         {4, 4},
+                                         {kBaseSpans - 1, kBaseSpans},
+                                         {kBaseSpans, 2 * kBaseSpans},
+                                         {kBaseSpans - 2, kBaseSpans + 20}}) {
             NOTE("spans " << first << " to " << end);
             const std::uint32_t weight = some_weight(random, largest_weight<Code, Acc>(1));
             Output<Acc> sums((end - first) * kSpanDocs, 0);
@@ -503,7 +551,8 @@ TEST(kernels_add_runs) {
                     expected[(span - first) * kSpanDocs + place] += Acc{weight} * code;
                 }
             }
-            kernel.add_runs(bytes.data(), num_bytes, run_start.data(), first, end, weight, sums.data());
+            kernel.add_runs(bytes.data(), num_bytes, run_base.data(), run_start.data(), first, end, weight,
+                            sums.data());
             CHECK_EQ(sums.first(expected.size()), expected);
             CHECK(sums.guards_are_whole());
         }
@@ -546,13 +595,15 @@ TEST(kernels_survive_damage) {
         for (int round = 0; round < 300; ++round) {
             const std::size_t num_bytes = draw(random, 0, 700);
             const Input<std::uint8_t> bytes(num_bytes, kSlackBytes, random);
-            std::vector<std::uint32_t> run_start(kSpans + 1);
+            const std::vector<std::uint32_t> run_base{
+                static_cast<std::uint32_t>(draw(random, 0, round % 2 == 0 ? 200 : 0xFFFFFFFFU))};
+            std::vector<std::uint16_t> run_start(kSpans + 1);
             for (auto& start : run_start) {
-                start = static_cast<std::uint32_t>(draw(random, 0, round % 2 == 0 ? 800 : 0xFFFFFFFFU));
+                start = static_cast<std::uint16_t>(draw(random, 0, round % 4 < 2 ? 800 : 65535));
             }
             if (round % 3 != 0) std::sort(run_start.begin(), run_start.end());
             Output<Acc> sums(kSpans * kSpanDocs, 0);
-            kernel.add_runs(bytes.data(), num_bytes, run_start.data(), 0, kSpans, 1, sums.data());
+            kernel.add_runs(bytes.data(), num_bytes, run_base.data(), run_start.data(), 0, kSpans, 1, sums.data());
             CHECK(sums.guards_are_whole());
 
             std::vector<RunLookup> lookups;
@@ -573,9 +624,18 @@ TEST(kernels_survive_damage) {
                 if (draw(random, 0, 3) == 0)
                     owned.group_start[i / kGroupEntries] = static_cast<std::uint32_t>(random());
             }
-            std::vector<std::uint32_t> wanted(owned.blocks.begin(), owned.blocks.begin() + owned.num_entries);
-            Output<Acc> found(wanted.size() * kBlockDocs, 0);
-            kernel.add_entries_of(owned.list(), wanted.data(), wanted.size(), 1, found.data());
+            const EntryList<Code> list = owned.list();
+            std::vector<EntryLookup<Code>> entries;
+            for (std::uint32_t i = 0; i < 50; ++i) {
+                const auto last = static_cast<std::uint32_t>(draw(random, 0, 2 * std::uint64_t{list.num_entries}));
+                const auto block = static_cast<std::uint32_t>(draw(random, 0, i % 2 == 0 ? 300 : 65535));
+                const std::uint32_t entry = kernel.find_entry(list, last, block);
+                CHECK(entry == kNoEntry || (entry <= last && list.blocks[entry] == block));
+                if (entry != kNoEntry) entries.push_back({&list, entry, 1, i});
+            }
+            for (std::uint32_t i = 0; i < list.num_entries; ++i) entries.push_back({&list, i, 1, i % 50});
+            Output<Acc> found(50 * kBlockDocs, 0);
+            kernel.add_entry_lookups(entries.data(), entries.size(), found.data());
             CHECK(found.guards_are_whole());
 
             typename Kernels<Code, Acc>::EntryPlace place;
@@ -585,9 +645,12 @@ TEST(kernels_survive_damage) {
                 place = kernel.add_entries(owned.list(), place, first, end, 1, window.data());
                 CHECK(window.guards_are_whole());
             }
-            const std::uint32_t places[] = {0, kTileBlocks};
-            Output<std::uint16_t> bounds(2 * kTileBlocks, 0);
-            kernel.add_maxima(owned.list(), 0, owned.num_entries, kMaxQueryWeight, 0, places, 1, bounds.data());
+            // Room for a whole zone: a damaged entry may name any block of it.
+            Output<std::uint16_t> bounds(kZoneBlocks, 0), quads(kZoneBlocks / kQuadBlocks, 0);
+            Output<std::uint32_t> last(kZoneBlocks / kTileBlocks, kNoEntry);
+            kernel.add_maxima(list, kMaxQueryWeight, 0, bounds.data(), last.data());
+            kernel.add_maxima_to_both(list, kMaxQueryWeight, 0, bounds.data(), quads.data(), last.data());
+            CHECK(quads.guards_are_whole() && last.guards_are_whole());
             CHECK(bounds.guards_are_whole());
         }
     });

@@ -147,6 +147,27 @@ TEST(query_keeps_bits_for_16_bit_codes) {
     }
 }
 
+// Of a share of the mass the fewest heaviest terms are kept, equal ones from the first, and the others are counted.
+TEST(query_keeps_a_share_of_the_mass) {
+    const Indexed<std::uint8_t> made(full_documents<std::uint8_t>(20, 4));
+    const std::vector<std::int64_t> terms{0, 1, 2, 3, 4};
+    const std::vector<double> weights{1, 5, 2, 5, 7};  // 20 in all, times the same largest code
+    const auto kept = [&](double mass) { return prepare_query(made.index, terms, weights, mass); };
+    check_terms(kept(0.01), {{4, 7}});
+    check_terms(kept(0.35), {{4, 7}});
+    check_terms(kept(0.36), {{1, 5}, {4, 7}});
+    check_terms(kept(0.6), {{1, 5}, {4, 7}});
+    check_terms(kept(0.85), {{1, 5}, {3, 5}, {4, 7}});
+    check_terms(kept(0.95), {{1, 5}, {2, 2}, {3, 5}, {4, 7}});
+    CHECK_EQ(kept(0.95).dropped_terms, 1U);
+    CHECK_EQ(kept(0.01).dropped_terms, 4U);
+    CHECK_EQ(kept(1.0).terms.size(), 5U);
+    CHECK_EQ(kept(1.0).dropped_terms, 0U);
+    // 9 of 10 equal terms are 0.9 of the mass, though 0.9 is no binary number.
+    const std::vector<std::int64_t> ten{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    CHECK_EQ(prepare_query(made.index, ten, std::vector<double>(10, 1.0), 0.9).terms.size(), 9U);
+}
+
 // A negative term number, and a weight that is negative, infinite or no number, are errors, even of unknown terms.
 TEST(query_rejects_impossible_input) {
     const Indexed<std::uint8_t> made(full_documents<std::uint8_t>(20, 4));
@@ -174,7 +195,8 @@ TEST(query_sums_are_exact) {
                 const PreparedQuery query = first_terms(made.index, n, weight);
                 const Ranking expected = rank_all(made.docs.scores(query));
                 const std::uint64_t integer = query.terms[0].weight;
-                for (const Method method : {Method::exhaustive, Method::maxscore, Method::anytime, Method::asc}) {
+                for (const Method method :
+                     {Method::exhaustive, Method::maxscore, Method::anytime, Method::sequential, Method::asc}) {
                     for (const DocumentMethod documents : {DocumentMethod::blocks, DocumentMethod::maxscore}) {
                         NOTE("terms " << n << ", weight " << weight << ", method " << show(method));
                         SearchParams params;

@@ -1,5 +1,7 @@
 // The heap of results against a sorted list.
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -136,4 +138,42 @@ TEST(top_k_never_admits_zero) {
     top.push(1, 7);
     CHECK(!top.admits(0, 0));
     CHECK_EQ(top.size(), 1U);
+}
+
+// From a floor on, only what comes before it enters, though never more than k, and θ is the floor's until there are k;
+// whether θ is exact or lags behind.
+TEST(top_k_floor) {
+    Random random(23);
+    TopK<std::uint32_t> top;
+    for (const bool exact : {true, false}) {
+        for (const std::size_t k : {1, 3, 50, 2000}) {
+            for (const std::uint32_t floor : {1U, 5U, 12U, 13U}) {
+                for (const Row floor_row : {Row{0}, Row{700}, kNoRow}) {
+                    NOTE("exact " << exact << ", k " << k << ", floor " << floor << ", row " << floor_row);
+                    std::vector<Row> rows(1500);
+                    std::iota(rows.begin(), rows.end(), Row{0});
+                    std::shuffle(rows.begin(), rows.end(), random);
+                    Reference<std::uint32_t> reference(k);
+                    top.reset(k, exact);
+                    top.set_floor(floor, floor_row);
+                    CHECK(top.full() && top.size() == 0);
+                    for (const Row row : rows) {
+                        const auto score = static_cast<std::uint32_t>(draw(random, 0, 12));
+                        const bool before = score > floor || (score == floor && row < floor_row);
+                        const bool enters = before && reference.admits(score, row);
+                        if (exact) CHECK_EQ(top.admits(score, row), enters);
+                        if (enters) CHECK(top.admits(score, row));
+                        if (top.admits(score, row)) top.push(score, row);
+                        if (enters) reference.push(score, row);
+                        if (exact) CHECK_EQ(top.threshold(), std::max(floor, reference.threshold()));
+                        CHECK(top.threshold() >= floor);
+                        CHECK_EQ(top.size(), reference.size());
+                    }
+                    CHECK(drained(top) == reference.ranking());
+                }
+            }
+        }
+    }
+    top.reset(3);
+    CHECK(!top.full());  // a floor is gone with the search that had it
 }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segmax.inspection.summary import inspect
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
-    from segmax.search.methods import ASC, BestFirst, Exhaustive
+    from segmax.search.methods import ASC, Exhaustive
     from segmax.search.opening import open_index, verify
     from segmax.search.results import BatchHits, Hits
     from segmax.storage.config import BuildConfig
@@ -38,7 +38,6 @@ __version__ = "0.1.0"
 __all__ = [
     "ASC",
     "BatchHits",
-    "BestFirst",
     "BuildConfig",
     "Exhaustive",
     "Hits",
@@ -60,7 +59,7 @@ _NAMES = {
     "inspection.summary": "inspect",
     "search.highlighting": "highlight",
     "search.index": "Index",
-    "search.methods": "ASC BestFirst Exhaustive",
+    "search.methods": "ASC Exhaustive",
     "search.opening": "open verify",
     "search.results": "BatchHits Hits",
     "storage.config": "BuildConfig",

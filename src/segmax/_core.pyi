@@ -381,8 +381,8 @@ class Index:
         indptr: numpy.typing.NDArray[numpy.int64],
         terms: numpy.typing.NDArray[numpy.int64],
         weights: numpy.typing.NDArray[numpy.float64],
-        k: int,
-        params: SearchParams,
+        k: numpy.typing.NDArray[numpy.int64],
+        params: Sequence[SearchParams],
         threads: int,
     ) -> tuple[
         numpy.typing.NDArray[numpy.int64],
@@ -391,7 +391,7 @@ class Index:
         numpy.typing.NDArray[numpy.uint64],
     ]:
         """
-        All queries: (rows, scores, counts, stats), padded with row -1 and score 0.
+        All queries, with one k and SearchParams for all or for each: (rows, scores, counts, stats), padded with row -1 and score 0.
         """
 
     def trace(
@@ -409,9 +409,10 @@ class Index:
         tuple[int, int, int, int],
         float,
         int,
+        numpy.typing.NDArray[numpy.uint32],
     ]:
         """
-        One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate).
+        One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate, kept terms).
         """
 
     def score(
@@ -433,6 +434,9 @@ class Index:
         """
         The terms that a query and a document share: (terms, query weights, codes) as integers, and the scale of their products.
         """
+
+    def ceiling(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]) -> float:
+        """A score that no document passes for a query."""
 
     def cluster_bounds(
         self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
@@ -549,13 +553,13 @@ def ciff_docs(
 class Method(enum.Enum):
     exhaustive = 0
 
-    maxscore = 1
+    asc = 1
 
-    anytime = 2
+    maxscore = 2
 
-    asc = 3
+    anytime = 3
 
-    best_first = 4
+    sequential = 4
 
 class ClusterOrder(enum.Enum):
     max_bound = 0
@@ -591,6 +595,10 @@ class SearchHooks:
     def sweep(self) -> bool: ...
     @sweep.setter
     def sweep(self, arg: bool, /) -> None: ...
+    @property
+    def all_tiles(self) -> int: ...
+    @all_tiles.setter
+    def all_tiles(self, arg: int, /) -> None: ...
     def set_clock(self, times: Sequence[int]) -> None:
         """Replace the clock, for tests of the time budget."""
 
@@ -635,9 +643,28 @@ class SearchParams:
     @query_mass.setter
     def query_mass(self, arg: float, /) -> None: ...
     @property
+    def bound_mass(self) -> float: ...
+    @bound_mass.setter
+    def bound_mass(self, arg: float, /) -> None: ...
+    @property
     def bound_dropped(self) -> bool: ...
     @bound_dropped.setter
     def bound_dropped(self, arg: bool, /) -> None: ...
+    def copy(self) -> SearchParams:
+        """The same parameters, to be changed."""
+
+    def set_mask(
+        self,
+        index: Index,
+        rows: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """Let only the rows be returned that are True here."""
+
+    def set_floor(self, score: float, row: int) -> None:
+        """
+        Return only what comes before this result, the last of k that were found elsewhere; row -1 lets results with its score in.
+        """
+
     @property
     def hooks(self) -> SearchHooks: ...
     @hooks.setter

@@ -44,14 +44,18 @@ def parts_of(error: SegmaxError) -> dict[str, str]:
 
 
 CONFIG_ERRORS: list[tuple[Callable[[], object], dict[str, str]]] = [
-    (lambda: segmax.ASC(mu=0.9, eta=0.5), {"expected": "mu <= eta", "got": "mu=0.9 and eta=0.5"}),
+    (lambda: segmax.paper.ASC(mu=0.9, eta=0.5), {"expected": "mu <= eta", "got": "mu=0.9 and eta=0.5"}),
     (lambda: segmax.ASC(mu=0), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "0"}),
     (lambda: segmax.ASC(mu=1.5), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "1.5"}),
     (lambda: segmax.ASC(mu=float("nan")), {"option": "mu", "expected": "greater than 0 and at most 1", "got": "nan"}),
     (lambda: segmax.ASC(mu=0.5, eta=-1), {"option": "eta", "expected": "greater than 0 and at most 1", "got": "-1"}),
     (lambda: segmax.ASC(budget_ms=0), {"option": "budget_ms", "expected": "greater than 0 or None", "got": "0"}),
-    (lambda: segmax.ASC(risk=-0.5), {"option": "risk", "expected": "at least 0", "got": "-0.5"}),
-    (lambda: segmax.ASC(max_clusters=0), {"option": "max_clusters", "expected": "at least 1", "got": "0"}),
+    (
+        lambda: segmax.ASC(bound_mass=0),
+        {"option": "bound_mass", "expected": "greater than 0 and at most 1", "got": "0"},
+    ),
+    (lambda: segmax.paper.ASC(risk=-0.5), {"option": "risk", "expected": "at least 0", "got": "-0.5"}),
+    (lambda: segmax.ASC(max_blocks=0), {"option": "max_blocks", "expected": "at least 1", "got": "0"}),
     (lambda: segmax.BuildConfig(num_clusters=0), {"option": "num_clusters", "expected": "at least 1", "got": "0"}),
     (lambda: segmax.BuildConfig(num_segments=0), {"option": "num_segments", "expected": "from 1 to 65535", "got": "0"}),
     (lambda: segmax.BuildConfig(bits=12), {"option": "bits", "expected": "8 or 16", "got": "12"}),
@@ -84,10 +88,10 @@ CONFIG_ERRORS: list[tuple[Callable[[], object], dict[str, str]]] = [
         {"expected": "at most 1024 threads", "got": "1025", "hint": "more than cores do not help"},
     ),
     (lambda: segmax.ASC(mu=10**400), {"option": "mu", "expected": "a number", "got": f"{10**79}..."}),
-    (lambda: SearchParams(), {"expected": "a method, ASC, BestFirst or Exhaustive", "got": "SearchParams"}),
+    (lambda: SearchParams(), {"expected": "a method, ASC or Exhaustive", "got": "SearchParams"}),
     (
         lambda: segmax.build(DOCS).search({0: 1}, params="asc"),
-        {"option": "params", "expected": "a method such as ASC, BestFirst or Exhaustive", "got": "str"},
+        {"option": "params", "expected": "a method such as ASC or Exhaustive", "got": "str"},
     ),
 ]
 

@@ -98,6 +98,49 @@ class TestChoice:
         points = [(1.0, 0.9), (2.0, 0.9), (1.5, 0.8), (3.0, 0.99), (2.5, 0.95), (4.0, 0.995)]
         assert race_tables.candidates(points, [0.8, 0.95, 0.97, 0.999]) == {0, 4, 3}
 
+    def test_all_indexes_of_an_engine_compete(self) -> None:
+        """For each recall, one setting is chosen over the indexes of an engine, and what is always shown stays."""
+        results = Results(
+            [
+                SETUP,
+                *(
+                    build(name, 1.0, 1)
+                    for name in ("segmax", "sindi", "sindi-prune-0.1", "sindi-prune-0.2", "splade-index")
+                ),
+                record("segmax", "exact", [30] * 4, [0] * 4, exact=True),
+                record("segmax", "mu=0.7", [60] * 4, [0] * 4),
+                record("sindi", "exact", [90] * 4, [0] * 4, exact=True),
+                record("sindi-prune-0.1", "a", [70] * 4, [0] * 4),
+                record("sindi-prune-0.1", "b", [60] * 4, [1] * 4),
+                record("sindi-prune-0.2", "a", [50] * 4, [0] * 4),
+                record("splade-index", "", [95] * 4, [0] * 4, exact=True),
+            ]
+        )
+        assert [(why, run.name) for why, run in race_tables.chosen_runs(results, 10)] == [
+            ("exact, ≥ 0.99, ≥ 0.97, ≥ 0.95", "segmax, exact"),
+            ("ASC", "segmax, mu=0.7"),
+            ("exact", "sindi, exact"),
+            ("≥ 0.99, ≥ 0.97, ≥ 0.95", "sindi-prune-0.2, a"),
+            ("exact", "splade-index"),
+        ]
+
+    def test_families(self) -> None:
+        """Indexes of one engine share a name; names with a hyphen of their own keep it."""
+        names = ["scatter-add", "seismic", "seismic-guide", "bmp-8", "sindi-8bit", "sindi-prune-0.2", "splade-index"]
+        families = ["scatter", "seismic", "seismic", "bmp", "sindi", "sindi", "splade-index"]
+        assert [race_tables.family(name) for name in names] == families
+
+    def test_swept_on_the_reported_half(self) -> None:
+        """The share of swept queries is that of the odd-numbered ones."""
+        assert race_tables.share_of_odd([True, False, True, True, True]) == 0.5
+        assert race_tables.share_of_odd([True]) == 0.0
+
+    def test_front(self) -> None:
+        """A curve joins the points that no other beats in both recall and latency."""
+        points = [(0.9, 2.0), (0.8, 1.0), (0.85, 3.0), (0.95, 2.5), (0.95, 4.0)]
+        assert race_tables.front(points) == [(0.8, 1.0), (0.9, 2.0), (0.95, 2.5)]
+        assert race_tables.front([]) == []
+
 
 class TestReport:
     """Goals, tables and the page."""
@@ -111,7 +154,8 @@ class TestReport:
                 build("segmax", 10.0, 1_000_000),
                 build("seismic", 49.0, 9_000_000),
                 build("seismic-guide", 60.0, 8_000_000),
-                {"type": "failed", "engine": "pisa", "stage": "build", "reason": "no package"},
+                {"type": "failed", "engine": "pisa", "stage": "build", "reason": "no memory"},
+                {"type": "skipped", "engine": "bmp-8", "reason": "bmp is not installed"},
                 record("segmax", "exact", [100] * 4, [0] * 4, exact=True, swept=0.25),
                 record("segmax", "exact", [51] * 4, [0] * 4, exact=True, documents=2),
                 record("segmax", "mu=0.5", [50, 60] * 2, [0] * 4),
@@ -148,9 +192,33 @@ class TestReport:
         assert page.startswith("above\n<!-- begin -->\n")
         assert page.endswith("\n<!-- end -->\nbelow\n")
         assert "old" not in page
-        assert "failed to build: no package" in page
+        assert "| pisa | failed to build: no memory |" in page
+        assert "| bmp-8 | skipped: bmp is not installed |" in page
+        assert "segmax, exact, finished 25% of these queries exhaustively" in page
         assert "| exact | segmax | exact | 1.0000 | 0.100 |" in page
-        assert "| ≥ 0.99, ≥ 0.97 | seismic-guide | fast | 0.9000 | 0.080 |" in page
+        assert "| ≥ 0.99, ≥ 0.97, ≥ 0.95 | seismic-guide | fast | 0.9000 | 0.080 |" in page
+
+    def test_what_ran(self, results: Results) -> None:
+        """The text says where vectors came from, which packages ran, and which half of the queries counts."""
+        text = " ".join(race_tables.setup_text(results).split())
+        assert "Seismic (pyseismic-lsr 1). Documents are Wikipedia passages as vectors of splade-mini, queries" in text
+        assert "queries are SPLADE-v3 vectors" in text
+        assert "chosen on the even-numbered queries; all figures are of the odd-numbered ones" in text
+        pisa = race_tables.setup_text(Results([SETUP, build("pisa", 1.0, 1)]))
+        assert "PISA (pyterrier-pisa 1)" in " ".join(pisa.split())
+
+    def test_page_of_the_large_set(self) -> None:
+        """The large set has markers and plots of its own, and none of the goals that the wiki vectors have."""
+        results = Results([{**SETUP, "set": "large"}, build("segmax", 1.0, 1)])
+        first = race_tables.between_markers("above\n<!-- begin -->\nwiki\n<!-- end -->\n", "old", results.set)
+        page = race_tables.between_markers(first, race_tables.markdown(results), results.set)
+        assert page.startswith(
+            "above\n<!-- begin -->\nwiki\n<!-- end -->\n\n## All results, large set\n\n<!-- begin large -->\n"
+        )
+        assert page.endswith("\n<!-- end large -->\n")
+        assert "old" not in page
+        assert "images/race-large-k10.png" in page
+        assert [goal.text for goal in results.goals()] == [f"{race_tables.GROWTH}, first passages of the set"]
 
     def test_plot(self, results: Results, tmp_path: Path) -> None:
         """A picture is drawn."""

@@ -436,15 +436,12 @@ class Twin:
             row = rows[position]
             for i in range(docs.indptr[row], docs.indptr[row + 1]):
                 lists[int(docs.indices[i])].append((position, int(docs.data[i]), int(self._segments[row])))
-        narrow_sums = code.itemsize == 1 and self._num_segments <= 257
         dtypes: dict[str, Any] = {
             **dict.fromkeys(("term_first_pair", "term_first_posting", "term_first_byte", "term_first_entry"), "<u8"),
-            **dict.fromkeys(("narrow_cluster", "run_start", "group_start"), "<u4"),
-            "entry_block": "<u2",
-            **dict.fromkeys(("block_max", "span_max", "run_bytes", "entry_mask"), "u1"),
-            **dict.fromkeys(("term_top_code", "cluster_max", "segment_max"), code),
-            **dict.fromkeys(("level", "entry_max", "entry_code"), code),
-            "segment_sum": "<u2" if narrow_sums else "<u4",
+            **dict.fromkeys(("narrow_cluster", "run_base", "group_start"), "<u4"),
+            **dict.fromkeys(("run_start", "entry_block"), "<u2"),
+            **dict.fromkeys(("segment_max", "segment_mask", "quad_max", "block_max", "run_bytes", "entry_mask"), "u1"),
+            **dict.fromkeys(("term_top_code", "cluster_max", "level", "entry_max", "entry_code"), code),
         }
         wanted: dict[str, list[int]] = {name: [] for name in dtypes}
         for name in wanted:
@@ -454,12 +451,19 @@ class Twin:
             postings = lists[term]
             codes = sorted((code for _, code, _ in postings), reverse=True)
             wanted["term_top_code"] += [codes[rank - 1] if rank <= len(codes) else 0 for rank in (1, 10, 100, 1000)]
-            self._add_pairs(wanted, postings, first_position)
             wanted["term_first_posting"].append(wanted["term_first_posting"][-1] + len(postings))
             listed = [(position, code) for position, code, _ in postings]
-            if listed and len(listed) * 32 * self._head_ratio >= first_position[-1] // 16:
-                self._add_row(wanted, listed, first_position[-1])
-            if listed and len(listed) * self._head_ratio >= first_position[-1] // 16:
+            maxima = self._segment_maxima(postings, first_position)
+            is_wide = bool(maxima) and len(maxima) * 2 >= len(self.labels)
+            is_head = bool(listed) and len(listed) * self._head_ratio >= first_position[-1] // 16
+            if is_wide or is_head:
+                wanted["level"] += best_levels(block_maxima(listed, first_position[-1]))
+            if is_wide:
+                self._add_wide(wanted, maxima)
+            else:
+                self._add_narrow(wanted, maxima)
+            wanted["term_first_pair"].append(len(wanted["cluster_max"]))
+            if is_head:
                 self._add_head(wanted, listed, first_position[-1], code)
             else:
                 self._add_tail(wanted, listed)
@@ -467,58 +471,49 @@ class Twin:
             wanted["term_first_entry"].append(len(wanted["entry_block"]))
         return {name: np.array(values, dtypes[name]) for name, values in wanted.items()}
 
-    def _add_pairs(
-        self, wanted: dict[str, list[int]], postings: list[tuple[int, int, int]], first_position: list[int]
-    ) -> None:
-        maxima: dict[int, list[int]] = {}  # by cluster: of its segments
+    def _segment_maxima(self, postings: list[tuple[int, int, int]], first_position: list[int]) -> dict[int, list[int]]:
+        """By cluster that has the term: the largest code in each segment."""
+        maxima: dict[int, list[int]] = defaultdict(lambda: [0] * self._num_segments)
         for position, code, segment in postings:
-            inside = maxima.setdefault(bisect.bisect(first_position, position) - 1, [0] * self._num_segments)
+            inside = maxima[bisect.bisect(first_position, position) - 1]
             inside[segment] = max(inside[segment], code)
-        wide = bool(maxima) and len(maxima) * 2 >= len(self.labels)
-        clusters = range(len(self.labels)) if wide else sorted(maxima)
-        for cluster in clusters:
-            inside = maxima.get(cluster, [0] * self._num_segments)
-            wanted["cluster_max"].append(max(inside))
-            wanted["segment_max"] += inside
-            wanted["segment_sum"].append(sum(inside))
-        if not wide:
-            wanted["narrow_cluster"] += clusters
-        wanted["term_first_pair"].append(wanted["term_first_pair"][-1] + len(clusters))
+        return dict(maxima)
 
-    def _add_head(
-        self, wanted: dict[str, list[int]], postings: list[tuple[int, int]], num_positions: int, code: np.dtype
-    ) -> None:
-        spans = -(-num_positions // 1024) * 4
-        blocks = [0] * (spans * 32)
-        runs: list[list[tuple[int, int]]] = [[] for _ in range(spans)]
-        for position, value in postings:
-            blocks[position // 8] = max(blocks[position // 8], value)
-            runs[position // 256].append((position % 256, value))
-        levels = best_levels(blocks)
-        first_byte = len(wanted["run_bytes"])
-        for span, run in enumerate(runs):
-            inside = [bisect.bisect_left(levels, largest) for largest in blocks[span * 32 : span * 32 + 32]]
-            wanted["block_max"] += [inside[i] | inside[i + 16] << 4 for i in range(16)]
-            wanted["run_start"].append(len(wanted["run_bytes"]) - first_byte)
-            if len(run) <= 32:
-                wanted["run_bytes"] += [place for place, _ in run]
-            else:
-                wanted["run_bytes"] += sum(1 << place for place, _ in run).to_bytes(32, "little")
-            wanted["run_bytes"] += np.array([value for _, value in run], code).tobytes()
-        wanted["run_start"].append(len(wanted["run_bytes"]) - first_byte)
+    def _add_wide(self, wanted: dict[str, list[int]], maxima: dict[int, list[int]]) -> None:
+        pairs = [maxima.get(cluster, [0] * self._num_segments) for cluster in range(len(self.labels))]
+        wanted["cluster_max"] += map(max, pairs)
+        if self._num_segments > 1:
+            wanted["segment_max"] += level_row(wanted["level"][-16:], list(itertools.chain(*pairs)))
+
+    def _add_narrow(self, wanted: dict[str, list[int]], maxima: dict[int, list[int]]) -> None:
+        for cluster, inside in sorted(maxima.items()):
+            wanted["narrow_cluster"].append(cluster)
+            wanted["cluster_max"].append(max(inside))
+            if self._num_segments > 1:
+                mask = sum(1 << segment for segment, largest in enumerate(inside) if largest)
+                wanted["segment_mask"] += mask.to_bytes(-(-self._num_segments // 8), "little")
 
     @staticmethod
-    def _add_row(wanted: dict[str, list[int]], postings: list[tuple[int, int]], num_positions: int) -> None:
-        spans = -(-num_positions // 1024) * 4
-        blocks = [0] * (spans * 32)
+    def _add_head(
+        wanted: dict[str, list[int]], postings: list[tuple[int, int]], num_positions: int, code: np.dtype
+    ) -> None:
+        blocks, levels = block_maxima(postings, num_positions), wanted["level"][-16:]
+        wanted["block_max"] += level_row(levels, blocks)
+        wanted["quad_max"] += level_row(levels, [max(blocks[i : i + 4]) for i in range(0, len(blocks), 4)])
+        runs: list[list[tuple[int, int]]] = [[] for _ in range(len(blocks) // 32)]
         for position, value in postings:
-            blocks[position // 8] = max(blocks[position // 8], value)
-        levels = best_levels(blocks)
-        wanted["level"] += levels
-        row = [bisect.bisect_left(levels, max(blocks[span * 32 : span * 32 + 32])) for span in range(spans)]
-        row += [0] * (-spans % 128)
-        for start in range(0, len(row), 32):
-            wanted["span_max"] += [row[start + i] | row[start + i + 16] << 4 for i in range(16)]
+            runs[position // 256].append((position % 256, value))
+        starts = [0]
+        for run in runs:
+            if len(run) <= 32:
+                places = bytes(place for place, _ in run)
+            else:
+                places = sum(1 << place for place, _ in run).to_bytes(32, "little")
+            codes = np.array([value for _, value in run], code).tobytes()
+            wanted["run_bytes"] += places + codes
+            starts.append(starts[-1] + len(places) + len(codes))
+        wanted["run_base"] += starts[::64]
+        wanted["run_start"] += [start - starts[span // 64 * 64] for span, start in enumerate(starts)]
 
     @staticmethod
     def _add_tail(wanted: dict[str, list[int]], postings: list[tuple[int, int]]) -> None:
@@ -532,6 +527,21 @@ class Twin:
             wanted["entry_max"].append(max(code for _, code in inside))
             wanted["entry_mask"].append(sum(1 << position % 8 for position, _ in inside))
             wanted["entry_code"] += [code for _, code in inside]
+
+
+def block_maxima(postings: list[tuple[int, int]], num_positions: int) -> list[int]:
+    """The largest code of each block, whole tiles of them."""
+    blocks = [0] * (-(-num_positions // 1024) * 128)
+    for position, code in postings:
+        blocks[position // 8] = max(blocks[position // 8], code)
+    return blocks
+
+
+def level_row(levels: list[int], maxima: list[int]) -> list[int]:
+    """Maxima rounded up to levels, whose numbers are packed: 32 in 16 bytes, the second half in the high bits."""
+    row = [bisect.bisect_left(levels, maximum) for maximum in maxima]
+    row += [0] * (-len(row) % 128)
+    return [row[start + i] | row[start + i + 16] << 4 for start in range(0, len(row), 32) for i in range(16)]
 
 
 def best_levels(maxima: list[int]) -> list[int]:
@@ -574,7 +584,8 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
     [
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 8, id="small"),
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 16, id="16 bits"),
-        pytest.param(300, [299], 20, 300, 8, id="sums of four bytes"),
+        pytest.param(300, [299], 20, 300, 8, id="many segments"),
+        pytest.param(400, [200, 100, 33], 60, 1, 8, id="one segment"),
         pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="large clusters"),
         pytest.param(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16, id="large clusters, many columns, 16 bits"),
     ],
@@ -582,7 +593,7 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
 def test_arrays_are_those_of_the_twin(
     num_docs: int, sizes: list[int], num_terms: int, num_segments: int, bits: int, compact: bool, order: Any
 ) -> None:
-    """Each document is in one cluster, one segment and one block, and every maximum, sum and list is the right one."""
+    """Each document is in one cluster, one segment and one block, and every maximum, mask and list is the right one."""
     rng = np.random.default_rng(num_docs + bits)
     common = random_docs(rng, num_docs, min(num_terms, 40), 3.0, 255 if bits == 8 else 65535)
     rare = sp.random(num_docs, num_terms, 3 / num_terms, format="csr", random_state=rng, data_rvs=np.ones)
@@ -607,6 +618,7 @@ def test_arrays_of_many_tiles() -> None:
     clusters = given_clusters(num_docs, [30_001, 20_000, 19_990], rng)
     segments = rng.integers(0, 2, num_docs)
     index = segmax.build(docs, clustering=clusters, segments=segments, config=segmax.BuildConfig(num_segments=2))
+    assert index._open_arrays["run_base"].any()  # there are more spans than share a base
     Twin(docs, clusters, segments, 2, index.config.head_ratio).check(index._open_arrays)
 
 

@@ -118,7 +118,7 @@ def test_topics_make_search_cheaper(collection: tuple[sp.csr_matrix, np.ndarray]
     index = built(docs, num_clusters=2 * NUM_TOPICS)
     chance = built(docs, np.random.default_rng(0).permutation(np.arange(docs.shape[0]) % (2 * NUM_TOPICS)))
     visited = [
-        sum(each.search(docs[row], params=segmax.ASC(max_clusters=2**31)).stats.clusters_visited for row in range(30))
+        sum(each.search(docs[row], params=segmax.paper.ASC()).stats.clusters_visited for row in range(30))
         for each in (index, chance)
     ]
     assert visited[0] < visited[1] / 2

@@ -16,14 +16,19 @@ from segmax.errors import InputError
 
 def has_segments(index: segmax.Index, docs: sp.csr_matrix, segments: np.ndarray) -> bool:
     """Whether the maxima of an index are those of documents with these segments."""
-    arrays = index._open_arrays
     expected = segmax.build(
         docs,
         clustering=clusters_of(index),
         segments=segments,
         num_segments=index.num_segments,
+        document_order=index.config.document_order,
     )
-    return bool((arrays["segment_max"] == expected._open_arrays["segment_max"]).all())
+    return bool((stored_maxima(index) == stored_maxima(expected)).all())
+
+
+def stored_maxima(index: segmax.Index) -> np.ndarray:
+    """What an index stores about its segments: levels of wide terms, masks of narrow ones."""
+    return np.concatenate([index._open_arrays[name] for name in ("segment_max", "segment_mask")])
 
 
 # --- even ------------------------------------------------------------------------------------------------------------
@@ -119,20 +124,19 @@ def test_kmeans_puts_near_duplicates_together() -> None:
     index = segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(num_segments=4, segmentation="kmeans"))
     assert np.mean([largest_share(index, range(50 + 40 * i, 90 + 40 * i)) for i in range(16)]) > 0.9
     by_chance = segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(num_segments=4))
-    assert mean_sum(index) < 0.6 * mean_sum(by_chance)
+    assert sum_of_maxima(index) < 0.6 * sum_of_maxima(by_chance)
 
 
-def mean_sum(index: segmax.Index) -> float:
-    """The mean sum of segment maxima over pairs: small where segments differ in their terms."""
-    return float(index._open_arrays["segment_sum"].view(np.uint16).mean())
+def sum_of_maxima(index: segmax.Index) -> float:
+    """The sum of all segment maxima: small where segments differ in their terms."""
+    bounds = index.cluster_bounds(dict.fromkeys(range(index.num_terms), 1))
+    return float(bounds.avg_bound.sum() * index.num_segments)
 
 
 def largest_share(index: segmax.Index, terms: range) -> float:
     """How much of the maxima of some terms is in one segment: nearly all if the documents with them are."""
-    arrays = index._open_arrays
-    first, last = (int(arrays["term_first_pair"][term]) for term in (terms.start, terms.stop))
-    total = arrays["segment_max"].reshape(-1, index.num_segments)[first:last].sum(axis=0)
-    return float(total.max() / total.sum())
+    bounds = index.cluster_bounds(dict.fromkeys(terms, 1))
+    return float(bounds.max_bound.max() / (bounds.avg_bound.sum() * index.num_segments))
 
 
 def test_copies_share_a_segment() -> None:
@@ -142,8 +146,9 @@ def test_copies_share_a_segment() -> None:
     kind = rng.permutation(np.repeat(np.arange(6), 50))
     docs = kinds[kind]
     index = segmax.build(docs, clustering=np.zeros(300, int), config=segmax.BuildConfig(segmentation="kmeans"))
-    maxima = index._open_arrays["segment_max"].reshape(-1, 8)
-    assert (np.count_nonzero(maxima, axis=1) == 1).all()
+    for term in range(docs.shape[1]):
+        bounds = index.cluster_bounds({term: 1})
+        assert (bounds.avg_bound * 8).tolist() == bounds.max_bound.tolist() == [9]
 
 
 @pytest.mark.parametrize("segmentation", ["random", "independent", "kmeans"])
@@ -155,12 +160,23 @@ def test_segments_follow_the_seed(segmentation: Any) -> None:
         segmax.build(docs, clustering=clusters, config=segmax.BuildConfig(segmentation=segmentation, seed=seed))
         for seed in (0, 0, 1)
     ]
-    maxima = [index._open_arrays["segment_max"] for index in indexes]
+    maxima = [stored_maxima(index) for index in indexes]
     assert (maxima[0] == maxima[1]).all()
     assert (maxima[0] != maxima[2]).any()
     for row in range(20):
         expected = list(indexes[0].search(docs[row], params=segmax.Exhaustive()))
         assert all(list(index.search(docs[row])) == expected for index in indexes)
+
+
+def test_a_single_segment_is_the_cluster() -> None:
+    """An index of one segment stores nothing about it: all bounds are those of the clusters."""
+    rng = np.random.default_rng(8)
+    docs = random_docs(rng, 400, 30, 6.0)
+    index = segmax.build(docs, clustering=rng.integers(0, 9, 400), num_segments=1)
+    assert len(stored_maxima(index)) == 0
+    for row in range(20):
+        bounds = index.cluster_bounds(docs[row])
+        assert bounds.max_bound.tolist() == bounds.avg_bound.tolist() == bounds.bound_sum.tolist()
 
 
 @pytest.mark.parametrize("segmentation", ["random", "independent", "kmeans"])

@@ -520,7 +520,7 @@ def test_help_compares_index_and_build(capsys: pytest.CaptureFixture[str]) -> No
 def test_help_explains_options_that_depend_on_others(capsys: pytest.CaptureFixture[str]) -> None:
     """--eta names --mu, --dropped the options that drop terms; the two meanings of --method are kept apart."""
     text = helped(capsys, "search")
-    assert "With asc, also pass --mu, which must be at most η" in text
+    assert "With sequential, also pass --mu, which must be at most η (asc, sequential)" in text
     assert "the terms that --query-mass or --max-terms leaves out" in text
     text = helped(capsys, "index")
     assert "formula of BM25, not a method of segmax search" in text
@@ -633,7 +633,8 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         (["--max-terms", "2"], {"params": segmax.ASC(max_terms=2)}),
         (["--max-terms", "2", "--dropped", "bounded"], {}),
         (["--query-mass", "0.5", "--method", "anytime"], {"params": Anytime(query_mass=0.5)}),
-        (["--max-clusters", "1"], {"params": segmax.ASC(max_clusters=1)}),
+        (["--max-clusters", "1", "--method", "sequential"], {"params": segmax.paper.ASC(max_clusters=1)}),
+        (["--max-blocks", "1", "--bound-mass", "0.5"], {"params": segmax.ASC(max_blocks=1, bound_mass=0.5)}),
     ):
         assert main(["search", "built", "queries.npz", "-k", "3", *flags]) == 0
         printed = [line.split() for line in capsys.readouterr().out.splitlines()]
@@ -659,19 +660,19 @@ def test_search_prints_results(built: Path, capsys: pytest.CaptureFixture[str]) 
         ("--method odd", "argument --method: invalid choice: 'odd'"),
         (
             "--method anytime --eta 0.9",
-            "expected --eta to be left out with the method anytime (it applies to asc, best_first), got 0.9",
+            "expected --eta to be left out with the method anytime (it applies to asc, sequential), got 0.9",
         ),
-        ("--method maxscore --mu 0.9", "--mu to be left out with the method maxscore (it applies to asc, anytime)"),
+        (
+            "--method maxscore --mu 0.9",
+            "--mu to be left out with the method maxscore (it applies to asc, sequential, anytime)",
+        ),
         ("--method maxscore --max-terms 3", "--max-terms to be left out with the method maxscore"),
-        ("--max-blocks 5", "--max-blocks to be left out with the method asc (it applies to best_first)"),
-        ("--method best_first --budget-ms 5", "--budget-ms to be left out with the method best_first"),
+        ("--max-clusters 5", "--max-clusters to be left out with the method asc (it applies to sequential, anytime)"),
+        ("--method sequential --max-blocks 5", "--max-blocks to be left out with the method sequential"),
         ("--mu 0.9 --target-recall 0.9", "expected --target-recall or a method, got both: --target-recall and --mu"),
         ("--eta 0.9 --target-recall 0.9", "got both: --target-recall and --eta"),
         ("--method maxscore --target-recall 0.9", "got both: --target-recall and --method"),
-        (
-            "--eta 0.9",
-            "expected --mu to be at most eta, which is 0.9, got 1, its default; add --mu X, or use --method best_first",
-        ),
+        ("--method sequential --eta 0.9", "expected mu <= eta, got mu=1.0 and eta=0.9"),
         ("--target-recall 3", "expected --target-recall to be greater than 0 and at most 1, got 3.0"),
     ],
 )

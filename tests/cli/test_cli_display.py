@@ -567,7 +567,7 @@ def test_an_empty_line_does_not_quit(
 @pytest.mark.parametrize("width", [200, 80, 60, 40, 30])
 def test_tables_fit_and_nothing_is_cut(width: int) -> None:
     """However narrow, a table is stacked or wrapped, and every figure is there in one piece."""
-    names = ["exhaustive", "best_first:eta=0.95,max_blocks=1000", "日本語の方法"]
+    names = ["exhaustive", "asc:eta=0.95,max_blocks=1000", "日本語の方法"]
     figures = {f"measure {i}": [f"{i}{row}.1234" for row in range(3)] for i in range(9)}
     columns = [Column(heading="method", cells=names, words=True)]
     columns += [Column(heading=heading, cells=cells) for heading, cells in figures.items()]
@@ -603,7 +603,7 @@ def test_output_fits_the_terminal(
     (beir / "qrels.tsv").write_text(
         "query-id\tcorpus-id\tscore\n" + "".join(f"q{i}\td{j}\t1\n" for i in range(8) for j in range(i, i + 9))
     )
-    long = "asc:mu=0.3,eta=0.4,documents=maxscore,sweep=false"
+    long = "sequential:mu=0.3,eta=0.4,documents=maxscore"
     for command in (
         ["index", "beir", "b.segmax", "--num-clusters", "9"],
         ["tune", "b.segmax", "beir", "-k", "10"],

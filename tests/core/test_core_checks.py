@@ -44,8 +44,8 @@ def test_the_core_bounds_k_by_itself(engine: _core.Index) -> None:
     """The product of queries and k never wraps, whoever calls."""
     params = segmax.ASC().to_core()
     indptr, terms, weights = np.arange(5), np.zeros(4, np.int64), np.ones(4)
-    for k in (2**62, 2**64 - 1):
-        rows, scores, counts, _ = engine.search_batch(indptr, terms, weights, k, params, 1)
+    for k in (2**62, 2**63 - 1):
+        rows, scores, counts, _ = engine.search_batch(indptr, terms, weights, np.array([k]), [params], 1)
         assert rows.shape == scores.shape == (4, 3)
         assert counts.tolist() == [2] * 4
         assert engine.search_one(terms, weights, k, params)[0].tolist() == [2, 0]
@@ -59,12 +59,13 @@ def test_no_results_and_no_threads_are_refused(engine: _core.Index) -> None:
     for call in (
         lambda: engine.search_one(*query, 0, params),
         lambda: engine.trace(*query, 0, params, -1),
-        lambda: engine.search_batch(np.arange(2), *query, 0, params, 1),
+        lambda: engine.search_batch(np.arange(2), *query, np.array([0]), [params], 1),
+        lambda: engine.search_batch(np.arange(2), *query, np.array([-1]), [params], 1),
     ):
-        with pytest.raises(ValueError, match="expected k to be at least 1, got 0"):
+        with pytest.raises(ValueError, match="expected k to be at least 1, got"):
             call()
     with pytest.raises(ValueError, match="expected threads to be at least 1, got 0"):
-        engine.search_batch(np.arange(2), *query, 1, params, 0)
+        engine.search_batch(np.arange(2), *query, np.array([1]), [params], 0)
 
 
 # --- queries ---------------------------------------------------------------------------------------------------------
@@ -81,7 +82,7 @@ def test_terms_and_weights_are_of_one_length(engine: _core.Index, num_terms: int
         lambda: engine.score(*query, np.arange(3)),
         lambda: engine.cluster_bounds(*query),
         lambda: engine.matched(*query, 0),
-        lambda: engine.search_batch(np.array([0, num_terms]), *query, 1, params, 1),
+        lambda: engine.search_batch(np.array([0, num_terms]), *query, np.array([1]), [params], 1),
     ]
     for call in calls:
         with pytest.raises(
@@ -93,8 +94,9 @@ def test_terms_and_weights_are_of_one_length(engine: _core.Index, num_terms: int
 @pytest.mark.parametrize("indptr", [[], [0], [1, 2], [0, 3], [0, 2, 1, 2], [0, -1, 2], [0, 2**62, 2]])
 def test_offsets_of_queries_ascend_over_all_entries(engine: _core.Index, indptr: list[int]) -> None:
     """A batch that points outside its arrays is refused."""
+    offsets, params = np.array(indptr, np.int64), segmax.ASC().to_core()
     with pytest.raises(ValueError, match="expected indptr to ascend over all 2 entries"):
-        engine.search_batch(np.array(indptr, np.int64), np.arange(2), np.ones(2), 1, segmax.ASC().to_core(), 1)
+        engine.search_batch(offsets, np.arange(2), np.ones(2), np.array([1]), [params], 1)
 
 
 @pytest.mark.parametrize("row", [-1, 3, 2**40, -(2**62)])

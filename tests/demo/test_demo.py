@@ -64,7 +64,7 @@ def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.M
     assert shares.keys() == demo.METHODS.keys()
     assert shares.pop("exhaustive") == 1
     assert max(shares.values()) < 0.1
-    assert shares["asc, μ = 0.7"] < shares["asc"]
+    assert shares["asc, μ = 0.7"] <= shares["asc"]
 
 
 def test_the_last_line_is_a_command_that_works(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:

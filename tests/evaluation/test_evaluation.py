@@ -23,7 +23,7 @@ from segmax.evaluation import EncodedQueries, corrected, evaluate, paired_t_test
 from segmax.io import read_qrels, read_queries, read_run, untied
 from segmax.paper import Anytime, method_name, parse_method
 
-METHOD_TEXTS = ["exhaustive", "maxscore", "anytime", "asc", "asc:mu=0.7", "asc:mu=0.5,eta=0.9"]
+METHOD_TEXTS = ["exhaustive", "maxscore", "anytime", "asc", "asc:mu=0.7", "sequential:mu=0.5,eta=0.9"]
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +132,7 @@ def test_tests_between_methods(found: tuple[segmax.typing.Evaluation, Path]) -> 
     assert [test.method for test in against] == METHOD_TEXTS[1:]
     last = against[-1]
     expected = scipy.stats.ttest_rel(
-        evaluation["asc:mu=0.5,eta=0.9"].per_query["nDCG@10"], evaluation["exhaustive"].per_query["nDCG@10"]
+        evaluation["sequential:mu=0.5,eta=0.9"].per_query["nDCG@10"], evaluation["exhaustive"].per_query["nDCG@10"]
     )
     assert (last.t, last.p_value) == (expected.statistic, expected.pvalue)
     assert last.corrected_p == min(1.0, 5 * last.p_value)
@@ -174,8 +174,8 @@ def test_measures_match_the_runs(vaswani: segmax.Index, found: tuple[segmax.typi
     assert evaluation.num_queries == len(queries.ids) == 93
     vectors = vaswani.encoder.encode_queries(queries.texts or [])
     exact = vaswani.search_batch(vectors, 20, Exhaustive())
-    hits = vaswani.search_batch(vectors, 20, ASC(mu=0.5, eta=0.9))
-    method = evaluation["asc:mu=0.5,eta=0.9"]
+    hits = vaswani.search_batch(vectors, 20, paper.ASC(mu=0.5, eta=0.9))
+    method = evaluation["sequential:mu=0.5,eta=0.9"]
     kept = [len(set(a.rows) & set(b.rows)) / len(b) for a, b in zip(hits, exact, strict=True)]
     assert method.recall_of_exact == pytest.approx(np.mean(kept))
     assert 0.5 < method.recall_of_exact < 1
@@ -219,7 +219,7 @@ def test_without_judgments_there_is_still_recall_of_exact(rng: np.random.Generat
     """A matrix of queries is enough for recall against exhaustive search, work and latency."""
     docs, _ = topic_docs(rng, 400)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=20))
-    evaluation = evaluate(index, docs[:30], methods={"safe": ASC(), "wild": ASC(mu=0.2, eta=0.2)}, passes=1)
+    evaluation = evaluate(index, docs[:30], methods={"safe": ASC(), "wild": paper.ASC(mu=0.2, eta=0.2)}, passes=1)
     assert evaluation.measures == ()
     assert evaluation["safe"].recall_of_exact == 1
     assert evaluation["wild"].recall_of_exact < 1
@@ -323,7 +323,7 @@ def test_given_judgments_may_have_numbers(rng: np.random.Generator) -> None:
 def test_infinite_t_is_null_in_json(tmp_path: Path, rng: np.random.Generator) -> None:
     """JSON has no infinity: a t without bound is null there, with p = 0."""
     docs = sp.identity(30, format="csr")
-    methods = {"exact": Exhaustive(), "blind": ASC(max_clusters=1)}
+    methods = {"exact": Exhaustive(), "blind": paper.ASC(max_clusters=1)}
     index = segmax.build(docs, clustering=np.arange(30), config=segmax.BuildConfig(num_clusters=30))
     queries = sp.vstack([docs[n] + 0.5 * docs[n + 10] for n in range(5)], format="csr")
     found = evaluate(index, queries, {str(n): {str(n + 10): 1} for n in range(5)}, methods=methods, passes=1)
@@ -351,13 +351,13 @@ def test_names_of_methods_are_shown_escaped(rng: np.random.Generator, tmp_path: 
 def test_no_figure_is_cut(rng: np.random.Generator) -> None:
     """However long the names of methods, they are wrapped and no figure is."""
     docs, _ = topic_docs(rng, 40)
-    long = "asc:mu=0.5,eta=0.9,max_clusters=1000,documents=maxscore,sweep=false,estimate_threshold=false"
+    long = "sequential:mu=0.5,eta=0.9,max_clusters=1000,documents=maxscore,max_terms=64,estimate_threshold=false"
     found = evaluate(segmax.build(docs), docs[:4], methods=["exhaustive", long], passes=1)
     folded = "".join(line.split(" ")[0] for line in str(found).splitlines())
     assert method_name(parse_method(long)) in folded
     assert "…" not in str(found)
     assert found[long] is found.methods[1]
-    assert repr(found).startswith("Evaluation(exhaustive, asc:mu=0.5")
+    assert repr(found).startswith("Evaluation(exhaustive, sequential:max_terms=64,mu=0.5")
     assert repr(found["exhaustive"]).startswith("MethodResult(exhaustive: recall_of_exact 1.0000")
 
 
@@ -376,8 +376,8 @@ def test_budgets_give_results_and_times_of_one_pass(rng: np.random.Generator) ->
     """A budget that nothing fits into is kept, and seen in the results."""
     docs, _ = topic_docs(rng, 3000)
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=100))
-    tiny = Anytime(budget_ms=1e-6, sweep=False)
-    evaluation = evaluate(index, docs[:20], methods={"exact": Anytime(sweep=False), "tiny": tiny}, k=200, passes=2)
+    tiny = Anytime(budget_ms=1e-6)
+    evaluation = evaluate(index, docs[:20], methods={"exact": Anytime(), "tiny": tiny}, k=200, passes=2)
     assert evaluation["exact"].recall_of_exact == 1
     assert evaluation["tiny"].recall_of_exact < 1
     assert evaluation["tiny"].clusters_visited < evaluation["exact"].clusters_visited
@@ -497,7 +497,7 @@ def test_nfcorpus_gives_the_published_figure(tmp_path: Path) -> None:
             index,
             folder / "splade-v3" / "queries.tsv.gz",
             folder / "qrels" / "test.tsv",
-            methods={"exhaustive": Exhaustive(), "asc": paper.ASC(sweep=False), "wild": ASC(mu=0.9, eta=1)},
+            methods={"exhaustive": Exhaustive(), "asc": ASC(), "wild": ASC(mu=0.9, eta=1)},
             passes=1,
             runs=tmp_path,
         )

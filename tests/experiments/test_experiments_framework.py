@@ -38,6 +38,7 @@ from segmax.experiments import (
 )
 from segmax.experiments.bounds import _Points, tightness
 from segmax.experiments.catalog import LISTED
+from segmax.experiments.clusters_of import clusters_of
 from segmax.experiments.collections import _name as source_name
 from segmax.experiments.properties import _fourth, _Kept, check_bounds, check_decisions, score_ratios
 from segmax.experiments.render import column_texts, is_numeric, show
@@ -47,7 +48,6 @@ from segmax.experiments.space import counted
 from segmax.experiments.steps import Steps, digest_of
 from segmax.io import write_vectors
 from segmax.paper import Anytime, MaxScore
-from segmax.search.bound_reader import BoundReader, clusters_of
 from segmax.text.queries import EncodedQueries
 from segmax.vectors.csr import matrix_to_csr
 from segmax.vectors.documents import VectorBatch
@@ -134,15 +134,6 @@ def test_the_example_agrees_with_the_paper() -> None:
     assert [finding.verdict for finding in outcome.findings] == ["holds"] * 4
 
 
-def test_bounds_are_read_as_the_index_has_them(index: segmax.Index) -> None:
-    """One search for all documents returns what `cluster_bounds` computes, also for a query without terms."""
-    reader = BoundReader(index)
-    for query in [*tiny().single_queries(), {}, {NUM_TERMS + 1: 1.0}]:
-        read, computed = reader.read(query), index.cluster_bounds(query)
-        for name in ("bound_sum", "max_bound", "avg_bound", "best_score"):
-            np.testing.assert_allclose(getattr(read, name), getattr(computed, name), rtol=1e-12)
-
-
 def test_tightness_is_that_of_the_report(index: segmax.Index) -> None:
     """Means of Actual/BoundSum and Actual/MaxSBound are those of `inspect`."""
     queries = tiny().single_queries()
@@ -160,9 +151,7 @@ def test_properties_are_counted_and_hold(index: segmax.Index) -> None:
     assert first["checks"] > 100
     assert first["violations"] == 0
     for eta in (0.8, 1.0):
-        (decisions,) = check_decisions(
-            index, queries, [segmax.paper.ASC(mu=0.3, eta=eta, estimate_threshold=False, sweep=False)], 5
-        )
+        (decisions,) = check_decisions(index, queries, [segmax.paper.ASC(mu=0.3, eta=eta, estimate_threshold=False)], 5)
         assert decisions["kept_wrong"] == decisions["pruned_wrong"] == 0
         assert decisions["pruned"] > 0
     exact = Anytime(), segmax.ASC(), segmax.ASC()
@@ -258,11 +247,10 @@ def test_the_number_of_clusters_can_be_chosen() -> None:
 
 
 def test_methods_are_the_papers() -> None:
-    """No threshold estimate, no sweep, MaxScore inside clusters by default, and clusters in their order."""
+    """No threshold estimate, MaxScore inside clusters by default, and clusters in their order."""
     task = Task(documents="blocks")
-    assert Task().asc(0.9) == segmax.paper.ASC(mu=0.9, documents="maxscore", estimate_threshold=False, sweep=False)
-    plain = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
-    assert task.anytime(0.7, budget_ms=3.0) == Anytime(mu=0.7, budget_ms=3.0, **plain)
+    assert Task().asc(0.9) == segmax.paper.ASC(mu=0.9, documents="maxscore", estimate_threshold=False)
+    assert task.anytime(0.7, budget_ms=3.0) == Anytime(mu=0.7, budget_ms=3.0, estimate_threshold=False)
     assert task.maxscore() == MaxScore(estimate_threshold=False)
 
 

@@ -172,7 +172,7 @@ def test_rows_of_table_4(tmp_path: Path) -> None:
         "Anytime-25",
         "ASC-25*8, μ=η=1",
         "segmax.ASC(), the default",
-        "segmax.BestFirst(eta=0.9)",
+        "segmax.ASC(eta=0.9)",
     ]
     assert outcome.findings[0].verdict == "holds"  # safe methods are safe
 

@@ -26,9 +26,8 @@ pytestmark = pytest.mark.slow
 QUERIES = 500
 SEEDS = (0, 1, 2)
 FINE, COARSE = 512, 64  # the paper's 4096 and 512, for a collection that is a thirtieth of the size
-#: One cluster after the other, as in the paper: a limit that is never reached keeps exact search from short cuts.
-PLAIN = {"estimate_threshold": False, "sweep": False, "max_clusters": 2**31}
-AS_IN_THE_PAPER = {"documents": "maxscore", "estimate_threshold": False, "sweep": False}
+PLAIN = {"estimate_threshold": False}
+AS_IN_THE_PAPER = {"documents": "maxscore", "estimate_threshold": False}
 
 
 class Collection(NamedTuple):

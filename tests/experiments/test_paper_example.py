@@ -21,7 +21,10 @@ QUERY = {0: 1, 1: 1, 2: 1}
 
 @pytest.fixture(scope="module")
 def index() -> segmax.Index:
-    """The example as a real index, with a fifth cluster that is visited first and sets θ to 9."""
+    """The example as a real index, with a fifth cluster that is visited first and sets θ to 9.
+
+    Each document fills a block with copies of itself, so that no maximum has to be rounded up to that of a block.
+    """
     rows, clusters, segments = [], [], []
     for cluster, parts in SEGMENTS.items():
         for segment, maxima in enumerate(parts):
@@ -35,10 +38,10 @@ def index() -> segmax.Index:
         clusters.append(5)
         segments.append(0)
     return segmax.build(
-        sp.csr_matrix(np.vstack(rows)),
-        clustering=clusters,
-        segments=segments,
-        config=segmax.BuildConfig(num_segments=2),
+        sp.csr_matrix(np.repeat(rows, 8, axis=0)),
+        clustering=np.repeat(clusters, 8),
+        segments=np.repeat(segments, 8),
+        config=segmax.BuildConfig(num_segments=2, document_order="row"),
     )
 
 
@@ -98,7 +101,7 @@ def test_breaking_out_of_the_loop_would_violate_proposition_4(index: segmax.Inde
         return [c for c in range(index.num_clusters) if c not in visited and bounds.avg_bound[c] > 90]
 
     going_on = visited_by_rule(bounds, 90, 0.9, breaks=False)
-    trace = index.search(QUERY, k=1, params=segmax.ASC(mu=0.9), trace=True).trace
+    trace = index.search(QUERY, k=1, params=segmax.paper.ASC(mu=0.9), trace=True).trace
     assert {entry.cluster - 1 for entry in trace if entry.decision == "visited"} == going_on
     assert pruned_with_a_high_average(going_on) == []
     assert pruned_with_a_high_average(visited_by_rule(bounds, 90, 0.9, breaks=True)) == [1]
@@ -114,7 +117,7 @@ def test_asc_with_one_segment_decides_like_anytime(mu: float, rng: np.random.Gen
     index = segmax.build(docs, clustering=rng.integers(0, 60, 2000), config=segmax.BuildConfig(num_segments=1))
     for _ in range(30):
         query = as_query(rng, 100, 6)
-        asc = index.search(query, k=5, params=segmax.ASC(mu=mu, eta=mu), trace=True)
+        asc = index.search(query, k=5, params=segmax.paper.ASC(mu=mu, eta=mu), trace=True)
         anytime = index.search(query, k=5, params=Anytime(mu=mu), trace=True)
         assert [(e.cluster, e.decision) for e in asc.trace] == [(e.cluster, e.decision) for e in anytime.trace]
         assert asc.ids == anytime.ids

@@ -187,7 +187,7 @@ def test_what_is_written_down(path: Path) -> None:
     for params in (
         segmax.ASC(),
         Anytime(mu=0.5),
-        segmax.BestFirst(eta=0.9),
+        segmax.ASC(eta=0.9),
         MaxScore(),
         segmax.Exhaustive(),
     ):

@@ -97,7 +97,7 @@ def test_a_retriever_returns_what_adding_up_returns(docs: Any, topics: Any, inde
 
 @pytest.mark.parametrize(
     "options",
-    [{"params": segmax.Exhaustive()}, {"params": segmax.BestFirst(eta=1.0)}, {"threads": 1}],
+    [{"params": segmax.Exhaustive()}, {"params": segmax.ASC(eta=1.0)}, {"threads": 1}],
     ids=["exhaustive", "best first", "one thread"],
 )
 def test_options_reach_the_search(docs: Any, topics: Any, index: Any, options: dict[str, Any]) -> None:

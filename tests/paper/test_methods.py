@@ -16,7 +16,6 @@ from reference import as_query, best
 from segmax import _core, paper
 from segmax.errors import ConfigError
 from segmax.paper import METHODS, Anytime, MaxScore, method_name, parse_method
-from segmax.search.method_names import simplest
 from segmax.search.methods import SearchParams
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -26,15 +25,15 @@ from segmax.search.methods import SearchParams
     "params",
     [
         segmax.ASC(),
-        paper.ASC(mu=0.5, eta=0.9, documents="maxscore", sweep=False),
+        segmax.ASC(eta=0.9, bound_mass=0.8, max_blocks=7),
+        paper.ASC(mu=0.5, eta=0.9, documents="maxscore"),
         Anytime(mu=0.7, budget_ms=2.5),
         segmax.Exhaustive(),
         MaxScore(estimate_threshold=False),
-        segmax.BestFirst(max_blocks=7),
     ],
 )
 def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
-    """The name of parameters names these parameters, with the class of fewest options that takes them."""
+    """The name of parameters names these parameters and their class."""
     read = parse_method(method_name(params))
     assert read == params
     assert type(read) is type(params)
@@ -43,7 +42,7 @@ def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
 @pytest.mark.parametrize(
     ("text", "parts"),
     [
-        ("wand", {"expected": "a method, asc, best_first, anytime, maxscore, exhaustive", "got": "'wand'"}),
+        ("wand", {"expected": "a method, asc, sequential, anytime, maxscore, exhaustive", "got": "'wand'"}),
         (
             "exhaustive:mu=1",
             {"where": "'exhaustive:mu=1'", "expected": r"options of exhaustive as NAME=VALUE \(it has none\)"},
@@ -52,6 +51,9 @@ def test_methods_have_names_that_can_be_read(params: SearchParams) -> None:
         ("asc:mu", {"expected": "options of asc as NAME=VALUE", "got": "'mu'"}),
         ("asc:mu=0.5,mu=0.6", {"expected": "every option once", "got": "mu again"}),
         ("asc:mu=2", {"option": "mu", "expected": "greater than 0 and at most 1", "got": "2"}),
+        ("sequential:eta=0.9", {"expected": "mu <= eta", "got": "mu=1.0 and eta=0.9"}),
+        ("sequential:max_blocks=3", {"expected": "options of sequential", "got": "'max_blocks=3'"}),
+        ("asc:max_clusters=3", {"expected": "options of asc", "got": "'max_clusters=3'"}),
         ("maxscore:budget_ms=3", {"expected": "options of maxscore", "got": "'budget_ms=3'"}),
     ],
 )
@@ -76,8 +78,8 @@ OTHER_VALUES: dict[str, object] = {
     "cluster_order": "bound_sum",
     "documents": "maxscore",
     "estimate_threshold": False,
-    "sweep": False,
     "max_blocks": 5,
+    "bound_mass": 0.5,
 }
 
 
@@ -93,7 +95,7 @@ def test_methods_take_the_options_that_they_say(kind: type[SearchParams], name: 
             parse_method(text)
         return
     smaller_mu = {"mu": 0.5} if name == "eta" and "mu" in kind.options() else {}  # mu may not be larger than eta
-    given = simplest(kind, {name})(**{name: value, **smaller_mu})
+    given = kind(**{name: value, **smaller_mu})
     assert parse_method(text + "".join(f",{key}={number}" for key, number in smaller_mu.items())) == given
     hooks = {hook: f"hooks.{hook}" for hook in vars(_core.SearchHooks)}
     of_core = operator.attrgetter({"dropped": "bound_dropped", **hooks}.get(name, name))
@@ -140,26 +142,15 @@ def test_invalid_options_are_refused(make: Callable[[], object], parts: dict[str
 def test_switches_change_no_result_of_an_exact_search(
     rng: np.random.Generator, kind: type[paper.ASC | Anytime], documents: str
 ) -> None:
-    """With or without a threshold estimate, with or without sweeps, whichever way documents are found."""
+    """With or without a threshold estimate, whichever way documents are found."""
     docs = random_docs(rng, 800, 60, 8.0)
     index = segmax.build(docs, clustering=rng.integers(0, 20, 800))
     for _ in range(10):
         query = as_query(rng, 60, 6)
         rows, _ = best(docs, query, 10)
         for estimate in (True, False):
-            for sweep in (True, False):
-                params = kind(documents=documents, estimate_threshold=estimate, sweep=sweep)
-                assert index.search(query, k=10, params=params).rows.tolist() == rows
-
-
-def test_a_search_that_may_not_sweep_does_not(rng: np.random.Generator) -> None:
-    """Even where pruning cannot pay, as for k near the collection."""
-    docs = random_docs(rng, 3000, 30, 8.0)
-    index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))
-    query = as_query(rng, 30, 3)
-    for kind in (paper.ASC, Anytime):
-        assert index.search(query, k=1000, params=kind()).stats.swept
-        assert not index.search(query, k=1000, params=kind(sweep=False)).stats.swept
+            params = kind(documents=documents, estimate_threshold=estimate)
+            assert index.search(query, k=10, params=params).rows.tolist() == rows
 
 
 @pytest.mark.parametrize("params", [Anytime(mu=0.5), paper.ASC(mu=0.5, eta=0.5)])

@@ -9,7 +9,10 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs
 from reference import as_query
+from segmax import paper
 from segmax.paper import Anytime
+from segmax.search.hooks import with_hooks
+from segmax.search.methods import SearchParams
 
 MUS = [0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 
@@ -48,7 +51,7 @@ def test_proposition_2_in_the_direction_that_is_true(collection: tuple, eta: flo
     for mu in (0.3, 0.5, 0.7):
         for query in queries:
             bounds = index.cluster_bounds(query)
-            hits = index.search(query, k=10, params=segmax.ASC(mu=mu, eta=eta), trace=True)
+            hits = index.search(query, k=10, params=paper.ASC(mu=mu, eta=eta), trace=True)
             for entry in hits.trace:
                 largest = bounds.max_bound[entry.cluster]
                 if entry.decision == "visited" and entry.threshold > 0 and largest <= entry.threshold / mu:
@@ -60,17 +63,21 @@ def test_proposition_2_in_the_direction_that_is_true(collection: tuple, eta: flo
 
 @pytest.mark.parametrize("mu", MUS)
 def test_proposition_3(collection: tuple, mu: float) -> None:
-    """For every k' <= k the mean top-k' score of asc and of Anytime* is at least μ times exact."""
+    """For every k' <= k the mean top-k' score of ASC and of Anytime* is at least μ times exact."""
     _, index, queries = collection
-    methods = [
-        kind
-        for documents in ("blocks", "maxscore")
-        for kind in (
-            Anytime(mu=mu, documents=documents),
-            segmax.paper.ASC(mu=mu, eta=1.0, documents=documents),
-            segmax.paper.ASC(mu=mu, eta=mu, documents=documents),
-            segmax.paper.ASC(mu=mu, eta=mu, documents=documents, estimate_threshold=False, cluster_order="bound_sum"),
-        )
+    methods: list[SearchParams] = [
+        *(Anytime(mu=mu, documents=documents) for documents in ("blocks", "maxscore")),
+        *(
+            paper.ASC(mu=mu, documents=documents, **options)
+            for documents in ("blocks", "maxscore")
+            for options in ({}, {"eta": mu}, {"eta": mu, "estimate_threshold": False, "cluster_order": "bound_sum"})
+        ),
+        *(
+            with_hooks(segmax.ASC(mu=mu, eta=eta), sweep=False, all_tiles=all_tiles, estimate_threshold=estimate)
+            for eta in {1.0, mu, (1.0 + mu) / 2}
+            for all_tiles in (0, 2**31)
+            for estimate in (True, False)
+        ),
     ]
     for query in queries:
         exact = np.cumsum(index.search(query, k=30, params=segmax.Exhaustive()).scores)
@@ -89,7 +96,7 @@ def test_proposition_4_every_pruned_cluster_had_a_low_average(
     """From the trace: AvgSBound <= θ/η and MaxSBound <= θ/μ at the moment of pruning, for many seeds."""
     docs, _, queries = collection
     labels = np.random.default_rng(0).integers(0, 24, docs.shape[0])
-    params = segmax.paper.ASC(mu=0.4, eta=eta, cluster_order=order, estimate_threshold=seeded)
+    params = paper.ASC(mu=0.4, eta=eta, cluster_order=order, estimate_threshold=seeded)
     pruned = 0
     for seed in range(8):
         index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(seed=seed))
@@ -108,6 +115,35 @@ def test_proposition_4_every_pruned_cluster_had_a_low_average(
                     pruned += 1
                     assert bounds.avg_bound[cluster] <= entry.threshold / eta
                     assert bounds.max_bound[cluster] <= entry.threshold / 0.4
+    assert pruned > 0
+
+
+@pytest.mark.parametrize("estimate", [True, False])
+@pytest.mark.parametrize(("mu", "eta"), [(0.3, 1.0), (0.4, 1.0), (0.4, 0.9), (0.7, 1.0), (0.9, 0.7), (0.5, 0.5)])
+def test_proposition_4_of_the_gate(collection: tuple, mu: float, eta: float, estimate: bool) -> None:
+    """The engine keeps the rule too: no cluster is pruned above θ/μ or θ/η, nor left for blocks above θ/η."""
+    docs, _, queries = collection
+    labels = np.random.default_rng(0).integers(0, 24, docs.shape[0])
+    params = with_hooks(segmax.ASC(mu=mu, eta=eta), sweep=False, all_tiles=0, estimate_threshold=estimate)
+    pruned = 0
+    for seed in range(4):
+        index = segmax.build(docs, clustering=labels, config=segmax.BuildConfig(seed=seed))
+        for query in queries[:20]:
+            bounds = index.cluster_bounds(query)
+            hits = index.search(query, k=10, params=params, trace=True)
+            assert sum(entry.decision == "pruned" for entry in hits.trace) == hits.stats.clusters_pruned
+            for entry in hits.trace:
+                assert entry.decision in ("visited", "pruned", "stopped")
+                assert entry.threshold == hits.scores[-1]
+                assert entry.max_bound == bounds.max_bound[entry.cluster]
+                assert entry.avg_bound == bounds.avg_bound[entry.cluster]
+                if entry.decision == "pruned":
+                    pruned += 1
+                    assert entry.max_bound <= entry.threshold / mu
+                    assert entry.avg_bound <= entry.threshold / eta
+                elif entry.decision == "stopped":
+                    end = max(entry.threshold / eta, index.search(query, k=10, params=segmax.Exhaustive()).scores[-1])
+                    assert bounds.best_score[entry.cluster] <= end
     assert pruned > 0
 
 
@@ -133,7 +169,7 @@ def test_proposition_4_random_segments_protect_near_duplicates() -> None:
     docs, labels = near_duplicates()
     query = dict.fromkeys(range(24), 1)
     # Without the threshold seed, which would by itself keep the decoys out of the results here.
-    params = segmax.paper.ASC(mu=0.3, eta=1.0, estimate_threshold=False)
+    params = paper.ASC(mu=0.3, eta=1.0, estimate_threshold=False)
 
     def ratios(index: segmax.Index) -> np.ndarray:
         exact = np.cumsum(index.search(query, k=10, params=segmax.Exhaustive()).scores)

@@ -22,9 +22,11 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs, refused
 from reference import as_query, best
+from segmax import paper
 from segmax.errors import IndexClosedError, InputError, SegmaxWarning, UnknownIdError
 from segmax.integrations.text_search import TextHit
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import with_hooks
 
 WEIGHTS = np.array([[1, 0, 2, 0], [0, 3, 1, 0], [4, 0, 0, 5]])
 
@@ -272,9 +274,11 @@ def test_explain_covers_every_outcome(rng: np.random.Generator) -> None:
         for params in (
             MaxScore(),
             segmax.ASC(),
-            segmax.ASC(mu=0.7),
+            with_hooks(segmax.ASC(), sweep=False),
+            with_hooks(segmax.ASC(mu=0.7), sweep=False, all_tiles=0),
+            paper.ASC(mu=0.7),
             Anytime(documents="maxscore"),
-            segmax.ASC(max_clusters=2),
+            paper.ASC(max_clusters=2),
             segmax.Exhaustive(),
         ):
             hits = index.search(query, k=10, params=params)
@@ -295,14 +299,14 @@ def test_explain_covers_every_outcome(rng: np.random.Generator) -> None:
                 for left, right in re.findall(r"its bound (\S+) was below (\S+),", plain):
                     assert float(left) < float(right), explained.reason
                 seen.add(next(words for words in FATES if words in explained.reason))
-    assert seen >= {"rank", "no term", "pruned", "max_clusters ended", "ended before", "was below"}
+    assert seen >= {"rank", "no term", "pruned", "a limit ended", "ended before", "was below"}
 
 
 FATES = (
     "rank",
     "no term",
     "pruned",
-    "max_clusters ended",
+    "a limit ended",
     "ended before",
     "was below",
     "was scored",

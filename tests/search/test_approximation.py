@@ -11,11 +11,12 @@ import scipy.sparse as sp
 import segmax
 from conftest import random_docs, refused
 from reference import as_query, best
+from segmax import paper
 from segmax.errors import ConfigError, InputError
 from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
 
-KINDS = (Anytime, segmax.ASC, segmax.BestFirst)
+KINDS = (Anytime, paper.ASC, segmax.ASC)
 
 
 @pytest.fixture
@@ -179,10 +180,10 @@ def test_params_stay_values_after_use(index: segmax.Index) -> None:
     assert index.search({3: 1.0}, params=copy).rows.tolist() == index.search({3: 1.0}, params=used).rows.tolist()
 
 
-# --- best first ------------------------------------------------------------------------------------------------------
+# --- eta and max_blocks ----------------------------------------------------------------------------------------------
 
 
-def test_best_first_misses_nothing_above_the_scaled_threshold(
+def test_asc_misses_nothing_above_the_scaled_threshold(
     docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator
 ) -> None:
     """What eta leaves out scores at most θ/η; what is returned has its true score."""
@@ -190,7 +191,7 @@ def test_best_first_misses_nothing_above_the_scaled_threshold(
         for _ in range(20):
             query = as_query(rng, docs.shape[1], 8)
             exact = index.search(query, 400, segmax.Exhaustive())
-            hits = index.search(query, 5, with_hooks(segmax.BestFirst(eta=eta), sweep=False))
+            hits = index.search(query, 5, with_hooks(segmax.ASC(eta=eta), sweep=False))
             scores = dict(zip(exact.rows.tolist(), exact.scores.tolist(), strict=True))
             assert [scores[row] for row in hits.rows.tolist()] == hits.scores.tolist()
             missed = [score for row, score in scores.items() if row not in set(hits.rows.tolist())]
@@ -203,17 +204,21 @@ def test_max_blocks_limits_the_work_and_is_reported(
     """Fewer blocks give a part of the results; a limit that is not reached changes nothing."""
     query = as_query(rng, docs.shape[1], 8)
     exact = index.search(query, 10, segmax.Exhaustive())
-    few = index.search(query, 10, segmax.BestFirst(max_blocks=2))
+    few = index.search(query, 10, segmax.ASC(max_blocks=2))
     assert few.stats.blocks_scored <= 2
     assert few.stats.budget_hit
+    assert not few.complete
     assert few.stats.clusters_visited + few.stats.clusters_limited == index.num_clusters
-    enough = index.search(query, 10, segmax.BestFirst(max_blocks=10**6))
+    enough = index.search(query, 10, segmax.ASC(max_blocks=10**6))
     assert enough.rows.tolist() == exact.rows.tolist()
     assert not enough.stats.budget_hit
-    missed = next(row for row in exact.rows.tolist() if row not in few.rows.tolist())
-    explained = index.explain(query, missed, 10, segmax.BestFirst(max_blocks=2))
-    assert explained.decision == "limited"
-    assert "its block was not scored" in str(explained)
+    assert enough.complete
+    explained = [index.explain(query, row, 10, segmax.ASC(max_blocks=2)) for row in exact.rows.tolist()]
+    reasons = {"visited": "its block was not scored", "limited": "a limit ended the search before it came to its"}
+    for one in explained:
+        assert (one.rank is None) == (one.id not in few.ids)
+        assert one.rank is not None or reasons[one.decision] in one.reason
+    assert {one.decision for one in explained if one.rank is None} >= {"limited"}
 
 
 def test_explaining_a_search_of_everything(docs: sp.csr_matrix, index: segmax.Index, rng: np.random.Generator) -> None:

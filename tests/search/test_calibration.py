@@ -16,7 +16,7 @@ from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
 from segmax.errors import ConfigError, FormatError, InputError, WriteError
 from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
-from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
 from segmax.storage.meta import meta_bytes
 from segmax.storage.tables import DocIds
@@ -54,7 +54,7 @@ def recall(found: BatchHits, exact: BatchHits) -> float:
 def measured(k: int, source: str = "given queries", num_queries: int = 500) -> Measured:
     """Three settings; at larger k less is lost."""
     loss = 0.1 / k
-    rows = ((BestFirst(), 1.0, 1.0), (BestFirst(eta=0.9), 1 - loss, 0.8), (BestFirst(eta=0.5), 1 - 4 * loss, 0.6))
+    rows = ((ASC(), 1.0, 1.0), (ASC(eta=0.9), 1 - loss, 0.8), (ASC(eta=0.5), 1 - 4 * loss, 0.6))
     settings = tuple(Setting(params=params, recall=recall, error=0.0, cost=cost) for params, recall, cost in rows)
     return Measured(k=k, source=source, num_queries=num_queries, settings=settings)  # type: ignore[arg-type]
 
@@ -76,7 +76,7 @@ def measured(k: int, source: str = "given queries", num_queries: int = 500) -> M
 def test_the_cheapest_setting_that_reaches_it(k: int, target: float, eta: float, note: str) -> None:
     """Between values of k the worse one counts; above the largest nothing is guessed."""
     expectation = Calibration((measured(10), measured(100))).expectation(k, target)
-    assert expectation.params == BestFirst(eta=eta)
+    assert expectation.params == ASC(eta=eta)
     assert expectation.expected_recall >= target
     assert note in expectation.note
     assert (note == "") == (expectation.note == "")
@@ -87,19 +87,19 @@ def test_the_cheapest_setting_that_reaches_it(k: int, target: float, eta: float,
 def test_doubts() -> None:
     """Pseudo-queries and few queries have to show more than given and many ones."""
     pseudo = Calibration((measured(10, "pseudo-queries"),))
-    assert pseudo.expectation(10, 0.99).params == BestFirst()
-    assert pseudo.expectation(10, 0.98).params == BestFirst(eta=0.9)
+    assert pseudo.expectation(10, 0.99).params == ASC()
+    assert pseudo.expectation(10, 0.98).params == ASC(eta=0.9)
     assert "500 pseudo-queries" in str(pseudo.expectation(10, 0.98))
     doubtful = measured(10)
     settings = tuple(Setting(params=s.params, recall=s.recall, error=0.002, cost=s.cost) for s in doubtful.settings)
     unsure = Measured(k=10, source="given queries", num_queries=9, settings=settings)
-    assert Calibration((unsure,)).expectation(10, 0.99).params == BestFirst()
+    assert Calibration((unsure,)).expectation(10, 0.99).params == ASC()
 
 
 def test_without_a_calibration_search_is_exact() -> None:
     """It says so, and what to do."""
     expectation = Calibration().expectation(10, 0.9)
-    assert (expectation.params, expectation.num_queries, expectation.source) == (BestFirst(), 0, "none")
+    assert (expectation.params, expectation.num_queries, expectation.source) == (ASC(), 0, "none")
     assert "not calibrated" in str(expectation)
     assert "index.tune(queries, k)" in str(expectation)
     assert str(Calibration()) == "not calibrated"
@@ -127,10 +127,10 @@ def test_a_target_instead_of_params(index: segmax.Index) -> None:
         assert (index.search_batch(queries, target_recall=target).rows == expected.rows).all()
         for row in range(5):
             assert index.search(queries[row], target_recall=target).rows.tolist() == expected[row].rows.tolist()
-    assert index.params_for(10, 1.0) == BestFirst()
+    assert index.params_for(10, 1.0) == ASC()
     for search in (index.search, index.search_batch):
         with refused(ConfigError, expected="params or target_recall", got="both"):
-            search(queries[0], params=BestFirst(), target_recall=0.9)  # type: ignore[operator]
+            search(queries[0], params=ASC(), target_recall=0.9)  # type: ignore[operator]
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ def test_measured_recall_is_that_of_the_slow_twin(index: segmax.Index) -> None:
     for setting in kept.settings:
         found = index.search_batch(queries, k=7, params=setting.params)
         assert setting.recall == pytest.approx(recall(found, exact), abs=1e-6)
-    assert kept.settings[0] == Setting(params=BestFirst(), recall=1.0, error=0.0, cost=1.0)
+    assert kept.settings[0] == Setting(params=ASC(), recall=1.0, error=0.0, cost=1.0)
     assert all(setting.cost > 0 for setting in kept.settings)
     assert any(setting.recall < 1.0 for setting in kept.settings)
 
@@ -157,12 +157,12 @@ def test_the_document_of_a_query_does_not_count() -> None:
 
     def search(queries: Csr, k: int, params: SearchParams) -> BatchHits:
         exact = np.array([[4, 1, 2], [5, 1, 2]])
-        rows = exact if params == BestFirst() else np.where(exact >= 4, exact, -1)
+        rows = exact if params == ASC() else np.where(exact >= 4, exact, -1)
         stats = np.zeros((2, len(STATS_FIELDS)), dtype=np.uint64)
         return BatchHits(rows, rows * 1.0, (rows >= 0).sum(axis=1), BatchStats(stats), DocIds(rows.size))
 
     queries = matrix_to_csr(sp.csr_matrix(np.ones((2, 3))))
-    settings = (BestFirst(), BestFirst(eta=0.9))
+    settings = (ASC(), ASC(eta=0.9))
     own = measure(search, queries, 3, 6, "pseudo-queries", np.array([4, 5]), settings)
     assert own is not None
     assert [setting.recall for setting in own.settings] == [1.0, 0.0]

@@ -58,7 +58,7 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
     for _ in range(30):
         query = as_query(rng, 120, 7)
         bounds = index.cluster_bounds(query)
-        trace = index.search(query, k=10, params=segmax.ASC(mu=mu, eta=eta), trace=True).trace
+        trace = index.search(query, k=10, params=segmax.paper.ASC(mu=mu, eta=eta), trace=True).trace
         order = [e.cluster for e in trace]
         assert [bounds.max_bound[c] for c in order] == sorted((bounds.max_bound[c] for c in order), reverse=True)
         for entry in trace:
@@ -75,7 +75,7 @@ def test_decisions_are_those_of_the_rule_in_the_order_of_the_bounds(collection: 
 
 def budget_params(times_ms: list[float], **limits: float) -> segmax._core.SearchParams:
     """Parameters whose clock reads the given times one after the other."""
-    core = segmax.paper.ASC(sweep=False, **limits).to_core()
+    core = segmax.paper.ASC(**limits).to_core()
     core.hooks.set_clock([round(t * 1e6) for t in times_ms])
     return core
 
@@ -83,7 +83,7 @@ def budget_params(times_ms: list[float], **limits: float) -> segmax._core.Search
 def run_core(index: segmax.Index, query: dict[int, int], core: segmax._core.SearchParams) -> tuple:
     """One query through the core: rows, scores, stats."""
     terms, weights = query_arrays(query)
-    return index._engine.core.search_batch(np.array([0, len(terms)]), terms, weights, 10, core, 1)
+    return index._engine.core.search_batch(np.array([0, len(terms)]), terms, weights, np.array([10]), [core], 1)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_the_budget_rule(collection: tuple, budget: float, risk: float, step: fl
     assert found.clusters_visited == visits
     assert found.budget_hit
     # The results are those of exhaustive search over the clusters visited.
-    trace = index.search(query, k=10, params=segmax.ASC(max_clusters=visits), trace=True)
+    trace = index.search(query, k=10, params=segmax.paper.ASC(max_clusters=visits), trace=True)
     names = [e.cluster for e in trace.trace if e.decision == "visited"]
     inside = np.flatnonzero(np.isin(labels, names))
     expected, expected_scores = best(docs[inside], query, 10)
@@ -118,12 +118,14 @@ def test_a_generous_budget_changes_nothing(collection: tuple) -> None:
     """With time to spare the result is exact and the flag is off."""
     docs, _, index = collection
     query = as_query(np.random.default_rng(5), 120, 8)
-    hits = index.search(query, k=10, params=segmax.ASC(budget_ms=60_000.0))
-    assert hits.rows.tolist() == best(docs, query, 10)[0]
-    assert not hits.stats.budget_hit
+    for kind in (segmax.ASC, segmax.paper.ASC, Anytime):
+        hits = index.search(query, k=10, params=kind(budget_ms=60_000.0))
+        assert hits.rows.tolist() == best(docs, query, 10)[0]
+        assert hits.complete
+        assert not hits.stats.budget_hit
 
 
-@pytest.mark.parametrize("kind", [segmax.ASC, Anytime])
+@pytest.mark.parametrize("kind", [segmax.paper.ASC, Anytime])
 def test_max_clusters_counts_visited_ones(collection: tuple, kind: type) -> None:
     """At most so many clusters are visited, and the flag tells."""
     _, _, index = collection
@@ -143,9 +145,13 @@ def test_statistics_add_up(collection: tuple) -> None:
     for params in (
         segmax.ASC(),
         segmax.ASC(mu=0.6),
+        with_hooks(segmax.ASC(), sweep=False, all_tiles=0),
+        with_hooks(segmax.ASC(mu=0.6), sweep=False, all_tiles=0),
+        segmax.ASC(max_blocks=3),
         Anytime(),
         Anytime(mu=0.8),
-        segmax.paper.ASC(sweep=False),
+        segmax.paper.ASC(),
+        segmax.paper.ASC(mu=0.6),
     ):
         for _ in range(20):
             query = as_query(rng, 120, 6) | {500: 1, 501: 2}
@@ -166,10 +172,16 @@ def test_statistics_add_up(collection: tuple) -> None:
 
 
 def test_a_search_that_sweeps_reports_it(rng: np.random.Generator) -> None:
-    """Where pruning cannot pay (k near the collection), a safe search sweeps; the trace and μ < 1 never do."""
+    """Where pruning cannot pay (k near the collection), the engine sweeps, whatever μ; the paper's methods never do."""
     docs = random_docs(rng, 3000, 30, 8.0)
     index = segmax.build(docs, clustering=rng.integers(0, 30, 3000))
     query = as_query(rng, 30, 3)
-    assert index.search(query, k=1000).stats.swept
-    assert not index.search(query, k=1000, params=segmax.ASC(mu=0.9)).stats.swept
-    assert not index.search(query, k=1000, trace=True).stats.swept
+    for params in (segmax.ASC(), segmax.ASC(mu=0.9), segmax.ASC(eta=0.9)):
+        swept = index.search(query, k=1000, params=params)
+        assert swept.stats.swept
+        assert swept.complete
+        traced = index.search(query, k=1000, params=params, trace=True)
+        assert traced.stats.swept
+        assert {entry.decision for entry in traced.trace or ()} == {"visited"}
+    for params in (with_hooks(segmax.ASC(), sweep=False), segmax.ASC(max_blocks=10**6), segmax.paper.ASC(), Anytime()):
+        assert not index.search(query, k=1000, params=params).stats.swept

@@ -32,8 +32,17 @@ WAYS: list[SearchParams] = [
     *(segmax.paper.ASC(mu=0.5, eta=0.5, documents=documents, max_clusters=3) for documents in ("blocks", "maxscore")),
     *(segmax.paper.ASC(query_mass=0.7, documents=documents) for documents in ("blocks", "maxscore")),
     *(segmax.paper.ASC(max_terms=2, dropped="bounded", documents=documents) for documents in ("blocks", "maxscore")),
-    *(with_hooks(segmax.BestFirst(eta=eta), sweep=False) for eta in FACTORS),
-    segmax.BestFirst(max_blocks=4),
+    *(
+        with_hooks(segmax.ASC(mu=mu, eta=eta), sweep=False, all_tiles=all_tiles)
+        for mu, eta in itertools.product(FACTORS, repeat=2)
+        for all_tiles in (0, 2**31)
+        if mu < 1.0 or all_tiles
+    ),
+    *(with_hooks(segmax.ASC(max_blocks=4), all_tiles=all_tiles) for all_tiles in (0, 2**31)),
+    segmax.ASC(bound_mass=0.7),
+    segmax.ASC(query_mass=0.7),
+    with_hooks(segmax.ASC(mu=0.5, query_mass=0.7), sweep=False, all_tiles=0),
+    segmax.ASC(),
     MaxScore(),
     MaxScore(estimate_threshold=False),
     segmax.Exhaustive(),

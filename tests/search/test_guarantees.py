@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import topic_docs
 from reference import as_query
+from segmax import paper
 from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import Hooks, with_hooks
 
@@ -19,8 +20,10 @@ EXACT = (
     MaxScore(),
     Anytime(),
     segmax.ASC(),
-    segmax.paper.ASC(sweep=False, estimate_threshold=False),
-    with_hooks(segmax.BestFirst(), sweep=False),
+    with_hooks(segmax.ASC(), sweep=False),
+    with_hooks(segmax.ASC(), sweep=False, all_tiles=0),
+    paper.ASC(),
+    paper.ASC(estimate_threshold=False),
 )
 #: Weights are rounded to so many levels at least.
 FEWEST_LEVELS = 2**12 - 1
@@ -93,11 +96,11 @@ def test_rounding_is_bounded_where_scales_differ(bits: int) -> None:
     assert off > 0
 
 
-# --- BestFirst --------------------------------------------------------------------------------------------------------
+# --- eta --------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("eta", [0.3, 0.6, 0.9, 1.0])
-def test_best_first_is_eta_approximate(eta: float) -> None:
+def test_asc_is_eta_approximate(eta: float) -> None:
     """At every rank the score is at least η × the exact one, so means of the best k' are as well; misses <= θ/η."""
     missed, saved = np.sum([_missed_and_saved(eta, seed) for seed in range(4)], axis=0)
     assert (saved > 0) == (eta < 1)
@@ -109,10 +112,11 @@ def _missed_and_saved(eta: float, seed: int) -> tuple[int, int]:
     """Check what is promised; return how many results were missed, and how many blocks fewer than with η = 1 read."""
     _, index, rng = built(seed)
     missed = saved = 0
-    plain, bounded = segmax.BestFirst(eta=eta), segmax.BestFirst(eta=eta, max_terms=3, dropped="bounded")
-    ways: list[tuple[segmax.BestFirst, Hooks]] = [
+    plain, bounded = segmax.ASC(eta=eta), segmax.ASC(eta=eta, max_terms=3, dropped="bounded")
+    ways: list[tuple[segmax.ASC, Hooks]] = [
         (plain, {"sweep": False}),
         (plain, {"sweep": False, "estimate_threshold": False}),
+        (plain, {"sweep": False, "all_tiles": 0}),
         (plain, {}),
         (bounded, {"sweep": False}),
     ]
@@ -142,7 +146,7 @@ def heavy_and_light() -> tuple[segmax.Index, dict[int, int]]:
     return index, {0: 10, 1: 9, 2: 9, 3: 9}
 
 
-@pytest.mark.parametrize("method", [segmax.ASC, Anytime, segmax.BestFirst])
+@pytest.mark.parametrize("method", [segmax.ASC, paper.ASC, Anytime])
 @pytest.mark.parametrize("shortened", [{"query_mass": 0.25}, {"max_terms": 1}])
 def test_terms_that_are_left_out_void_proposition_3(method: type, shortened: dict[str, float]) -> None:
     """With μ = η = 1 a query cut to its heaviest term finds a document of 37 % of the exact score."""
@@ -153,15 +157,15 @@ def test_terms_that_are_left_out_void_proposition_3(method: type, shortened: dic
     assert cut.scores[0] == 100 < 0.4 * best.scores[0]
 
 
-@pytest.mark.parametrize("method", [segmax.ASC, Anytime, segmax.BestFirst])
+@pytest.mark.parametrize("method", [segmax.ASC, paper.ASC, Anytime])
 def test_bounded_terms_void_nothing(method: type) -> None:
     """What dropped terms may add counts in all bounds with dropped="bounded", so search stays exact."""
     index, query = heavy_and_light()
     assert index.search(query, k=1, params=method(max_terms=1, dropped="bounded")).scores.tolist() == [270]
 
 
-@pytest.mark.parametrize("params", [segmax.ASC(max_clusters=1), Anytime(max_clusters=1)])
-def test_limits_void_proposition_3(params: segmax.ASC) -> None:
+@pytest.mark.parametrize("params", [paper.ASC(max_clusters=1), Anytime(max_clusters=1)])
+def test_limits_void_proposition_3(params: paper.ASC | Anytime) -> None:
     """A search that stops after one cluster may miss the best document altogether."""
     docs = sp.csr_matrix(np.array([[9, 0], [0, 9], [6, 6]]))
     index = segmax.build(docs, clustering=[0, 0, 1], config=segmax.BuildConfig(num_segments=1))

@@ -17,6 +17,7 @@ import segmax
 from conftest import random_docs
 from reference import SAFE_METHODS, as_query, best
 from segmax.paper import Anytime
+from segmax.search.hooks import with_hooks
 
 
 def check(index: segmax.Index, docs: sp.csr_matrix, query: dict[int, int], k: int, names: list[str]) -> None:
@@ -76,7 +77,8 @@ def test_batches_are_the_same_for_any_number_of_threads(rng: np.random.Generator
         batch = index.search_batch(queries, k=20, params=params, threads=threads)
         assert batch.rows.shape == batch.scores.shape == (40, 20)
         for i in range(40):
-            rows, scores = best(docs, dict(zip(queries[i].indices.tolist(), queries[i].data.tolist(), strict=True)), 20)
+            query = dict(zip(queries[i].indices.tolist(), queries[i].data.tolist(), strict=True))
+            rows, scores = best(docs, query, 20)
             count = batch.counts[i]
             assert batch.rows[i].tolist() == rows + [-1] * (20 - count)
             assert batch.scores[i].tolist() == scores + [0] * (20 - count)
@@ -101,7 +103,7 @@ def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: i
 
 
 def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generator) -> None:
-    """With more than 524,288 positions the best clusters are scored first; the results stay exact."""
+    """With more tiles than `all_tiles` quads are bounded first; the results stay exact."""
     num_docs = 560_000
     labels = rng.integers(0, 700, num_docs)
     common = rng.integers(0, 4, num_docs)
@@ -117,8 +119,8 @@ def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generat
         order = np.lexsort((np.arange(num_docs), -scores))
         for k in (1, 10, 1000):
             for params in (
-                segmax.paper.ASC(sweep=False),
-                segmax.paper.ASC(sweep=False, estimate_threshold=False),
+                with_hooks(segmax.ASC(), sweep=False, all_tiles=512),
+                with_hooks(segmax.ASC(), sweep=False, all_tiles=512, estimate_threshold=False),
                 Anytime(),
             ):
                 hits = index.search(query, k=k, params=params)
@@ -147,9 +149,9 @@ def test_a_tie_at_the_threshold_is_won_by_the_smaller_row_in_a_later_cluster() -
         assert index.search({0: 1, 1: 1}, k=2, params=params).rows.tolist() == [6, 2]
 
 
-@pytest.mark.parametrize("simd", ["avx2", "portable"])
-def test_both_instruction_sets_give_the_same(simd: str) -> None:
-    """SEGMAX_SIMD forces one of the two; a fresh process searches with it and checks itself."""
+@pytest.mark.parametrize("simd", ["avx512", "avx2", "portable"])
+def test_all_instruction_sets_give_the_same(simd: str) -> None:
+    """SEGMAX_SIMD forces one of them; a fresh process searches with it and checks itself."""
     program = f"""
 import numpy as np, segmax, sys
 sys.path.insert(0, {str(Path(__file__).parents[1])!r})
@@ -184,4 +186,6 @@ def test_an_instruction_set_that_does_not_exist() -> None:
         [sys.executable, "-c", program], env={**os.environ, "SEGMAX_SIMD": "foo"}, capture_output=True, text=True
     )
     last = result.stderr.strip().splitlines()[-1]
-    assert last == "segmax.base.errors.ConfigError: expected SEGMAX_SIMD to be 'avx2' or 'portable', got 'foo'"
+    assert (
+        last == "segmax.base.errors.ConfigError: expected SEGMAX_SIMD to be 'avx512', 'avx2' or 'portable', got 'foo'"
+    )

@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import segmax
 from conftest import WIKI, wiki_reader
 from segmax.paper import Anytime, MaxScore
+from segmax.search.hooks import with_hooks
 
 pytestmark = pytest.mark.slow
 
@@ -48,9 +49,10 @@ def test_asc_is_identical_to_exhaustive(wiki: tuple[segmax.Index, sp.csr_matrix]
     exact = index.search_batch(queries, k=k, params=segmax.Exhaustive())
     for params in (
         segmax.ASC(),
-        segmax.paper.ASC(sweep=False),
+        with_hooks(segmax.ASC(), sweep=False, all_tiles=0),
+        segmax.paper.ASC(),
         segmax.paper.ASC(documents="maxscore"),
-        Anytime(sweep=False),
+        Anytime(),
         MaxScore(),
     ):
         found = index.search_batch(queries, k=k, params=params)
@@ -67,7 +69,8 @@ def test_proposition_3_on_real_vectors(wiki: tuple[segmax.Index, sp.csr_matrix])
     index, queries = wiki
     exact = np.cumsum(index.search_batch(queries, k=10, params=segmax.Exhaustive()).scores, axis=1)
     for mu in (0.3, 0.7, 0.9):
-        for params in (segmax.ASC(mu=mu), Anytime(mu=mu)):
+        by_clusters = with_hooks(segmax.ASC(mu=mu), all_tiles=0)
+        for params in (segmax.ASC(mu=mu), by_clusters, segmax.paper.ASC(mu=mu), Anytime(mu=mu)):
             found = np.cumsum(index.search_batch(queries, k=10, params=params).scores, axis=1)
             assert (found >= mu * exact).all()
 

@@ -82,8 +82,10 @@ def exercise(index: segmax.Index) -> None:
         for params in (
             segmax.Exhaustive(),
             MaxScore(),
-            segmax.paper.ASC(sweep=False),
-            with_hooks(segmax.ASC(), lazy=False),
+            segmax.paper.ASC(),
+            with_hooks(segmax.paper.ASC(), lazy=False),
+            with_hooks(segmax.ASC(), sweep=False),
+            with_hooks(segmax.ASC(mu=0.5), sweep=False, all_tiles=0),
         ):
             index.search(query, k=3, params=params)
         assert str(index.expectation(10, 0.9)) + str(index.calibration) + repr(index)
@@ -444,8 +446,9 @@ GUARDED = """
     outcome = "nothing"
     try:
         index = segmax.open(sys.argv[1], preload=len(sys.argv) > 2)
-        eager = with_hooks(segmax.ASC(), lazy=False, sweep=False)
-        for params in (None, eager, segmax.ASC(mu=0.5), segmax.paper.MaxScore()):
+        eager = with_hooks(segmax.paper.ASC(), lazy=False)
+        gated = with_hooks(segmax.ASC(mu=0.5), sweep=False, all_tiles=0)
+        for params in (None, eager, gated, segmax.paper.ASC(mu=0.5), segmax.paper.MaxScore()):
             index.search({0: 1.0}, k=10, params=params)
         if index.texts is not None:
             sum(len(index.texts[row].text) for row in range(len(index)))
@@ -481,8 +484,7 @@ def test_more_segments_than_a_build_allows(tmp_path: Path) -> None:
     """Clusters × segments are in proportion to the documents: 0.4 MB on disk must not take 3 GB."""
     index = singletons(12_000)
     arrays = dict(index._open_arrays)
-    arrays["segment_max"] = np.zeros(65_535, np.uint8)
-    arrays["segment_sum"] = np.zeros(4, np.uint8)
+    arrays["segment_mask"] = np.zeros(8_192, np.uint8)
     path = write_index(tmp_path / "index", arrays, {**index._meta, "num_segments": 65_535})
     assert size_of(path) < 800_000
     taken, outcome = guarded(path)

@@ -21,6 +21,7 @@ from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
 from segmax.storage.component_file import FOOTER_BYTES
 from segmax.storage.components import COMPONENTS
+from segmax.storage.meta import FORMAT_VERSION, OLDEST_READABLE_VERSION
 from segmax.storage.writing import save_index
 
 
@@ -163,14 +164,17 @@ def test_a_path_that_is_not_an_index(tmp_path: Path) -> None:
         segmax.open(tmp_path)
 
 
-@pytest.mark.parametrize(("version", "advice"), [(4, "upgrade segmax"), (2, "build the index again")])
+@pytest.mark.parametrize(
+    ("version", "advice"),
+    [(FORMAT_VERSION + 1, "^upgrade segmax$"), (OLDEST_READABLE_VERSION - 1, "run segmax upgrade on it")],
+)
 def test_another_version(saved: Path, version: int, advice: str) -> None:
-    """An index of a later format asks for a newer segmax, one of an earlier format for another build."""
-    meta = (saved / "meta.json").read_text().replace('"version": 3', f'"version": {version}')
-    (saved / "meta.json").write_text(meta)
-    with refused(
-        FormatError, where=str(saved), expected="a format version from 3 to 3", got=f"^{version}$", hint=advice
-    ):
+    """An index of a later format asks for a newer segmax, one of an earlier format to be upgraded."""
+    text = (saved / "meta.json").read_text()
+    assert f'"version": {FORMAT_VERSION}' in text
+    (saved / "meta.json").write_text(text.replace(f'"version": {FORMAT_VERSION}', f'"version": {version}'))
+    readable = f"a format version from {OLDEST_READABLE_VERSION} to {FORMAT_VERSION}"
+    with refused(FormatError, where=str(saved), expected=readable, got=f"^{version}$", hint=advice):
         segmax.open(saved)
 
 
@@ -239,11 +243,13 @@ def search_every_way(index: segmax.Index) -> None:
         segmax.Exhaustive(),
         MaxScore(),
         Anytime(),
-        segmax.paper.ASC(sweep=False),
+        segmax.paper.ASC(),
         segmax.paper.ASC(documents="maxscore"),
-        segmax.ASC(max_clusters=100),
-        with_hooks(segmax.ASC(mu=0.5, eta=0.7), lazy=False),
-        with_hooks(segmax.BestFirst(eta=0.9), sweep=False),
+        segmax.paper.ASC(max_clusters=100),
+        with_hooks(segmax.paper.ASC(mu=0.5, eta=0.7), lazy=False),
+        with_hooks(segmax.ASC(eta=0.9), sweep=False),
+        with_hooks(segmax.ASC(), sweep=False, all_tiles=0),
+        with_hooks(segmax.ASC(mu=0.5), sweep=False, all_tiles=0),
     ):
         index.search(query, k=5, params=params)
     index.search_batch([query, ([3], [0.5])], k=30, threads=1)

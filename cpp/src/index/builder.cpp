@@ -3,6 +3,7 @@
 #include "segmax/index/builder.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
@@ -38,29 +39,28 @@ public:
     PostingWriter(TermArrays<Code>& out, std::uint32_t num_positions)
         : out_(out), num_spans_(tiles_of(num_positions) * kTileSpans), num_zones_(zones_of(num_positions)) {}
 
-    /// A head term: its runs, span by span, and its rows.
+    /// A head term: its levels, its runs, span by span, and its rows.
     void write_head(std::span<const Posting<Code>> postings) {
         const std::size_t first_byte = out_.run_bytes.size();
         std::size_t at = 0;
         for (std::uint32_t span = 0; span < num_spans_; ++span) {
-            out_.run_start.push_back(static_cast<std::uint32_t>(out_.run_bytes.size() - first_byte));
+            start_run(span, out_.run_bytes.size() - first_byte);
             const std::size_t begin = at;
             while (at < postings.size() && postings[at].position / kSpanDocs == span) ++at;
             write_run(postings.subspan(begin, at - begin));
         }
+        start_run(num_spans_, out_.run_bytes.size() - first_byte);
         if (out_.run_bytes.size() - first_byte > std::numeric_limits<std::uint32_t>::max()) {
             throw std::length_error("a term occurs in too many documents: its runs take more than 4 GiB");
         }
-        out_.run_start.push_back(static_cast<std::uint32_t>(out_.run_bytes.size() - first_byte));
-        const std::size_t row = out_.block_max.size();
-        out_.block_max.resize(row + level_row_bytes(std::uint64_t{num_spans_} * kSpanBlocks));
-        write_levels(postings, out_.block_max.data() + row);
+        write_levels(postings);
+        write_rows();
         out_.term_num_bytes.push_back(out_.run_bytes.size() - first_byte);
         out_.term_num_entries.resize(out_.term_num_entries.size() + num_zones_);
     }
 
-    /// A tail term: an entry per block, all its codes, and its row of span maxima, unless it is very rare.
-    void write_tail(std::span<const Posting<Code>> postings, bool has_row) {
+    /// A tail term: an entry per block, all its codes, and its levels where a row of segment maxima needs them.
+    void write_tail(std::span<const Posting<Code>> postings, bool has_levels) {
         const std::size_t first_zone = out_.term_num_entries.size();
         const std::size_t first_code = out_.entry_code.size();
         out_.term_num_entries.resize(first_zone + num_zones_);
@@ -80,10 +80,28 @@ public:
             out_.entry_code.push_back(code);
         }
         out_.term_num_bytes.push_back(0);
-        if (has_row) write_levels(postings, nullptr);
+        if (has_levels) write_levels(postings);
+    }
+
+    /// The level of the last written term that a maximum is rounded up to.
+    std::uint32_t level_of(Code maximum) const {
+        return static_cast<std::uint32_t>(std::lower_bound(levels_.begin(), levels_.end(), maximum) - levels_.begin());
+    }
+
+    static void put_level(std::uint8_t* row, std::uint64_t place, std::uint32_t level) {
+        const auto inside = static_cast<std::uint32_t>(place % kSpanBlocks);
+        row[place / kSpanBlocks * kSpanBytes + inside % kSpanBytes] |=
+            static_cast<std::uint8_t>(level << (inside / kSpanBytes * 4));
     }
 
 private:
+    void start_run(std::uint32_t span, std::size_t place) {
+        if (span % kBaseSpans == 0) out_.run_base.push_back(static_cast<std::uint32_t>(place));
+        // A span takes 32 bytes of bitmap and two for each of 256 documents at most.
+        static_assert(kBaseSpans * (kSpanBlocks + 2 * kSpanDocs) <= std::numeric_limits<std::uint16_t>::max());
+        out_.run_start.push_back(static_cast<std::uint16_t>(place - out_.run_base.back()));
+    }
+
     void write_run(std::span<const Posting<Code>> run) {
         auto& bytes = out_.run_bytes;
         if (run.size() <= kMaxListed) {
@@ -103,8 +121,8 @@ private:
         }
     }
 
-    /// The 16 levels of a term, that of every block in a row that is wanted, and the highest of every span.
-    void write_levels(std::span<const Posting<Code>> postings, std::uint8_t* block_row) {
+    /// The 16 levels of a term, chosen for the maxima of its blocks.
+    void write_levels(std::span<const Posting<Code>> postings) {
         block_.clear();
         best_.clear();
         for (const auto& [position, code] : postings) {
@@ -114,33 +132,33 @@ private:
             }
             best_.back() = std::max(best_.back(), code);
         }
-        const auto levels = choose_levels<Code>(best_);
-        out_.level.insert(out_.level.end(), levels.begin(), levels.end());
-        const std::size_t row = out_.span_max.size();
-        out_.span_max.resize(row + level_row_bytes(num_spans_));
-        for (std::size_t i = 0; i < block_.size();) {
-            const std::uint32_t span = block_[i] / kSpanBlocks;
-            std::uint32_t highest = 0;
-            for (; i < block_.size() && block_[i] / kSpanBlocks == span; ++i) {
-                const auto found = std::lower_bound(levels.begin(), levels.end(), best_[i]);
-                const auto level = static_cast<std::uint32_t>(found - levels.begin());
-                if (block_row != nullptr) put_level(block_row, block_[i], level);
-                highest = std::max(highest, level);
-            }
-            put_level(out_.span_max.data() + row, span, highest);
-        }
+        levels_ = choose_levels<Code>(best_);
+        out_.level.insert(out_.level.end(), levels_.begin(), levels_.end());
     }
 
-    static void put_level(std::uint8_t* row, std::uint32_t place, std::uint32_t level) {
-        const std::uint32_t inside = place % kSpanBlocks;
-        row[place / kSpanBlocks * kSpanBytes + inside % kSpanBytes] |=
-            static_cast<std::uint8_t>(level << (inside / kSpanBytes * 4));
+    /// The level of every block, and the highest of every quad.
+    void write_rows() {
+        const std::size_t blocks = out_.block_max.size();
+        const std::size_t quads = out_.quad_max.size();
+        out_.block_max.resize(blocks + level_row_bytes(std::uint64_t{num_spans_} * kSpanBlocks));
+        out_.quad_max.resize(quads + level_row_bytes(std::uint64_t{num_spans_} * kSpanBlocks / kQuadBlocks));
+        for (std::size_t i = 0; i < block_.size();) {
+            const std::uint32_t quad = block_[i] / kQuadBlocks;
+            std::uint32_t highest = 0;
+            for (; i < block_.size() && block_[i] / kQuadBlocks == quad; ++i) {
+                const std::uint32_t level = level_of(best_[i]);
+                put_level(out_.block_max.data() + blocks, block_[i], level);
+                highest = std::max(highest, level);
+            }
+            put_level(out_.quad_max.data() + quads, quad, highest);
+        }
     }
 
     TermArrays<Code>& out_;
     std::uint32_t num_spans_, num_zones_;
     std::vector<std::uint32_t> block_;  // blocks of a term,
     std::vector<Code> best_;            // and their maxima
+    std::array<Code, kNumLevels> levels_ = {};
 };
 
 template <class Code, class Term>
@@ -151,8 +169,7 @@ public:
           first_term_(first_term),
           last_term_(last_term),
           num_clusters_(static_cast<std::uint32_t>(job.cluster_first.size() - 1)),
-          num_positions_(job.cluster_first_position.back()),
-          sum_bytes_(Index::sum_bytes(job.num_segments, sizeof(Code))) {
+          num_positions_(job.cluster_first_position.back()) {
         allocate();
     }
 
@@ -168,8 +185,9 @@ public:
             if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
                 writer.write_head(postings);
             } else {
-                writer.write_tail(postings, Index::row(job_.postings[t], num_positions_, job_.head_ratio));
+                writer.write_tail(postings, term.wide);
             }
+            write_segments(term, writer);
             find_top_codes(postings);
             check(stop);
         }
@@ -202,7 +220,7 @@ private:
             postings += job_.postings[t];
             pairs += num_pairs;
             narrow_pairs += term.wide ? 0 : num_pairs;
-            most.rows += Index::row(job_.postings[t], num_positions_, job_.head_ratio) ? 1 : 0;
+            most.wide += term.wide ? 1 : 0;
             if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
                 ++most.heads;
                 most.run_bytes += job_.postings[t] * (1 + sizeof(Code));
@@ -214,14 +232,14 @@ private:
         reserve(most);
         out_.narrow_cluster.resize(narrow_pairs);
         out_.cluster_max.resize(pairs);
-        out_.segment_max.resize(pairs * job_.num_segments);
-        out_.segment_sum.resize(pairs * sum_bytes_);
+        out_.segment_mask.resize(narrow_pairs * segment_mask_bytes(job_.num_segments));
+        segment_codes_.resize(pairs * job_.num_segments);
         postings_.resize(postings);
     }
 
     /// What head and tail terms take at most.
     struct Reserve {
-        std::uint64_t heads = 0, rows = 0, run_bytes = 0, tail_postings = 0, groups = 0;
+        std::uint64_t heads = 0, wide = 0, run_bytes = 0, tail_postings = 0, groups = 0;
     };
 
     /// Growing arrays would be copied, and for a moment take more than planned. Reserved memory that is not used is
@@ -231,9 +249,11 @@ private:
         out_.term_num_bytes.reserve(terms_.size());
         out_.term_num_entries.reserve(terms_.size() * zones_of(num_positions_));
         out_.term_top_code.reserve(terms_.size() * kNumTopRanks);
-        out_.level.reserve(most.rows * kNumLevels);
-        out_.span_max.reserve(most.rows * level_row_bytes(num_spans));
+        out_.level.reserve((most.heads + most.wide) * kNumLevels);
+        out_.segment_max.reserve(most.wide * Index::segment_row_bytes(num_clusters_, job_.num_segments));
+        out_.quad_max.reserve(most.heads * level_row_bytes(num_spans * kSpanBlocks / kQuadBlocks));
         out_.block_max.reserve(most.heads * num_spans * kSpanBytes);
+        out_.run_base.reserve(most.heads * Index::num_bases(num_spans));
         out_.run_start.reserve(most.heads * (num_spans + 1));
         out_.run_bytes.reserve(most.run_bytes);
         out_.entry_block.reserve(most.tail_postings);
@@ -265,7 +285,7 @@ private:
 
     void add(TermState& term, std::uint32_t cluster, Position position, std::uint32_t segment, Code code) {
         if (term.last_cluster != cluster) open_pair(term, cluster);
-        Code& best = out_.segment_max[term.pair * job_.num_segments + segment];
+        Code& best = segment_codes_[term.pair * job_.num_segments + segment];
         best = std::max(best, code);
         postings_[term.first_posting + term.num_filled_postings++] = {position, code};
     }
@@ -281,15 +301,30 @@ private:
     }
 
     void finish_pair(const TermState& term) {
-        const Code* segments = out_.segment_max.data() + term.pair * job_.num_segments;
-        Code best = 0;
-        std::uint32_t sum = 0;
-        for (std::size_t s = 0; s < job_.num_segments; ++s) {
-            best = std::max(best, segments[s]);
-            sum += segments[s];
+        const Code* segments = segment_codes_.data() + term.pair * job_.num_segments;
+        out_.cluster_max[term.pair] = *std::max_element(segments, segments + job_.num_segments);
+    }
+
+    /// A wide term's row of segment maxima, by the levels that were just written; a narrow term's segments.
+    void write_segments(const TermState& term, const PostingWriter<Code>& writer) {
+        if (job_.num_segments == 1) return;
+        const Code* segments = segment_codes_.data() + term.first_pair * job_.num_segments;
+        if (term.wide) {
+            const std::size_t row = out_.segment_max.size();
+            out_.segment_max.resize(row + Index::segment_row_bytes(num_clusters_, job_.num_segments));
+            const std::uint64_t count = std::uint64_t{num_clusters_} * job_.num_segments;
+            for (std::uint64_t i = 0; i < count; ++i) {
+                writer.put_level(out_.segment_max.data() + row, i, writer.level_of(segments[i]));
+            }
+            return;
         }
-        out_.cluster_max[term.pair] = best;
-        std::memcpy(out_.segment_sum.data() + term.pair * sum_bytes_, &sum, sum_bytes_);  // little endian
+        const std::size_t bytes = segment_mask_bytes(job_.num_segments);
+        for (std::uint32_t pair = 0; pair < term.num_filled_pairs; ++pair, segments += job_.num_segments) {
+            std::uint8_t* mask = out_.segment_mask.data() + (term.first_narrow + pair) * bytes;
+            for (std::uint32_t s = 0; s < job_.num_segments; ++s) {
+                mask[s / 8] |= static_cast<std::uint8_t>((segments[s] != 0 ? 1U : 0U) << (s % 8));
+            }
+        }
     }
 
     /// The code at each of kTopRanks in descending order; 0 where the list is shorter. By counting: sorting even the
@@ -311,9 +346,10 @@ private:
 
     const FillJob<Code, Term>& job_;
     std::uint32_t first_term_, last_term_;
-    std::uint32_t num_clusters_, num_positions_, sum_bytes_;
+    std::uint32_t num_clusters_, num_positions_;
     std::vector<TermState> terms_;
     std::vector<Posting<Code>> postings_;  // of one term after the other
+    std::vector<Code> segment_codes_;      // the maxima of all pairs' segments
     std::vector<const TermState*> touched_;
     std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(std::size_t{1} << (8 * sizeof(Code)));
     TermArrays<Code> out_;
@@ -380,7 +416,6 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
     assert(postings.size() == pairs.size());
     TermPlan plan;
     plan.term_first_pair.push_back(0);
-    const std::uint64_t sum_bytes = Index::sum_bytes(num_segments, code_bytes);
     const std::uint64_t num_spans = std::uint64_t{tiles_of(num_positions)} * kTileSpans;
     const std::uint64_t num_zones = zones_of(num_positions);
     const std::uint64_t posting_bytes =
@@ -388,18 +423,20 @@ TermPlan plan_terms(std::span<const std::uint64_t> postings, std::span<const std
     for (std::size_t t = 0; t < postings.size(); ++t) {
         const bool wide = Index::wide(pairs[t], num_clusters);
         const std::uint64_t num_pairs = wide ? num_clusters : pairs[t];
-        const std::uint64_t pair_bytes = (wide ? 0 : 4) + code_bytes * (1 + std::uint64_t{num_segments}) + sum_bytes;
-        const std::uint64_t row_bytes = Index::row(postings[t], num_positions, head_ratio)
-                                            ? level_row_bytes(num_spans) + kNumLevels * code_bytes
-                                            : 0;
-        const std::uint64_t head_bytes = num_spans * (kSpanBytes + 4) + 4 + postings[t] * (1 + code_bytes);
+        // The maxima of segments are made as codes before they become levels or masks.
+        const std::uint64_t pair_bytes =
+            (wide ? 0 : 4 + segment_mask_bytes(num_segments)) + code_bytes * (1 + std::uint64_t{num_segments});
+        const std::uint64_t wide_bytes = wide ? Index::segment_row_bytes(num_clusters, num_segments) : 0;
+        const std::uint64_t head_bytes = num_spans * (kSpanBytes + 2) + 2 + Index::num_bases(num_spans) * 4 +
+                                         level_row_bytes(num_spans * kSpanBlocks / kQuadBlocks) +
+                                         postings[t] * (1 + code_bytes);
         const std::uint64_t tail_bytes =
             postings[t] * (3 + 2 * std::uint64_t{code_bytes}) + Index::most_groups_of(postings[t], num_zones) * 4;
         const bool head = Index::head(postings[t], num_positions, head_ratio);
         plan.term_first_pair.push_back(plan.term_first_pair.back() + num_pairs);
         plan.term_bytes.push_back(num_pairs * pair_bytes + postings[t] * posting_bytes +
-                                  (head ? head_bytes : tail_bytes) + row_bytes + kNumTopRanks * code_bytes + 8 +
-                                  num_zones * 8);
+                                  (head ? head_bytes : tail_bytes) + wide_bytes +
+                                  (kNumLevels + kNumTopRanks) * code_bytes + 8 + num_zones * 8);
     }
     return plan;
 }

@@ -58,7 +58,6 @@ void Index::check_tables() {
 
 void Index::check_terms() {
     const auto& a = arrays_;
-    sum_bytes_ = sum_bytes(a.num_segments, a.code_bytes);
     const std::size_t terms = a.num_terms;
     require(is_ascending_from_zero(a.term_first_pair) && a.term_first_pair.size() == terms + 1,
             "term_first_pair does not ascend from 0, or has the wrong length");
@@ -89,7 +88,8 @@ void Index::check_terms() {
         offsets_[term] = at;
         at.narrow += is_wide(term) ? 0 : pairs;
         at.head += is_head(term) ? 1 : 0;
-        at.row += has_row(term) ? 1 : 0;
+        at.wide += is_wide(term) ? 1 : 0;
+        at.levels += has_levels(term) ? 1 : 0;
         const auto zones = zone_entries(term);
         for (std::size_t zone = 0; zone < num_zones(); ++zone) at.group += groups_of(zones[zone + 1] - zones[zone]);
         at.code += is_head(term) ? 0 : postings;
@@ -99,14 +99,14 @@ void Index::check_terms() {
     require(a.narrow_cluster.size() == at.narrow, "narrow_cluster has the wrong length");
     require(a.term_top_code.size() == terms * kNumTopRanks * width, "term_top_code has the wrong length");
     require(a.cluster_max.size() == pairs * width, "cluster_max has the wrong length");
-    // Divided first: the product may wrap, and a wrapped one may fit.
-    require(a.segment_max.size() / width / a.num_segments == pairs &&
-                a.segment_max.size() == pairs * a.num_segments * width,
-            "segment_max has the wrong length");
-    require(a.segment_sum.size() == pairs * sum_bytes_, "segment_sum has the wrong length");
-    require(a.level.size() == at.row * kNumLevels * width, "level has the wrong length");
+    const std::uint64_t segment_bytes = segment_row_bytes(num_clusters_, a.num_segments);
+    require(a.segment_max.size() == at.wide * segment_bytes, "segment_max has the wrong length");
+    require(a.segment_mask.size() == at.narrow * segment_mask_bytes(a.num_segments),
+            "segment_mask has the wrong length");
+    require(a.level.size() == at.levels * kNumLevels * width, "level has the wrong length");
+    require(a.quad_max.size() == at.head * level_row_bytes(num_quads()), "quad_max has the wrong length");
     require(a.block_max.size() == at.head * num_spans() * kSpanBytes, "block_max has the wrong length");
-    require(a.span_max.size() == at.row * level_row_bytes(num_spans()), "span_max has the wrong length");
+    require(a.run_base.size() == at.head * num_bases(num_spans()), "run_base has the wrong length");
     require(a.run_start.size() == at.head * (num_spans() + 1), "run_start has the wrong length");
     require(a.run_bytes.size() == a.term_first_byte.back(), "run_bytes has the wrong length");
     require(a.entry_block.size() == entries && a.entry_max.size() == entries * width && a.entry_mask.size() == entries,

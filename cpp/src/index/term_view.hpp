@@ -37,15 +37,18 @@ struct TermView {
     const std::uint64_t* bits = nullptr;      ///< narrow: clusters that have a pair
     const std::uint32_t* rank = nullptr;      ///< narrow: pairs before each word of `bits`
     const Code* cluster_max = nullptr;        ///< by pair
-    const Code* segment_max = nullptr;        ///< by pair, num_segments each
+    std::uint32_t num_segments = 1;
+    const std::uint8_t* segment_max = nullptr;   ///< wide: levels, num_segments for each cluster
+    const std::uint8_t* segment_mask = nullptr;  ///< narrow: by pair, the segments that have the term
     bool wide = false;
     bool head = false;
     Code largest = 0;
-    const Code* levels = nullptr;  ///< of its rows; nullptr for a term that is too rare to have any
-    const std::uint8_t* span_max = nullptr;
+    const Code* levels = nullptr;  ///< of its rows; nullptr for a narrow tail term, which has none
     // head
+    const std::uint8_t* quad_max = nullptr;
     const std::uint8_t* block_max = nullptr;
-    const std::uint32_t* run_start = nullptr;
+    const std::uint32_t* run_base = nullptr;
+    const std::uint16_t* run_start = nullptr;
     const std::uint8_t* run_bytes = nullptr;
     std::uint64_t num_run_bytes = 0;
     // tail
@@ -65,16 +68,20 @@ struct TermView {
         num_postings = static_cast<std::uint32_t>(index.num_postings(number));
         first_pair = a.term_first_pair[number];
         cluster_max = index.codes<Code>(a.cluster_max) + first_pair;
-        segment_max = index.codes<Code>(a.segment_max) + first_pair * index.num_segments();
+        num_segments = index.num_segments();
         wide = index.is_wide(number);
         head = index.is_head(number);
         largest = static_cast<Code>(index.largest_code(number));
-        if (!wide) clusters = a.narrow_cluster.subspan(at.narrow, num_pairs);
-        if (index.has_row(number)) {
-            levels = index.codes<Code>(a.level) + at.row * kNumLevels;
-            span_max = a.span_max.data() + at.row * level_row_bytes(index.num_spans());
+        if (wide) {
+            segment_max = a.segment_max.data() + at.wide * Index::segment_row_bytes(index.num_clusters(), num_segments);
+        } else {
+            clusters = a.narrow_cluster.subspan(at.narrow, num_pairs);
+            segment_mask = a.segment_mask.data() + at.narrow * segment_mask_bytes(num_segments);
         }
+        if (index.has_levels(number)) levels = index.codes<Code>(a.level) + at.levels * kNumLevels;
         if (head) {
+            quad_max = a.quad_max.data() + at.head * level_row_bytes(index.num_quads());
+            run_base = a.run_base.data() + at.head * Index::num_bases(index.num_spans());
             block_max = a.block_max.data() + at.head * index.num_spans() * kSpanBytes;
             run_start = a.run_start.data() + at.head * (index.num_spans() + 1);
             run_bytes = a.run_bytes.data() + a.term_first_byte[number];
@@ -103,8 +110,8 @@ struct TermView {
     /// A head term's run in a span.
     Run run(std::uint32_t span) const {
         assert(head);
-        const std::uint64_t start = std::min<std::uint64_t>(run_start[span], num_run_bytes);
-        const std::uint64_t end = std::min<std::uint64_t>(run_start[span + 1], num_run_bytes);
+        const std::uint64_t start = std::min(run_place(span), num_run_bytes);
+        const std::uint64_t end = std::min(run_place(span + 1), num_run_bytes);
         return {run_bytes + start, static_cast<std::uint32_t>(end > start ? end - start : 0)};
     }
 
@@ -113,11 +120,21 @@ struct TermView {
         assert(head);
         return level_in(block_max, block);
     }
-    /// The level in a span of a term that has a row.
-    std::uint32_t span_level(std::uint32_t span) const {
-        assert(span_max != nullptr);
-        return level_in(span_max, span);
+    /// The largest code in a segment of a pair, rounded up to a level where the term is wide, though not above the
+    /// largest code of the cluster; where the term is narrow, that.
+    std::uint32_t segment_code(std::uint32_t pair, std::uint32_t segment) const {
+        assert(pair < num_pairs && segment < num_segments);
+        if (num_segments == 1) return cluster_max[pair];
+        if (wide) {
+            const std::uint64_t place = std::uint64_t{pair} * num_segments + segment;
+            return std::min(code_of(level_in(segment_max, place)), cluster_max[pair]);
+        }
+        const std::uint8_t* mask = segment_mask + std::size_t{pair} * segment_mask_bytes(num_segments);
+        return (mask[segment / 8] >> (segment % 8) & 1) != 0 ? cluster_max[pair] : Code{0};
     }
+
+    /// The code of a level. A damaged level must not pass the largest code, which sums were made to fit.
+    Code code_of(std::uint32_t level) const { return std::min(levels[level], largest); }
 
     /// Calls visit(list, first, end) with the entries of a tail term in the blocks [first_block, end_block), zone by
     /// zone.
@@ -184,9 +201,13 @@ private:
         return static_cast<std::uint32_t>(std::lower_bound(list.blocks, end, block - list.first_block) - list.blocks);
     }
 
-    static std::uint32_t level_in(const std::uint8_t* row, std::uint32_t place) {
-        const std::uint32_t inside = place % kSpanBlocks;
-        const std::uint8_t byte = row[std::size_t{place / kSpanBlocks} * kSpanBytes + inside % kSpanBytes];
+    std::uint64_t run_place(std::uint32_t span) const {
+        return std::uint64_t{run_base[span / kBaseSpans]} + run_start[span];
+    }
+
+    static std::uint32_t level_in(const std::uint8_t* row, std::uint64_t place) {
+        const auto inside = static_cast<std::uint32_t>(place % kSpanBlocks);
+        const std::uint8_t byte = row[place / kSpanBlocks * kSpanBytes + inside % kSpanBytes];
         return (byte >> (inside / kSpanBytes * 4)) & 15U;
     }
 

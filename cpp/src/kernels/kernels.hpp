@@ -5,7 +5,7 @@
 //
 // This header is included by files that are compiled for different instruction sets, so it defines no functions: of an
 // inline function that several object files contain, the linker keeps any one copy, and a copy compiled for AVX2 would
-// end a process on a CPU without it. `make cpp-test` checks that avx2.cpp exports nothing that others may share.
+// end a process on a CPU without it. `make cpp-test` checks that their files export nothing that others may share.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace segmax {
 
-/// A head term's row of block maxima, and what each level adds to a block's bound, as low and high bytes.
+/// A row of levels, and what each level adds to a bound: as words, and as their low and high bytes.
 struct LevelRow {
-    const std::uint8_t* levels = nullptr;
-    const std::uint32_t* run_start = nullptr;  ///< fetched on the way: survivors' runs are looked up next
+    alignas(32) std::uint16_t added[kNumLevels] = {};
     alignas(16) std::uint8_t low[kNumLevels] = {};
     alignas(16) std::uint8_t high[kNumLevels] = {};
+    const std::uint8_t* levels = nullptr;
 };
 
 /// One block in a head term's run.
@@ -47,6 +47,18 @@ struct EntryList {
     std::uint32_t first_block = 0;  ///< of the zone
 };
 
+/// "No entry": a tile or a block without any.
+inline constexpr std::uint32_t kNoEntry = 0xFFFFFFFFU;
+
+/// One entry to add.
+template <class Code>
+struct EntryLookup {
+    const EntryList<Code>* list = nullptr;
+    std::uint32_t entry = 0;
+    std::uint32_t weight = 0;
+    std::uint32_t slot = 0;  ///< sums[slot * kBlockDocs] is the block's first
+};
+
 template <class Code, class Acc>
 struct Kernels {
     /// out[i] = sum over r of weights[r] * rows[r][i], for i < count.
@@ -54,18 +66,21 @@ struct Kernels {
     void (*weighted_rows)(const Code* const* rows, const std::uint16_t* weights, std::size_t num_rows,
                           std::size_t count, Acc* out);
 
-    /// out[i] += weight * row[i], for i < count. Reads and writes nothing else.
-    void (*add_row)(const Code* row, std::uint32_t weight, std::size_t count, Acc* out);
-
-    /// Adds what the rows hold to the bounds of all blocks of these tiles, which start at places[tile], and writes the
-    /// largest of each tile. Sums wrap at 16 bits; the caller scales so that they do not.
+    /// Adds what the rows hold to the bounds of everything in these tiles, kTileBlocks each, and writes the largest of
+    /// each tile. Sums wrap at 16 bits; the caller scales so that they do not.
     void (*add_levels)(const LevelRow* rows, std::size_t num_rows, const std::uint32_t* tiles, std::size_t num_tiles,
-                       const std::uint32_t* places, std::uint16_t* bounds, std::uint16_t* tile_max);
+                       std::uint16_t* bounds, std::uint16_t* tile_max);
 
-    /// bounds[block] += ceil(weight * maximum / 2^shift) for every entry in [first, end). Blocks behind the last tile
-    /// go to places[num_tiles].
-    void (*add_maxima)(const EntryList<Code>& list, std::size_t first, std::size_t end, std::uint32_t weight,
-                       std::uint32_t shift, const std::uint32_t* places, std::uint32_t num_tiles,
+    /// bounds[block] += ceil(weight * maximum / 2^shift) for every entry of a list, blocks counting from the zone's
+    /// first, and last_in_tile[tile] = the last entry of every tile that has one.
+    void (*add_maxima)(const EntryList<Code>& list, std::uint32_t weight, std::uint32_t shift, std::uint16_t* bounds,
+                       std::uint32_t* last_in_tile);
+    /// The same, and every quad gets what the best of its blocks gets.
+    void (*add_maxima_to_both)(const EntryList<Code>& list, std::uint32_t weight, std::uint32_t shift,
+                               std::uint16_t* bounds, std::uint16_t* quads, std::uint32_t* last_in_tile);
+
+    /// bounds[s] += added for every segment s of num_segments that is in the mask.
+    void (*add_masked)(const std::uint8_t* mask, std::uint16_t added, std::uint32_t num_segments,
                        std::uint16_t* bounds);
 
     /// Writes the blocks of the tiles [first, end) with a bound of at least `least`, ascending; returns how many.
@@ -75,14 +90,16 @@ struct Kernels {
     /// Adds weight * code to the sums of the documents that each lookup finds in its run; returns how many.
     std::uint64_t (*add_lookups)(const RunLookup* lookups, std::size_t count, Acc* sums);
 
-    /// Adds weight * code to the sums of the blocks[i] that the list has; slot i is block i's. Blocks ascend
-    /// and lie in the list's zone. Returns how many codes.
-    std::uint64_t (*add_entries_of)(const EntryList<Code>& list, const std::uint32_t* blocks, std::size_t count,
-                                    std::uint32_t weight, Acc* sums);
+    /// The place of a block, which counts from the zone's first, among the entries up to `last` that lie in its tile;
+    /// kNoEntry if it is not there.
+    std::uint32_t (*find_entry)(const EntryList<Code>& list, std::uint32_t last, std::uint32_t block);
+    /// Adds weight * code to the sums of the entry that each lookup names; returns how many.
+    std::uint64_t (*add_entry_lookups)(const EntryLookup<Code>* lookups, std::size_t count, Acc* sums);
 
     /// Adds the runs of the spans [first, end) to sums that start at the first of them. Runs are cut to the bytes.
-    void (*add_runs)(const std::uint8_t* bytes, std::uint64_t num_bytes, const std::uint32_t* run_start,
-                     std::size_t first, std::size_t end, std::uint32_t weight, Acc* sums);
+    void (*add_runs)(const std::uint8_t* bytes, std::uint64_t num_bytes, const std::uint32_t* run_base,
+                     const std::uint16_t* run_start, std::size_t first, std::size_t end, std::uint32_t weight,
+                     Acc* sums);
 
     /// Adds the entries from `first` on that lie before block `end_block`, whose codes start at `code`, to sums that
     /// start at block `first_block`; returns where it stopped.
@@ -109,6 +126,8 @@ template <class Code, class Acc>
 const Kernels<Code, Acc>& portable_kernels();
 template <class Code, class Acc>
 const Kernels<Code, Acc>& avx2_kernels();
+template <class Code, class Acc>
+const Kernels<Code, Acc>& avx512_kernels();
 }  // namespace detail
 
 }  // namespace segmax

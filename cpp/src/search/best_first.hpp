@@ -1,7 +1,12 @@
-// Best first: the blocks of the collection by bound, until none can follow.
+// The engine: the blocks of the collection by bound, the best first, until none can follow.
 //
-// Small collections are bounded whole, in one pass over memory. In large ones all spans are bounded first; the blocks
-// of the best make a threshold, and only tiles with a span that may pass it are bounded block by block, in stages.
+// Small collections are bounded whole, in one pass over memory. In large ones all quads are bounded first, after the
+// clusters where ASC's rule may leave some out; the blocks of the best make a threshold, and only tiles with a quad
+// that may pass it are bounded block by block. Where many blocks are left, whole spans are scored, or the whole
+// collection.
+//
+// μ and η are a permission to leave clusters out, which results of an exact search satisfy: the gate is asked only
+// where what it saves is more than what it costs.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +18,23 @@
 #include <vector>
 
 #include "search/block_scorer.hpp"
+#include "search/cluster_gate.hpp"
+#include "search/costs.hpp"
 #include "search/exhaustive.hpp"
-#include "search/span_bounds.hpp"
+#include "search/quad_bounds.hpp"
+#include "search/span_scorer.hpp"
 
 namespace segmax {
 
 /// Whether a search may be answered exhaustively, and adding up every posting and looking at every sum will be faster
-/// than looking at so many blocks. Nanoseconds by rule of thumb (docs/performance.md).
+/// than looking at so many blocks, and fits a budget.
 template <class Code, class Acc>
 bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
-    if (!context.params.hooks.sweep || context.params.max_blocks != 0) return false;
-    double postings = 0;
-    for (const auto& term : context.terms()) postings += term.num_postings;
-    return blocks * (120 + 6.2 * static_cast<double>(context.terms().size())) >
-           0.6 * postings + 0.92 * context.index.num_docs();
+    const SearchParams& params = context.params;
+    if (!params.hooks.sweep || params.max_blocks != 0) return false;
+    const double cost = sweep_cost(context);
+    if (blocks_cost(context, blocks) <= cost) return false;
+    return params.budget_ms == 0 || static_cast<double>(context.now() - context.start) + cost < params.budget_ms * 1e6;
 }
 
 /// The same before anything is known but k: the blocks that pass grow with its power of 0.62.
@@ -40,34 +48,41 @@ template <class Code, class Acc>
 void sweep(Context<Code, Acc>& context) {
     context.stats().swept = 1;
     context.threshold_estimate = std::max(context.threshold_estimate, context.top().threshold());
-    context.top().reset(context.top().capacity(), false);
+    context.reset_top(false);
     search_exhaustive(context);
 }
 
 template <class Code, class Acc>
 class BestFirst {
 public:
-    BestFirst(Context<Code, Acc>& context, double factor)
-        : context_(context), bounds_(context), scorer_(context, bounds_, factor, 1.0) {}
+    explicit BestFirst(Context<Code, Acc>& context)
+        : context_(context),
+          s_(context.scratch.best_first),
+          terms_(context, affordable_bounds(context)),
+          tails_(context),
+          blocks_(context, terms_, tails_),
+          scorer_(context, terms_, tails_, blocks_, context.params.eta, 1.0),
+          spans_(context, terms_, tails_, blocks_) {
+        s_.looked_at.clear();
+        s_.kept.clear();
+    }
 
     void run() {
         const std::size_t k = context_.top().capacity();
         if (context_.index.num_tiles() <= context_.params.hooks.all_tiles) {
-            bounds_.bound_all();
-            ranges_ = {{0, context_.index.num_tiles()}};
+            blocks_.bound_all();
             score_first(kFirstBlocks + k);
         } else {
-            bound_candidates(k);
+            bound_by_quads(k);
         }
         context_.check_stop();
-        // With a threshold near the final one, it is known how many blocks are left: ask again whether to sweep.
-        const std::uint64_t least = scorer_.least();
-        const auto rest = collect(least);
-        if (sweeping_is_faster(context_, static_cast<double>(rest.size()))) {
-            sweep(context_);
+        if (is_late()) {
+            stopped_ = true;
+        } else if (!finish()) {
             return;
         }
-        score(rest);
+        // A limit that was reached is none where no block is left that may follow.
+        limited_ = terms_.is_cut() || ((stopped_ || blocks_left() == 0) && blocks_.any(scorer_.least()));
         context_.check_stop();
         count_clusters();
         watch();
@@ -75,104 +90,197 @@ public:
 
 private:
     static constexpr std::size_t kFirstBlocks = 32;
-    static constexpr std::size_t kFirstSpans = 16;
+    static constexpr std::size_t kFirstQuads = 16;
+    static constexpr std::size_t kFirstClusters = 8;
+    /// From so many blocks on, spans with at least so many of them are scored as a whole.
+    static constexpr std::size_t kManyBlocks = 1024;
+    static constexpr std::size_t kSpanShare = 4;
+
+    /// What reading bounds may cost, so that a budget is left for the first blocks; no limit without a budget.
+    static double affordable_bounds(const Context<Code, Acc>& context) {
+        if (context.params.budget_ms == 0) return std::numeric_limits<double>::infinity();
+        return context.params.budget_ms * 1e6 - Costs::kStart -
+               Costs::kColdBlock * static_cast<double>(kFirstBlocks) * block_cost(context);
+    }
+
+    /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.
+    std::size_t first_that_fit() const {
+        if (context_.params.budget_ms == 0) return std::numeric_limits<std::size_t>::max();
+        const double left = context_.params.budget_ms * 1e6 - static_cast<double>(context_.now() - context_.start);
+        const double count = left / (Costs::kColdBlock * block_cost(context_));
+        return std::max(kFirstBlocks, static_cast<std::size_t>(std::max(0.0, count)));
+    }
+
+    bool is_late() const {
+        return context_.params.budget_ms > 0 &&
+               static_cast<double>(context_.now() - context_.start) >= context_.params.budget_ms * 1e6;
+    }
+
+    /// Scores what is left; false where everything was swept instead.
+    bool finish() {
+        // With a threshold near the final one, it is known how many blocks are left: ask again whether to sweep.
+        const auto rest = blocks_.collect(scorer_.least());
+        if (sweeping_is_faster(context_, static_cast<double>(rest.size()))) {
+            sweep(context_);
+            return false;
+        }
+        score(what_fits(rest));
+        return true;
+    }
+
+    /// Of blocks that ascend, the best that will fit a budget: ranking all of them may take longer than it.
+    std::span<std::uint32_t> what_fits(std::span<std::uint32_t> blocks) {
+        if (context_.params.budget_ms == 0) return blocks;
+        const double left = context_.params.budget_ms * 1e6 - static_cast<double>(context_.now() - context_.start);
+        const auto count = static_cast<std::size_t>(std::max(0.0, left) / block_cost(context_));
+        if (blocks.size() <= 2 * count) return blocks;
+        stopped_ = true;
+        return best_of(blocks, count);
+    }
+
+    /// The `count` blocks of these with the best bounds, ascending.
+    std::span<std::uint32_t> best_of(std::span<std::uint32_t> blocks, std::size_t count) {
+        if (blocks.size() <= count) return blocks;
+        const auto better = [&](std::uint32_t a, std::uint32_t b) {
+            return blocks_.bound(a) != blocks_.bound(b) ? blocks_.bound(a) > blocks_.bound(b) : a < b;
+        };
+        std::nth_element(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count), blocks.end(), better);
+        blocks = blocks.first(count);
+        std::sort(blocks.begin(), blocks.end());
+        return blocks;
+    }
 
     std::size_t blocks_left() const {
         const std::size_t most = context_.params.max_blocks;
-        return most == 0 ? std::numeric_limits<std::size_t>::max() : most - std::min(most, looked_at_.size());
+        return most == 0 ? std::numeric_limits<std::size_t>::max() : most - std::min(most, s_.looked_at.size());
     }
 
+    /// Scores some blocks, which ascend: where they are many, spans with several of them as a whole.
     void score(std::span<std::uint32_t> blocks) {
-        const std::size_t count = scorer_.score(blocks, blocks_left());
+        const bool by_spans = context_.params.hooks.sweep && context_.params.max_blocks == 0 &&
+                              context_.params.budget_ms == 0 && blocks.size() >= kManyBlocks;
+        if (by_spans) blocks = score_spans(blocks);
+        const auto looked_at = scorer_.score(blocks, blocks_left(), [this] { return is_late(); });
+        stopped_ = stopped_ || looked_at.stopped;
         // Never again: what was scored, or failed then, would fail later as well.
-        for (std::size_t i = 0; i < count; ++i) {
-            looked_at_.push_back(blocks[i]);
-            bounds_.bounds()[blocks[i]] = 0;
+        for (std::size_t i = 0; i < looked_at.count; ++i) {
+            s_.looked_at.push_back(blocks[i]);
+            blocks_.set_bound(blocks[i], 0);
         }
     }
 
-    void bound_candidates(std::size_t k) {
-        SpanBounds<Code, Acc> spans(context_, bounds_);
-        ranges_ = tiles_of(spans.best(kFirstSpans + k / 4, scorer_.least()));
-        bounds_.bound_ranges(ranges_);
+    /// Scores the spans that hold several of these blocks, and returns the blocks that are left.
+    std::span<std::uint32_t> score_spans(std::span<std::uint32_t> blocks) {
+        s_.spans.clear();
+        std::size_t left = 0;
+        for (std::size_t at = 0; at < blocks.size();) {
+            const std::uint32_t span = blocks[at] / kSpanBlocks;
+            std::size_t end = at;
+            while (end < blocks.size() && blocks[end] / kSpanBlocks == span) ++end;
+            if (end - at >= kSpanShare) {
+                s_.spans.push_back(span);
+                at = end;
+            }
+            for (; at < end; ++at) blocks[left++] = blocks[at];
+        }
+        spans_.score(s_.spans);
+        for (const std::uint32_t span : s_.spans) {
+            const std::uint32_t end = std::min((span + 1) * kSpanBlocks, context_.index.num_blocks());
+            for (std::uint32_t block = span * kSpanBlocks; block < end; ++block) {
+                s_.looked_at.push_back(block);
+                blocks_.set_bound(block, 0);
+            }
+        }
+        return blocks.first(left);
+    }
+
+    /// The blocks around the best quads make a threshold; then only tiles with a quad that may pass it are bounded.
+    void bound_by_quads(std::size_t k) {
+        QuadBounds<Code, Acc> quads(context_, terms_, blocks_);
+        const bool gated = context_.params.mu < 1.0 && context_.index.num_segments() > 1;
+        if (gated) {
+            ask_gate(quads, k);
+        } else {
+            quads.bound_all();
+            blocks_.bound_tiles(quads.best(kFirstQuads + k / 4, scorer_.least()));
+            score_first(kFirstBlocks + k);
+        }
+        blocks_.bound_tiles(quads.collect(scorer_.least()));
+    }
+
+    /// Bounds the quads of the clusters that ASC's rule keeps, θ coming from the clusters with the best bounds.
+    void ask_gate(QuadBounds<Code, Acc>& quads, std::size_t k) {
+        ClusterGate<Code, Acc> gate(context_, terms_);
+        gate.bound_all();
+        context_.stats().segments_read = context_.index.num_clusters();
+        gate.best(kFirstClusters + k / 16, s_.clusters);
+        for (const std::uint32_t cluster : s_.clusters) quads.add_cluster(cluster);
+        quads.bound_added();
+        blocks_.bound_tiles(quads.collect(scorer_.least()));
         score_first(kFirstBlocks + k);
-        const auto candidates = tiles_of(spans.collect(scorer_.least()));
-        TileRanges left;
-        for (const std::uint32_t tile : bounds_.bound_stages(candidates, scorer_.least(), spans.rests())) {
-            left.add({tile, tile + 1});
+        const std::uint32_t num_clusters = context_.index.num_clusters();
+        s_.kept.assign(num_clusters, 1);
+        for (std::uint32_t cluster = 0; cluster < num_clusters; ++cluster) {
+            if (context_.top().full()) s_.kept[cluster] = gate.keeps(cluster, context_.top().threshold()) ? 1 : 0;
+            if (s_.kept[cluster] != 0) quads.add_cluster(cluster);
         }
-        ranges_ = left.get();
-        for (const std::uint32_t block : looked_at_) bounds_.bounds()[block] = 0;
-    }
-
-    static std::vector<TileRange> tiles_of(std::span<const std::uint32_t> spans) {
-        TileRanges ranges;
-        for (const std::uint32_t span : spans) ranges.add({span / kTileSpans, span / kTileSpans + 1});
-        return ranges.get();
-    }
-
-    std::span<std::uint32_t> collect(std::uint64_t least) {
-        if (ranges_.size() == 1) return bounds_.collect(ranges_[0].first, ranges_[0].end, least);
-        collected_.clear();
-        for (const auto& [first, end] : ranges_) {
-            const auto some = bounds_.collect(first, end, least);
-            collected_.insert(collected_.end(), some.begin(), some.end());
-        }
-        return collected_;
+        quads.bound_added();
     }
 
     /// The best blocks by bound raise the threshold to about where it will end.
     void score_first(std::size_t count) {
-        std::uint64_t largest = 0;
-        for (const auto& [first, end] : ranges_)
-            largest = std::max<std::uint64_t>(largest, bounds_.largest(first, end));
         const std::uint64_t least = scorer_.least();
         // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
-        std::uint64_t limit = std::max(largest * 7 / 10, least);
-        auto blocks = collect(limit);
+        std::uint64_t limit = std::max(std::uint64_t{blocks_.largest()} * 7 / 10, least);
+        auto blocks = blocks_.collect(limit);
         while (blocks.size() < count && limit > least) {
             limit = std::max(limit * 8 / 10, least);
-            blocks = collect(limit);
+            blocks = blocks_.collect(limit);
         }
-        if (blocks.size() > count) {
-            const auto better = [&](std::uint32_t a, std::uint32_t b) {
-                return bounds_.bound(a) != bounds_.bound(b) ? bounds_.bound(a) > bounds_.bound(b) : a < b;
-            };
-            std::nth_element(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count), blocks.end(), better);
-            blocks = blocks.first(count);
+        // Bounds of few terms hardly differ.
+        for (int round = 0; round < 3 && blocks.size() > 64 * count; ++round) {
+            limit = (limit + blocks_.largest() + 1) / 2;
+            blocks = blocks_.collect(limit);
         }
-        score(blocks);
+        score(best_of(blocks, std::min(count, first_that_fit())));
     }
 
-    /// Records the fate of a watched document whose block was never looked at, unless max_blocks is the reason.
+    /// Records the fate of a watched document whose block was never looked at, unless a limit is the reason.
     void watch() {
         const Position position = context_.params.watch;
-        if (position >= context_.index.num_positions() || blocks_left() == 0) return;
-        bounds_.require(position / kTileDocs, position / kTileDocs + 1);
+        if (position >= context_.index.num_positions() || limited_) return;
+        const std::uint32_t quad = position / kBlockDocs / kQuadBlocks;
+        blocks_.bound_tiles(std::span(&quad, 1));
         scorer_.watch_skipped(position / kBlockDocs, position / kBlockDocs + 1);
     }
 
-    /// A cluster is visited where one of its blocks is looked at.
+    /// A cluster is visited where one of its blocks is looked at, and pruned where the gate left it out.
     void count_clusters() {
         const Index& index = context_.index;
-        std::vector<bool> visited(index.num_clusters(), false);
-        std::uint64_t& count = context_.stats().clusters_visited;
-        for (const std::uint32_t block : looked_at_) {
-            const std::uint32_t cluster = index.cluster_of(block * kBlockDocs);
-            count += visited[cluster] ? 0 : 1;
-            visited[cluster] = true;
+        s_.visited.assign(index.num_clusters(), 0);
+        SearchStats& stats = context_.stats();
+        for (const std::uint32_t block : s_.looked_at) {
+            std::uint8_t& visited = s_.visited[index.cluster_of(block * kBlockDocs)];
+            stats.clusters_visited += visited == 0 ? 1 : 0;
+            visited = 1;
         }
-        const bool limited = blocks_left() == 0;
-        context_.stats().budget_hit = limited ? 1 : 0;
-        (limited ? context_.stats().clusters_limited : context_.stats().clusters_stopped) =
-            index.num_clusters() - count;
+        for (std::size_t cluster = 0; cluster < s_.kept.size(); ++cluster) {
+            stats.clusters_pruned += s_.kept[cluster] == 0 && s_.visited[cluster] == 0 ? 1 : 0;
+        }
+        stats.budget_hit = limited_ ? 1 : 0;
+        (limited_ ? stats.clusters_limited : stats.clusters_stopped) =
+            index.num_clusters() - stats.clusters_visited - stats.clusters_pruned;
     }
 
     Context<Code, Acc>& context_;
-    BlockBounds<Code, Acc> bounds_;
+    BestFirstBuffers& s_;
+    BoundTerms<Code, Acc> terms_;
+    TailPlaces<Code, Acc> tails_;
+    BlockBounds<Code, Acc> blocks_;
     BlockScorer<Code, Acc> scorer_;
-    std::vector<TileRange> ranges_;
-    std::vector<std::uint32_t> collected_, looked_at_;
+    SpanScorer<Code, Acc> spans_;
+    bool stopped_ = false;  // by the budget
+    bool limited_ = false;  // a limit left out what might have been among the results
 };
 
 }  // namespace segmax

@@ -17,20 +17,33 @@ namespace segmax {
 template <class Code, class Acc>
 class BlockScorer {
 public:
-    BlockScorer(Context<Code, Acc>& context, BlockBounds<Code, Acc>& bounds, double factor, double inner_factor)
-        : context_(context), bounds_(bounds), factor_(factor), inner_factor_(inner_factor) {
-        context.scratch.scorer.lookups.resize(kMostBatch * kGroupTerms);
+    BlockScorer(Context<Code, Acc>& context, const BoundTerms<Code, Acc>& terms, const TailPlaces<Code, Acc>& tails,
+                BlockBounds<Code, Acc>& bounds, double factor, double inner_factor)
+        : context_(context),
+          terms_(terms),
+          tails_(tails),
+          bounds_(bounds),
+          factor_(factor),
+          inner_factor_(inner_factor) {
+        context.scratch.scorer.lookups.resize(kMostBatch * kGroupTerms + 1);
     }
 
     /// What a bound must reach to be looked at now.
     std::uint64_t least() {
         return std::max<std::uint64_t>(
-            bounds_.steps(Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate).least), 1);
+            terms_.steps(Gate<Acc>::of(context_.top(), factor_, context_.threshold_estimate).least), 1);
     }
 
+    struct LookedAt {
+        std::size_t count = 0;  ///< of the blocks, from the first
+        bool stopped = false;   ///< is_late() ended it
+    };
+
     /// Scores the blocks of these that still pass, the best bounds first, and offers their documents. Reorders them.
-    /// Stops after `most` blocks; returns how many were looked at.
-    std::size_t score(std::span<std::uint32_t> blocks, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+    /// Stops after `most` blocks, or when is_late() between two batches, though never before the first of a search: an
+    /// answer beats none.
+    template <class IsLate>
+    LookedAt score(std::span<std::uint32_t> blocks, std::size_t most, IsLate is_late) {
         rank(blocks);
         const std::size_t batch = std::clamp(blocks.size() / 8, kLeastBatch, kMostBatch);
         std::size_t looked_at = 0;
@@ -38,6 +51,9 @@ public:
             const auto wanted =
                 blocks.subspan(looked_at, std::min({batch, blocks.size() - looked_at, most - looked_at}));
             const std::uint64_t gate = least();
+            if (context_.stats().blocks_scored > 0 && bounds_.bound(wanted[0]) >= gate && is_late()) {
+                return {looked_at, true};
+            }
             num_blocks_ = 0;
             while (num_blocks_ < wanted.size() && bounds_.bound(wanted[num_blocks_]) >= gate) {
                 blocks_[num_blocks_] = wanted[num_blocks_];
@@ -48,7 +64,11 @@ public:
             score_batch();
             if (is_last) break;
         }
-        return looked_at;
+        return {looked_at, false};
+    }
+
+    void score(std::span<std::uint32_t> blocks) {
+        score(blocks, std::numeric_limits<std::size_t>::max(), [] { return false; });
     }
 
     /// Records of a watched document that its block was not looked at because its bound is too low.
@@ -85,62 +105,78 @@ private:
         std::sort(blocks_, blocks_ + num_blocks_);  // neighbors share cache lines of rows and runs
         for (std::size_t i = 0; i < num_blocks_; ++i) left_[i] = bounds_.bound(blocks_[i]);
         context_.stats().blocks_scored += num_blocks_;
-        const auto heads = bounds_.heads();
+        const auto heads = terms_.heads();
         for (std::size_t at = 0; at < heads.size() && num_blocks_ > 0; at += kGroupTerms) {
             add_heads(heads.subspan(at, std::min(kGroupTerms, heads.size() - at)));
             drop_failed();
         }
-        // Zone by zone, since entries number blocks by zone.
-        for (std::size_t first = 0; first < num_blocks_;) {
-            const std::uint32_t zone = blocks_[first] / kZoneBlocks;
-            std::size_t end = first + 1;
-            while (end < num_blocks_ && blocks_[end] / kZoneBlocks == zone) ++end;
-            for (const auto* term : bounds_.tails()) {
-                context_.stats().postings_read += context_.kernel.add_entries_of(
-                    term->zones[zone], blocks_ + first, end - first, term->weight, sums + first * kBlockDocs);
-            }
-            first = end;
-        }
+        add_tails();
         offer();
         context_.top().settle();
         std::fill_n(sums, used, Acc{0});
     }
 
-    /// Looks every block up in the rows of some head terms, collects the runs that have it, and adds them in one call:
-    /// by then the memory that was asked for has arrived.
-    void add_heads(std::span<const typename BlockBounds<Code, Acc>::Head> heads) {
+    /// Looks every block up in the rows of some head terms, then finds the runs that have it, then adds these: each
+    /// step asks for the memory of the next, which has arrived by then.
+    void add_heads(std::span<const BoundedHead<Code>> heads) {
         RunLookup* lookups = context_.scratch.scorer.lookups.data();
         std::size_t count = 0;
-        for (const auto& head : heads) {
-            const TermView<Code>& term = *head.term;
+        for (std::size_t h = 0; h < heads.size(); ++h) {
+            const TermView<Code>& term = *heads[h].term;
             for (std::size_t i = 0; i < num_blocks_; ++i) {
                 const std::uint32_t level = term.level(blocks_[i]);
-                left_[i] = static_cast<std::uint16_t>(left_[i] - head.added[level]);
-                const Run run = term.run(blocks_[i] / kSpanBlocks);
-                // Where the term is not in the block, ask for what is there already: cheaper than a branch.
-                const std::uint8_t* start = level != 0 ? run.bytes : term.run_bytes;
-                __builtin_prefetch(start);
-                __builtin_prefetch(start + (level != 0 ? run.size / 2 : 0));
-                lookups[count] = {run.bytes, run.size, term.weight, static_cast<std::uint16_t>(i),
-                                  static_cast<std::uint16_t>(blocks_[i] % kSpanBlocks)};
+                left_[i] = static_cast<std::uint16_t>(left_[i] - heads[h].added[level]);
+                __builtin_prefetch(term.run_start + blocks_[i] / kSpanBlocks);
+                // Always written, kept by the count: no branch to mispredict.
+                lookups[count].slot = static_cast<std::uint16_t>(i);
+                lookups[count].block = static_cast<std::uint16_t>(h);
                 count += level != 0 ? 1 : 0;
             }
         }
+        for (std::size_t at = 0; at < count; ++at) {
+            const TermView<Code>& term = *heads[lookups[at].block].term;
+            const std::uint32_t block = blocks_[lookups[at].slot];
+            const Run run = term.run(block / kSpanBlocks);
+            __builtin_prefetch(run.bytes);
+            __builtin_prefetch(run.bytes + run.size / 2);
+            lookups[at] = {run.bytes, run.size, term.weight, lookups[at].slot,
+                           static_cast<std::uint16_t>(block % kSpanBlocks)};
+        }
         context_.stats().postings_read +=
             context_.kernel.add_lookups(lookups, count, context_.scratch.sums.sums.data());
+    }
+
+    /// Finds the entries of all blocks first, and asks for their memory; by the time they are added it has arrived.
+    void add_tails() {
+        auto& entries = context_.scratch.scorer.entries;
+        entries.clear();
+        for (std::size_t tail = 0; tail < terms_.tails().size(); ++tail) {
+            const TermView<Code>& term = *terms_.tails()[tail];
+            const auto tile = [&](std::size_t i) { return blocks_[i] / kTileBlocks; };
+            tails_.each_last(terms_, tail, num_blocks_, tile, [&](std::size_t i, std::uint32_t last) {
+                const EntryList<Code>& list = term.zones[blocks_[i] / kZoneBlocks];
+                const std::uint32_t entry = context_.kernel.find_entry(list, last, blocks_[i] % kZoneBlocks);
+                if (entry == kNoEntry) return;
+                __builtin_prefetch(list.masks + entry);
+                __builtin_prefetch(list.group_start + entry / kGroupEntries);
+                entries.push_back({&list, entry, term.weight, static_cast<std::uint32_t>(i)});
+            });
+        }
+        context_.stats().postings_read +=
+            context_.kernel.add_entry_lookups(entries.data(), entries.size(), context_.scratch.sums.sums.data());
     }
 
     /// A block's bound is now its best real sum so far plus what the terms to come can add. Blocks that fail drop out,
     /// and the sums of the others close ranks.
     void drop_failed() {
         const std::uint64_t gate =
-            bounds_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);
+            terms_.steps(Gate<Acc>::of(context_.top(), inner_factor_, context_.threshold_estimate).least);
         Acc* sums = context_.scratch.sums.sums.data();
         Acc largest[kMostBatch];
         context_.kernel.block_largest(sums, num_blocks_, largest);
         std::size_t kept = 0;
         for (std::size_t i = 0; i < num_blocks_; ++i) {
-            const std::uint64_t bound = bounds_.steps(largest[i]) + left_[i];
+            const std::uint64_t bound = terms_.steps(largest[i]) + left_[i];
             if (bound < gate) {
                 if (blocks_[i] == context_.params.watch / kBlockDocs) note_dropped(bound, inner_factor_);
                 continue;
@@ -174,10 +210,12 @@ private:
 
     void note_dropped(std::uint64_t bound, double factor) {
         const Acc needed = Gate<Acc>::of(context_.top(), factor, context_.threshold_estimate).least;
-        context_.result.watched = {Fate::below_bound, bounds_.score_of(bound), context_.top().threshold(), needed};
+        context_.result.watched = {Fate::below_bound, terms_.score_of(bound), context_.top().threshold(), needed};
     }
 
     Context<Code, Acc>& context_;
+    const BoundTerms<Code, Acc>& terms_;
+    const TailPlaces<Code, Acc>& tails_;
     BlockBounds<Code, Acc>& bounds_;
     double factor_, inner_factor_;
     std::size_t num_blocks_ = 0;

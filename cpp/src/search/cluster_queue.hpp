@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "search/context.hpp"
@@ -52,54 +53,19 @@ public:
 
     /// MaxSBound (eq. 3) and n * AvgSBound from the segment maxima.
     void refine(Candidate& candidate) {
-        auto& s = context_.scratch.clusters;
-        const std::uint32_t n = context_.index.num_segments();
-        const std::uint32_t cluster = candidate.cluster;
-        s.rows.clear();
-        s.weights.clear();
+        auto& bounds = context_.scratch.clusters.segment_bounds;
+        bounds.assign(context_.index.num_segments(), 0);
         for (const auto& term : context_.terms()) {
-            if (term.has(cluster)) add_row(term.segment_max + std::size_t{term.pair(cluster)} * n, term.weight);
-        }
-        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), n + 2 * kBlockDocs));
-        context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), n, s.segment_bounds.data());
-        take_bounds(s.segment_bounds.data(), candidate);
-    }
-
-    /// The bounds of all segments of all clusters in one pass over memory. `refine_from_all` then reads them.
-    void compute_all() {
-        auto& s = context_.scratch.clusters;
-        const std::size_t n = context_.index.num_segments();
-        const std::size_t count = context_.index.num_clusters() * n;
-        s.segment_bounds.resize(std::max<std::size_t>(s.segment_bounds.size(), count + 2 * kBlockDocs));
-        s.rows.clear();
-        s.weights.clear();
-        for (const auto& term : context_.terms()) {
-            if (term.wide) add_row(term.segment_max, term.weight);
-        }
-        context_.kernel.weighted_rows(s.rows.data(), s.weights.data(), s.rows.size(), count, s.segment_bounds.data());
-        for (const auto& term : context_.terms()) {
-            for (std::size_t pair = 0; pair < term.clusters.size(); ++pair) {
-                if (term.clusters[pair] >= context_.index.num_clusters()) continue;
-                context_.kernel.add_row(term.segment_max + pair * n, term.weight, n,
-                                        s.segment_bounds.data() + term.clusters[pair] * n);
+            if (!term.has(candidate.cluster)) continue;
+            const std::uint32_t pair = term.pair(candidate.cluster);
+            for (std::uint32_t s = 0; s < bounds.size(); ++s) {
+                bounds[s] += static_cast<Acc>(term.weight) * static_cast<Acc>(term.segment_code(pair, s));
             }
         }
-    }
-
-    void refine_from_all(Candidate& candidate) {
-        const std::size_t first = std::size_t{candidate.cluster} * context_.index.num_segments();
-        take_bounds(context_.scratch.clusters.segment_bounds.data() + first, candidate);
-    }
-
-    /// n * AvgSBound from the stored sums: one number per term, no segments read.
-    std::uint64_t segment_sum(std::uint32_t cluster) const {
-        std::uint64_t sum = 0;
-        for (const auto& term : context_.terms()) {
-            if (term.has(cluster)) {
-                sum += std::uint64_t{term.weight} * context_.index.segment_sum(term.first_pair + term.pair(cluster));
-            }
-        }
-        return sum;
+        candidate.max_bound = *std::max_element(bounds.begin(), bounds.end());
+        candidate.segment_sum = std::accumulate(bounds.begin(), bounds.end(), std::uint64_t{0});
+        candidate.refined = true;
+        ++context_.stats().segments_read;
     }
 
 private:
@@ -114,19 +80,6 @@ private:
             if (term.clusters[pair] >= context_.index.num_clusters()) continue;
             bounds[term.clusters[pair]] += static_cast<Acc>(term.weight) * term.cluster_max[pair];
         }
-    }
-
-    void take_bounds(const Acc* segments, Candidate& candidate) {
-        Acc best = 0;
-        std::uint64_t sum = 0;
-        for (std::uint32_t i = 0; i < context_.index.num_segments(); ++i) {
-            best = std::max(best, segments[i]);
-            sum += segments[i];
-        }
-        candidate.max_bound = best;
-        candidate.segment_sum = sum;
-        candidate.refined = true;
-        ++context_.stats().segments_read;
     }
 
     Context<Code, Acc>& context_;
@@ -149,10 +102,13 @@ public:
             }
         }
         if (by_max_bound && !lazy) {
-            refine_all(0);
-        } else {
-            std::make_heap(entries_.begin(), entries_.end());
+            for (Entry& entry : entries_) {
+                Candidate candidate = unrefined(entry.cluster);
+                bounds_.refine(candidate);
+                entry = refined_entry(candidate);
+            }
         }
+        std::make_heap(entries_.begin(), entries_.end());
     }
 
     /// The next cluster; false when none is left whose bound is at least `least`.
@@ -176,40 +132,6 @@ public:
             replace_top(refined_entry(candidate));
         }
         return false;
-    }
-
-    /// How many clusters may still be handed out at this bound.
-    std::size_t count_at_least(Acc least) const {
-        return static_cast<std::size_t>(
-            std::count_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return bound_of(e.key) >= least; }));
-    }
-
-    /// The clusters that may still be handed out at this bound.
-    std::vector<std::uint32_t> clusters_at_least(Acc least) const {
-        std::vector<std::uint32_t> clusters;
-        for (const Entry& entry : entries_) {
-            if (bound_of(entry.key) >= least) clusters.push_back(entry.cluster);
-        }
-        return clusters;
-    }
-
-    /// Refines every cluster whose bound is at least `least` and forgets the others: one pass over memory in
-    /// order, where refining them one by one at the top would jump about in it.
-    void refine_all(Acc least) {
-        bounds_.compute_all();
-        std::size_t kept = 0;
-        for (const Entry& entry : entries_) {
-            if (bound_of(entry.key) < least) continue;
-            if (is_refined(entry.key)) {
-                entries_[kept++] = entry;
-                continue;
-            }
-            Candidate candidate = unrefined(entry.cluster);
-            bounds_.refine_from_all(candidate);
-            if (candidate.max_bound >= least) entries_[kept++] = refined_entry(candidate);
-        }
-        entries_.resize(kept);
-        std::make_heap(entries_.begin(), entries_.end());
     }
 
 private:

@@ -19,7 +19,7 @@ namespace segmax {
 template <class Code, class Acc>
 class Limit {
 public:
-    Limit(const Context<Code, Acc>& context, std::uint64_t start) : context_(context), start_(start) {}
+    explicit Limit(const Context<Code, Acc>& context) : context_(context) {}
 
     bool reached(std::uint64_t visited) {
         const SearchParams& params = context_.params;
@@ -31,32 +31,30 @@ public:
             return false;
         }
         const double mean = static_cast<double>(now - first_visit_) / static_cast<double>(visited);
-        return static_cast<double>(now - start_) + params.risk * mean > params.budget_ms * 1e6;
+        return static_cast<double>(now - context_.start) + params.risk * mean > params.budget_ms * 1e6;
     }
 
 private:
     const Context<Code, Acc>& context_;
-    std::uint64_t start_;
     std::uint64_t first_visit_ = 0;
 };
 
 template <class Code, class Acc>
 class ClusterSearch {
 public:
-    ClusterSearch(Context<Code, Acc>& context, std::uint64_t start)
+    explicit ClusterSearch(Context<Code, Acc>& context)
         : context_(context),
           params_(context.params),
-          is_asc_(params_.method == Method::asc),
+          is_asc_(params_.method == Method::sequential),
           by_max_bound_(is_asc_ && params_.hooks.cluster_order == ClusterOrder::max_bound),
           // Anytime* uses its one factor at both levels.
           document_factor_(is_asc_ ? params_.eta : params_.mu),
           bounds_(context),
           queue_(context, bounds_, by_max_bound_, params_.hooks.lazy),
-          limit_(context, start),
+          limit_(context),
           maxscore_(context, document_factor_) {
         if (params_.hooks.documents != DocumentMethod::blocks || context.terms().size() > kMaxBoundedTerms) return;
-        blocks_.emplace(context);
-        scorer_.emplace(context, *blocks_, document_factor_, document_factor_);
+        blocks_.emplace(context, document_factor_);
     }
 
     void run() {
@@ -66,7 +64,6 @@ public:
             record(candidate, decision);
             if (decision == Decision::stopped || decision == Decision::limited) break;
             if (decision == Decision::visited) visit(candidate.cluster);
-            if (!planned_ && context_.top().full()) plan();
         }
         SearchStats& stats = context_.stats();
         const std::uint64_t left = context_.index.num_clusters() - stats.clusters_visited - stats.clusters_pruned -
@@ -76,42 +73,25 @@ public:
     }
 
 private:
-    /// Where more than one cluster in this many is wanted, memory is read in order instead.
-    static constexpr std::size_t kStreamShare = 8;
+    /// What scores the documents of a cluster by blocks.
+    struct Blocks {
+        Blocks(Context<Code, Acc>& context, double factor)
+            : terms(context),
+              tails(context),
+              bounds(context, terms, tails),
+              scorer(context, terms, tails, bounds, factor, factor) {
+            bounds.bound_all();
+        }
+        BoundTerms<Code, Acc> terms;
+        TailPlaces<Code, Acc> tails;
+        BlockBounds<Code, Acc> bounds;
+        BlockScorer<Code, Acc> scorer;
+    };
 
-    /// Takes the next candidate. One more is kept ahead, so that its memory is fetched while this one is worked on.
+    /// Takes the next candidate. What the stop rule already rules out is not even refined.
     bool take(Candidate& candidate) {
-        if (!ahead_ && !fetch()) return false;
-        candidate = *ahead_;
-        ahead_.reset();
-        fetch();
-        return true;
-    }
-
-    bool fetch() {
-        // What the stop rule already rules out is not even refined; thresholds only rise until its turn.
-        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.threshold_estimate).least;
-        Candidate next;
-        if (!queue_.next(next, least)) return false;
-        ahead_ = next;
-        if (blocks_) blocks_->prefetch(tiles_of_cluster(context_.index, next.cluster).first);
-        return true;
-    }
-
-    /// Once there is a threshold, it is known how much of the index may be read. From a share on, reading all of it in
-    /// order is faster than jumping to the parts. Decisions stay what they are.
-    void plan() {
-        planned_ = true;
-        const Acc least = Gate<Acc>::of(context_.top(), document_factor_, context_.threshold_estimate).least;
-        const auto is_many = [&](std::size_t visits) { return visits * kStreamShare > context_.index.num_clusters(); };
-        if (by_max_bound_ && is_many(queue_.count_at_least(least))) queue_.refine_all(least);
-        if (!blocks_ || !is_many(queue_.count_at_least(least))) return;
-        std::vector<std::uint32_t> candidates = queue_.clusters_at_least(least);
-        if (ahead_) candidates.push_back(ahead_->cluster);
-        std::sort(candidates.begin(), candidates.end());
-        TileRanges ranges;
-        for (const std::uint32_t cluster : candidates) ranges.add(tiles_of_cluster(context_.index, cluster));
-        blocks_->bound_ranges(ranges.get());
+        return queue_.next(candidate,
+                           Gate<Acc>::of(context_.top(), document_factor_, context_.threshold_estimate).least);
     }
 
     Decision decide(Candidate& candidate) {
@@ -149,11 +129,7 @@ private:
         if (order_bound < stop_at || (params_.eta < 1.0 && order_bound == stop_at)) return Decision::stopped;
         // AvgSBound <= θ/η without a division: the sum over n segments <= n θ/η.
         const std::uint64_t sum_limit = scaled_threshold(threshold * context_.index.num_segments(), params_.eta);
-        if (!candidate.refined) {
-            candidate.segment_sum = params_.hooks.lazy ? bounds_.segment_sum(candidate.cluster) : 0;
-            if (params_.hooks.lazy && candidate.segment_sum > sum_limit) return Decision::visited;
-            bounds_.refine(candidate);
-        }
+        if (!candidate.refined) bounds_.refine(candidate);
         if (params_.mu == 1.0) {
             if (candidate.max_bound < threshold) return Decision::pruned;
             const bool tied = candidate.max_bound == threshold &&
@@ -176,14 +152,13 @@ private:
     }
 
     void visit_by_blocks(std::uint32_t cluster) {
-        const TileRange tiles = tiles_of_cluster(context_.index, cluster);
         const std::uint32_t first = context_.index.first_position(cluster) / kBlockDocs;
         const std::uint32_t end = context_.index.end_position(cluster) / kBlockDocs;
-        blocks_->require(tiles.first, tiles.end);
-        auto found = blocks_->collect(tiles.first, tiles.end, scorer_->least());
+        auto found = blocks_->bounds.collect(first / kTileBlocks, (end + kTileBlocks - 1) / kTileBlocks,
+                                             blocks_->scorer.least());
         const auto outside = [&](std::uint32_t block) { return block < first || block >= end; };
-        scorer_->score({found.begin(), std::remove_if(found.begin(), found.end(), outside)});
-        scorer_->watch_skipped(first, end);
+        blocks_->scorer.score({found.begin(), std::remove_if(found.begin(), found.end(), outside)});
+        blocks_->scorer.watch_skipped(first, end);
     }
 
     void visit_by_maxscore(std::uint32_t cluster) {
@@ -218,11 +193,8 @@ private:
     ClusterQueue<Code, Acc> queue_;
     Limit<Code, Acc> limit_;
     // Documents are scored by blocks where there are these, else by MaxScore.
-    std::optional<BlockBounds<Code, Acc>> blocks_;
-    std::optional<BlockScorer<Code, Acc>> scorer_;
+    std::optional<Blocks> blocks_;
     MaxScoreRange<Code, Acc> maxscore_;
-    std::optional<Candidate> ahead_;
-    bool planned_ = false;
 };
 
 }  // namespace segmax

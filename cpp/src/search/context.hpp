@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -27,24 +28,70 @@ struct ClusterBuffers {
     std::vector<std::uint16_t> weights;  ///< made for each call
 };
 
-/// Buffers of BlockBounds.
-struct BlockBuffers {
-    std::vector<std::uint16_t> bounds;    ///< by block, and a tile more for entries of tiles that are not bounded
-    std::vector<std::uint16_t> staged;    ///< the bounds of some tiles, side by side, while they are made in stages
-    std::vector<std::uint16_t> tile_max;  ///< the largest bound of each tile
-    std::vector<std::uint32_t> found;     ///< what collect() returns a view of, until it is called again
+/// A head term with what its levels add to a bound.
+template <class Code>
+struct BoundedHead {
+    const TermView<Code>* term = nullptr;
+    std::uint16_t added[kNumLevels] = {};
 };
 
-/// Buffers of SpanBounds; the same for spans.
-struct SpanBuffers {
-    std::vector<std::uint16_t> bounds, tile_max;
+/// Buffers of BoundTerms.
+template <class Code>
+struct TermBuffers {
+    std::vector<BoundedHead<Code>> heads;
+    std::vector<const TermView<Code>*> tails, by_most;
+    std::vector<std::uint8_t> dropped;  ///< by term
+};
+
+/// Buffers of TailPlaces.
+struct TailBuffers {
+    std::vector<std::uint32_t> last_in_tile;  ///< by tail term and tile
+};
+
+/// Buffers of BlockBounds.
+struct BlockBuffers {
+    std::vector<std::uint16_t> bounds;     ///< by block, whole zones
+    std::vector<std::uint16_t> tile_max;   ///< the largest bound of each tile; 0 where it is not bounded
+    std::vector<std::uint8_t> is_bounded;  ///< by tile
+    std::vector<std::uint32_t> tiles;      ///< to be bounded
+    std::vector<std::uint32_t> all_tiles;  ///< 0, 1, 2, ...
+    std::vector<std::uint32_t> found;      ///< what collect() returns a view of, until it is called again
+    std::vector<LevelRow> rows;
+};
+
+/// Buffers of QuadBounds. A line is what a cache line of a row holds: kTileBlocks quads.
+struct QuadBuffers {
+    std::vector<std::uint16_t> bounds, line_max;
+    std::vector<std::uint8_t> is_bounded;  ///< by line
+    std::vector<std::uint32_t> lines;      ///< to be bounded
     std::vector<std::uint32_t> found;
+    std::vector<LevelRow> rows;
+};
+
+/// Buffers of ClusterGate. A line is what a cache line of a row holds: kTileBlocks segments.
+struct GateBuffers {
+    std::vector<std::uint16_t> bounds, line_max;
+    std::vector<std::uint16_t> max_bound;    ///< by cluster
+    std::vector<std::uint64_t> segment_sum;  ///< by cluster
+    std::vector<std::uint32_t> lines;
+    std::vector<LevelRow> rows;
 };
 
 /// Buffers of BlockScorer.
+template <class Code>
 struct ScorerBuffers {
-    std::vector<std::uint64_t> ranked;  ///< blocks with their bounds, to be sorted
-    std::vector<RunLookup> lookups;     ///< of a batch of blocks and a group of terms
+    std::vector<std::uint64_t> ranked;       ///< blocks with their bounds, to be sorted
+    std::vector<RunLookup> lookups;          ///< of a batch of blocks and a group of terms
+    std::vector<EntryLookup<Code>> entries;  ///< of a batch of blocks and all tail terms
+};
+
+/// Buffers of BestFirst.
+struct BestFirstBuffers {
+    std::vector<std::uint32_t> looked_at;  ///< blocks
+    std::vector<std::uint32_t> spans;      ///< to be scored as a whole
+    std::vector<std::uint8_t> visited;     ///< by cluster
+    std::vector<std::uint8_t> kept;        ///< by cluster: whether the gate kept it
+    std::vector<std::uint32_t> clusters;   ///< the best by bound
 };
 
 /// Buffers for sums of scores. One object at a time uses them: a BlockScorer during score(), or search_exhaustive.
@@ -64,10 +111,20 @@ struct Scratch {
     QueryView<Code> view;  ///< opened by search_as, read by all
     TopK<Acc> top;         ///< reset by search_as, filled through Context::offer
     ClusterBuffers<Code, Acc> clusters;
+    TermBuffers<Code> terms;
+    TailBuffers tails;
     BlockBuffers blocks;
-    SpanBuffers spans;
-    ScorerBuffers scorer;
+    QuadBuffers quads;
+    GateBuffers gate;
+    ScorerBuffers<Code> scorer;
+    BestFirstBuffers best_first;
     SumBuffers<Acc> sums;
+};
+
+/// A floor in the query's integers.
+struct IntegerFloor {
+    std::uint64_t score = 0;
+    Row row = kNoRow;
 };
 
 inline std::uint64_t steady_now() {
@@ -83,12 +140,26 @@ struct Context {
     const Kernels<Code, Acc>& kernel;
     Scratch<Code, Acc>& scratch;
     SearchResult& result;
+    std::size_t k = 0;
+    std::optional<IntegerFloor> floor = std::nullopt;
+    std::uint64_t start = 0;     ///< when the search began
     Acc threshold_estimate = 0;  ///< no document below this score is among the k best
 
     std::span<const TermView<Code>> terms() const { return scratch.view.terms(); }
     TopK<Acc>& top() { return scratch.top; }
+    const TopK<Acc>& top() const { return scratch.top; }
+    /// Starts the results over. θ lags behind where it need not be exact.
+    void reset_top(bool exact) {
+        top().reset(k, exact);
+        if (floor) top().set_floor(static_cast<Acc>(floor->score), floor->row);
+    }
     SearchStats& stats() { return result.stats; }
     std::uint64_t now() const { return params.hooks.clock ? params.hooks.clock() : steady_now(); }
+
+    /// Whether the mask lets a document be returned.
+    bool allows(Position position) const {
+        return !params.mask || ((*params.mask)[position / kBlockDocs] >> (position % kBlockDocs) & 1) != 0;
+    }
 
     void check_stop() const {
         if (params.stop && params.stop()) throw Interrupted();
@@ -96,6 +167,7 @@ struct Context {
 
     /// Adds a document that has been scored in full if it is among the k best so far; returns whether it is.
     bool offer(Acc score, Position position) {
+        if (!allows(position)) return false;
         const Row row = index.row_at(position);
         if (position == params.watch) result.watched = {Fate::scored, score, top().threshold(), top().threshold()};
         if (row == kNoRow || !top().admits(score, row)) return false;

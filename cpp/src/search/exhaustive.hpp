@@ -9,12 +9,12 @@
 
 namespace segmax {
 
-template <class Code, class Acc>
-void search_exhaustive(Context<Code, Acc>& context) {
+/// Calls visit(first position, number of positions, their scores) window by window.
+template <class Code, class Acc, class Visit>
+void each_window(Context<Code, Acc>& context, Visit visit) {
     using Place = typename Kernels<Code, Acc>::EntryPlace;
     const Index& index = context.index;
     Acc* sums = context.scratch.sums.sums.data();
-    std::uint32_t* found = context.scratch.sums.found.data();
     std::vector<Place> places(context.terms().size());
     for (std::uint64_t next = 0; next < index.num_positions(); next += kWindowDocs) {
         const auto base = static_cast<Position>(next);
@@ -22,8 +22,8 @@ void search_exhaustive(Context<Code, Acc>& context) {
         for (std::size_t i = 0; i < places.size(); ++i) {
             const TermView<Code>& term = context.terms()[i];
             if (term.head) {
-                context.kernel.add_runs(term.run_bytes, term.num_run_bytes, term.run_start, base / kSpanDocs,
-                                        (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, sums);
+                context.kernel.add_runs(term.run_bytes, term.num_run_bytes, term.run_base, term.run_start,
+                                        base / kSpanDocs, (base + size + kSpanDocs - 1) / kSpanDocs, term.weight, sums);
             } else {
                 const std::uint32_t zone = base / kBlockDocs / kZoneBlocks;
                 // Entries are numbered by zone, codes by term: a new zone starts over with its entries only.
@@ -32,6 +32,17 @@ void search_exhaustive(Context<Code, Acc>& context) {
                                                        (base + size) / kBlockDocs, term.weight, sums);
             }
         }
+        visit(base, size, static_cast<const Acc*>(sums));
+        std::fill_n(sums, kWindowDocs + kBlockDocs, Acc{0});  // and the block where damaged entries go
+        context.check_stop();
+    }
+}
+
+template <class Code, class Acc>
+void search_exhaustive(Context<Code, Acc>& context) {
+    const Index& index = context.index;
+    std::uint32_t* found = context.scratch.sums.found.data();
+    each_window(context, [&](Position base, std::uint32_t size, const Acc* sums) {
         // In pieces, so that what one piece finds raises the threshold for the next.
         for (std::uint32_t first = 0; first < size; first += kTileDocs) {
             const Acc least = Gate<Acc>::of(context.top(), 1.0, context.threshold_estimate).least;
@@ -41,9 +52,7 @@ void search_exhaustive(Context<Code, Acc>& context) {
                 context.offer(sums[first + found[h]], base + first + found[h]);
             }
         }
-        std::fill_n(sums, kWindowDocs + kBlockDocs, Acc{0});  // and the block where damaged entries go
-        context.check_stop();
-    }
+    });
     for (const auto& term : context.terms()) context.stats().postings_read += term.num_postings;
     context.stats().docs_scored = index.num_docs();
     context.stats().blocks_scored = index.num_blocks();

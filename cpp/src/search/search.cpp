@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -42,11 +43,74 @@ Acc threshold_estimate(const Index& index, const PreparedQuery& query, std::size
     return best;
 }
 
-/// Whether clusters are visited one by one. Where neither the result nor a trace depends on it, the fastest way is
-/// taken.
-bool visits_clusters(const SearchParams& params) {
-    if (params.method != Method::anytime && params.method != Method::asc) return false;
-    return !params.is_exact() || params.trace || params.hooks.documents != DocumentMethod::blocks;
+/// Records what the engine did about every cluster, with its bounds: visited where a block of it was looked at, else
+/// pruned by ASC's rule, or left because nothing in it could follow or a limit ended the search. The best bounds first.
+template <class Code, class Acc>
+void trace_clusters(Context<Code, Acc>& context) {
+    const auto& s = context.scratch.best_first;
+    const bool by_blocks = context.params.method == Method::asc && context.stats().swept == 0;
+    const std::uint64_t segments_read = context.stats().segments_read;
+    ClusterBounds<Code, Acc> bounds(context);
+    const Acc* sums = bounds.bound_sums();
+    auto& trace = context.result.trace;
+    for (std::uint32_t cluster = 0; cluster < context.index.num_clusters(); ++cluster) {
+        if (sums[cluster] == 0) continue;
+        Candidate candidate;
+        candidate.cluster = cluster;
+        bounds.refine(candidate);
+        TraceEntry entry;
+        entry.cluster = cluster;
+        entry.bound_sum = sums[cluster];
+        entry.max_bound = candidate.max_bound;
+        entry.segment_sum = candidate.segment_sum;
+        entry.threshold = context.top().threshold();
+        entry.threshold_row = context.top().threshold_row();
+        if (by_blocks && s.visited[cluster] == 0) {
+            const bool pruned = !s.kept.empty() && s.kept[cluster] == 0;
+            const bool limited = context.stats().budget_hit != 0;
+            entry.decision = pruned ? Decision::pruned : limited ? Decision::limited : Decision::stopped;
+        }
+        trace.push_back(entry);
+    }
+    std::stable_sort(trace.begin(), trace.end(), [](auto& a, auto& b) { return a.max_bound > b.max_bound; });
+    context.stats().segments_read = segments_read;
+}
+
+/// Whether a search may start from a lower bound of the final threshold. It counts documents that a mask may forbid;
+/// and the paper's methods under a limit may end below it, when pruning by it would cost results.
+bool may_estimate(const SearchParams& params) {
+    const bool limited = params.visits_clusters() && (params.budget_ms > 0 || params.max_clusters > 0);
+    return params.hooks.estimate_threshold && params.method != Method::exhaustive && !params.mask && !limited;
+}
+
+template <class Code, class Acc>
+void run_method(Context<Code, Acc>& context, const PreparedQuery& query) {
+    const SearchParams& params = context.params;
+    if (params.method == Method::exhaustive) {
+        search_exhaustive(context);
+    } else if (params.method == Method::maxscore) {
+        search_maxscore(context);
+    } else if (params.visits_clusters()) {
+        ClusterSearch<Code, Acc>(context).run();
+    } else if (query.terms.size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
+        sweep(context);
+    } else {
+        BestFirst<Code, Acc>(context).run();
+    }
+    if (params.trace && !params.visits_clusters()) trace_clusters(context);
+}
+
+/// A floor in the integers of a query. A score that is not one of its multiples lies between two of them: results above
+/// the lower one are of interest then, and no row comes before row 0.
+std::optional<IntegerFloor> integer_floor(const SearchParams& params, double scale) {
+    if (!params.floor || !(params.floor->score > 0)) return std::nullopt;
+    constexpr double kMost = 9007199254740992.0;  // 2^53: integers up to here are doubles
+    const double score = params.floor->score;
+    double units = std::floor(std::min(score / scale, kMost));
+    // The division may have been rounded across a multiple.
+    if (units * scale > score) units -= 1;
+    if ((units + 1) * scale <= score) units += 1;
+    return IntegerFloor{static_cast<std::uint64_t>(units), units * scale == score ? params.floor->row : Row{0}};
 }
 
 template <class Code, class Acc>
@@ -54,40 +118,26 @@ void search_as(const Index& index, const PreparedQuery& query, std::size_t k, co
                SearchResult& result) {
     auto& scratch = thread_scratch<Code, Acc>(index);
     Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
-    const std::uint64_t start = context.now();
-    const bool by_clusters = visits_clusters(params);
-    // The rules for clusters are defined by θ itself. Elsewhere a θ that lags behind only prunes less, and collecting
+    context.start = context.now();
+    context.k = std::min<std::size_t>(k, index.num_docs());
+    context.floor = integer_floor(params, query.scale);
+    if (context.floor && context.floor->score > query.max_score) return;  // nothing here reaches it
+    // The paper's rules are defined by θ itself. Elsewhere a θ that lags behind only prunes less, and collecting
     // results without a heap pays from some k on.
     constexpr std::size_t kSmallK = 64;
-    scratch.top.reset(std::min<std::size_t>(k, index.num_docs()),
-                      k <= kSmallK || by_clusters || params.method == Method::maxscore);
+    context.reset_top(k <= kSmallK || params.visits_clusters() || params.method == Method::maxscore);
     scratch.view.open(index, query);
-    // A limited search may end below the estimate, and pruning by it would then cost results it could have returned.
-    const bool estimated =
-        params.hooks.estimate_threshold && !params.is_limited() && params.method != Method::exhaustive;
-    context.threshold_estimate = estimated ? threshold_estimate<Code, Acc>(index, query, k) : 0;
+    context.threshold_estimate = may_estimate(params) ? threshold_estimate<Code, Acc>(index, query, k) : 0;
     result.threshold_estimate = context.threshold_estimate;
     result.stats.unknown_terms = query.unknown_terms;
-    if (!query.terms.empty()) {
-        if (params.method == Method::exhaustive) {
-            search_exhaustive(context);
-        } else if (params.method == Method::maxscore) {
-            search_maxscore(context);
-        } else if (by_clusters) {
-            ClusterSearch<Code, Acc>(context, start).run();
-        } else if (query.terms.size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
-            sweep(context);
-        } else {
-            BestFirst<Code, Acc>(context, params.eta).run();
-        }
-    }
+    if (!query.terms.empty()) run_method(context, query);
     result.rows.resize(scratch.top.size());
     result.scores.resize(scratch.top.size());
     scratch.top.drain([&](std::size_t i, Acc score, Row row) {
         result.rows[i] = row;
         result.scores[i] = score;
     });
-    result.stats.elapsed_ns = context.now() - start;
+    result.stats.elapsed_ns = context.now() - context.start;
 }
 
 /// Calls `run` with the code and sum types that this index and query need.
@@ -114,12 +164,14 @@ PreparedQuery heaviest_terms(const Index& index, const PreparedQuery& query, std
 
 SearchResult search(const Index& index, const PreparedQuery& given, std::size_t k, const SearchParams& params) {
     assert(k >= 1);
+    assert(!params.mask || params.mask->size() == index.num_blocks());
     SearchResult result;
     const bool shorten = params.max_terms > 0 && given.terms.size() > params.max_terms;
     PreparedQuery shorter;
     if (shorten && !params.bound_dropped) shorter = heaviest_terms(index, given, params.max_terms);
     const PreparedQuery& query = shorten && !params.bound_dropped ? shorter : given;
     result.stats.dropped_terms = given.dropped_terms + (shorten ? given.terms.size() - params.max_terms : 0);
+    for (const QueryTerm& t : query.terms) result.kept_terms.push_back(t.term);
     with_types(index, query,
                [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });
     return result;
@@ -159,6 +211,27 @@ MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Posit
     return matched;
 }
 
+std::uint64_t ceiling(const Index& index, const PreparedQuery& query) {
+    if (query.terms.empty() || query.terms.size() > kMaxBoundedTerms) return query.max_score;
+    std::uint64_t most = 0;
+    with_types(index, query, [&](auto code, auto acc) {
+        using Code = decltype(code);
+        using Acc = decltype(acc);
+        const SearchParams params;
+        SearchResult result;
+        auto& scratch = thread_scratch<Code, Acc>(index);
+        Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
+        scratch.view.open(index, query);
+        const BoundTerms<Code, Acc> terms(context);
+        ClusterGate<Code, Acc> gate(context, terms);
+        gate.bound_all();
+        for (std::uint32_t cluster = 0; cluster < index.num_clusters(); ++cluster) {
+            most = std::max(most, terms.score_of(gate.max_bound(cluster)));
+        }
+    });
+    return std::min(most, query.max_score);
+}
+
 AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
     AllBounds all;
     const std::size_t clusters = index.num_clusters();
@@ -177,22 +250,21 @@ AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {
         scratch.view.open(index, query);
         ClusterBounds<Code, Acc> bounds(context);
         const Acc* sums = bounds.bound_sums();
-        bounds.compute_all();
         for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
             Candidate candidate;
             candidate.cluster = cluster;
-            bounds.refine_from_all(candidate);
+            bounds.refine(candidate);
             all.bound_sum[cluster] = sums[cluster];
             all.max_bound[cluster] = candidate.max_bound;
             all.segment_sum[cluster] = candidate.segment_sum;
         }
+        each_window(context, [&](Position base, std::uint32_t size, const Acc* scores) {
+            for (std::uint32_t i = 0; i < size; ++i) {
+                std::uint64_t& best = all.best_score[index.cluster_of(base + i)];
+                best = std::max<std::uint64_t>(best, scores[i]);
+            }
+        });
     });
-    for (std::uint32_t cluster = 0; cluster < clusters; ++cluster) {
-        std::vector<Position> positions(index.cluster_num_docs(cluster));
-        std::iota(positions.begin(), positions.end(), index.first_position(cluster));
-        const auto scores = score_positions(index, query, positions);
-        all.best_score[cluster] = *std::max_element(scores.begin(), scores.end());
-    }
     return all;
 }
 

@@ -28,12 +28,21 @@ public:
         heap_.clear();
         threshold_ = 0;
         threshold_row_ = kNoRow;
+        has_floor_ = false;
     }
 
-    bool full() const { return heap_.size() >= k_; }
+    /// Starts from k results that were found elsewhere, of which this is the last: only what comes before it enters.
+    void set_floor(Acc score, Row row) {
+        threshold_ = score;
+        threshold_row_ = row;
+        has_floor_ = true;
+    }
+
+    /// Whether there are k results, here or elsewhere, so that θ is one of theirs.
+    bool full() const { return has_floor_ || heap_.size() >= k_; }
     std::size_t size() const { return std::min(heap_.size(), k_); }
     std::size_t capacity() const { return k_; }
-    /// θ: the k-th score, 0 until there are k results.
+    /// θ: the k-th score, or that of the floor; 0 until there is one.
     Acc threshold() const { return threshold_; }
     /// r: the row of the k-th result; kNoRow until there are k results.
     Row threshold_row() const { return threshold_row_; }
@@ -52,13 +61,13 @@ public:
             if (heap_.size() == k_ || heap_.size() == 2 * k_) cut();
             return;
         }
-        if (!full()) {
+        if (heap_.size() < k_) {
             heap_.push_back(key);
             std::push_heap(heap_.begin(), heap_.end(), std::greater<>());
         } else {
             replace_lowest(key);
         }
-        if (full()) {
+        if (heap_.size() >= k_) {
             threshold_ = score_of(heap_.front());
             threshold_row_ = row_of(heap_.front());
         }
@@ -112,6 +121,7 @@ private:
     std::vector<Key> heap_;
     Acc threshold_ = 0;
     Row threshold_row_ = kNoRow;
+    bool has_floor_ = false;
 };
 
 }  // namespace segmax

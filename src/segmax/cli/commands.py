@@ -44,6 +44,7 @@ _TABLE = (
     Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
     Command("build", "segmax.cli.build", "build an index from vectors, such as encode writes"),
     Command("convert", "segmax.cli.convert", "convert vectors to another file format"),
+    Command("upgrade", "segmax.cli.upgrade", "rewrite indexes of an older segmax in today's format"),
     Command("experiment", "segmax.cli.experiment", "reproduce a result of the paper on your data"),
     Command("report", "segmax.cli.report", "collect experiment results into one HTML page"),
     Command("completion", "segmax.cli.completion", "print a shell completion script"),

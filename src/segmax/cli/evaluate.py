@@ -37,15 +37,16 @@ each method finds, mean, median and 99th percentile of latency (one thread, the
 index in memory), clusters visited and documents scored. Without judgments, it
 leaves out the relevance measures.
 
-A method is a name, alone or with options of its Python class: asc, asc:mu=0.9,
-asc:mu=0.5,eta=0.9, anytime:budget_ms=10, best_first:eta=0.95, exhaustive.
+A method is a name, alone or with options of its Python class: asc,
+asc:eta=0.95, asc:mu=0.7,eta=0.9, asc:budget_ms=0.5, exhaustive, and the paper's
+sequential:mu=0.9 (ASC step by step), anytime:mu=0.9 and maxscore.
 Separate methods with spaces or commas. t-tests compare each with the first.
 """
 _EXAMPLES = """\
   segmax index nfcorpus/ nf.segmax && segmax evaluate nf.segmax --data nfcorpus/
   segmax evaluate docs.segmax --queries queries.npz --qrels qrels.tsv -k 1000
   segmax evaluate docs.segmax --data dl19/ --runs runs --csv dl19.csv
-  segmax evaluate docs.segmax --data scifact/ --methods exhaustive asc:mu=0.7
+  segmax evaluate docs.segmax --data scifact/ --methods exhaustive asc:eta=0.9
   segmax evaluate docs.segmax --queries queries.jsonl --plot methods.png --json
 """
 

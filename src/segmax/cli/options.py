@@ -113,7 +113,10 @@ def _in_words(value: Any) -> str:
 
 _CLUSTERS = (
     _field("num_clusters", "number of clusters", default=f"one per {DOCS_PER_CLUSTER:,} documents"),
-    _field("num_segments", "number of segments per cluster; more of them tighten bounds and enlarge the index"),
+    _field(
+        "num_segments",
+        "number of segments per cluster; more of them tighten bounds and enlarge the index; 1 stores none",
+    ),
     _field("segmentation", "how the documents of a cluster are assigned to segments"),
     Option("segments", FILE, "FILE.npy", "use these segments: a label per document", "assigned by --segmentation"),
     _field("document_order", "order of the documents inside a cluster"),

@@ -37,7 +37,7 @@ _EXAMPLES = """\
   segmax search docs.segmax noise of travelling wave tubes -k 3
   segmax search docs.segmax queries.jsonl -k 1000 > bm25.run
   segmax search docs.segmax queries.npz --target-recall 0.99 --json
-  segmax search docs.segmax queries.npz --method best_first --eta 0.95
+  segmax search docs.segmax queries.npz --eta 0.95
 """
 
 

@@ -10,7 +10,6 @@ from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.cli.parser import real_number, whole_number
 from segmax.paper import METHODS
-from segmax.search.method_names import simplest
 from segmax.search.methods import SearchParams
 
 
@@ -22,14 +21,24 @@ class _Flag(NamedTuple):
     help: str
 
 
-#: Options of the methods. `segmax.ASC` and `segmax.BestFirst` document them.
+#: Options of the methods. `segmax.ASC` and `segmax.paper.Anytime` document them.
 _OPTIONS: Mapping[str, _Flag] = {
-    "mu": _Flag(real_number, "X", "skip clusters whose bound is below θ/μ; 1 is exact (asc, anytime)"),
+    "mu": _Flag(
+        real_number,
+        "X",
+        "skip clusters whose bounds are at most θ/μ; 1 is exact. asc does so only above two million documents, where "
+        "that saves time (asc, sequential, anytime)",
+    ),
     "eta": _Flag(
         real_number,
         "X",
-        "skip documents (asc) or blocks (best_first) whose bound is below θ/η; 1 is exact. With asc, also pass --mu, "
-        "which must be at most η",
+        "skip blocks of documents whose bound is at most θ/η; 1 is exact. With sequential, also pass --mu, which must "
+        "be at most η (asc, sequential)",
+    ),
+    "bound_mass": _Flag(
+        real_number,
+        "X",
+        "make bounds of the heaviest terms that hold this share of a query's weight; scores have all terms (asc)",
     ),
     "query_mass": _Flag(real_number, "X", "use only the heaviest terms that hold this share of a query's weight"),
     "max_terms": _Flag(whole_number, "N", "use only the N heaviest terms of a query"),
@@ -39,9 +48,9 @@ _OPTIONS: Mapping[str, _Flag] = {
         "what becomes of the terms that --query-mass or --max-terms leaves out: ignored does not score them, which is "
         "faster; bounded, for --max-terms only, counts them in bounds and scores (default: ignored)",
     ),
-    "max_blocks": _Flag(whole_number, "N", "score only the N best blocks (best_first)"),
-    "max_clusters": _Flag(whole_number, "N", "visit at most N clusters (asc, anytime)"),
-    "budget_ms": _Flag(real_number, "MS", "stop after this many milliseconds per query (asc, anytime)"),
+    "max_blocks": _Flag(whole_number, "N", "score only the N best blocks (asc)"),
+    "max_clusters": _Flag(whole_number, "N", "visit at most N clusters (sequential, anytime)"),
+    "budget_ms": _Flag(real_number, "MS", "stop after this many milliseconds per query (asc, sequential, anytime)"),
 }
 
 
@@ -50,7 +59,12 @@ def add_method_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group(
         "search method, instead of --target-recall", "θ is the score of the k-th result so far."
     )
-    group.add_argument("--method", metavar="|".join(METHODS), choices=METHODS, help="how to search (default: asc)")
+    group.add_argument(
+        "--method",
+        metavar="|".join(METHODS),
+        choices=METHODS,
+        help="how to search; sequential is ASC as in the paper (default: asc)",
+    )
     for name, flag in _OPTIONS.items():
         group.add_argument(_typed(name), dest=name, type=flag.type, metavar=flag.metavar, help=flag.help)
 
@@ -67,7 +81,7 @@ def method_of(args: argparse.Namespace) -> SearchParams | None:
         )
     method = args.method or "asc"
     _check_applicable(method, given)
-    return simplest(METHODS[method], given)(**given)
+    return METHODS[method](**given)
 
 
 def _check_applicable(method: str, given: Mapping[str, Any]) -> None:
@@ -79,13 +93,6 @@ def _check_applicable(method: str, given: Mapping[str, Any]) -> None:
                 expected=f"left out with the method {method} (it applies to {', '.join(takers)})",
                 got=shown(given[name]),
             )
-    if method == "asc" and "eta" in given and "mu" not in given:
-        raise ConfigError(
-            option="mu",
-            expected=f"at most eta, which is {given['eta']}",
-            got="1, its default",
-            hint="add {mu=...}, or use {method=best_first}, which has only eta",
-        )
 
 
 def _typed(name: str) -> str:

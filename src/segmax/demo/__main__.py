@@ -36,7 +36,7 @@ METHODS: Mapping[str, SearchParams] = {
     "exhaustive": segmax.Exhaustive(),
     "asc": segmax.ASC(),
     "asc, μ = 0.7": segmax.ASC(mu=0.7),
-    "best first, η = 0.9": segmax.BestFirst(eta=0.9),
+    "asc, η = 0.9": segmax.ASC(eta=0.9),
 }
 QUERY = "noise of microwave tubes"
 NAME = "vaswani"

@@ -21,7 +21,8 @@ from segmax.evaluation.outcome import Evaluation, MethodResult
 from segmax.io.trec import run_lines, untied
 from segmax.io.writing import write_whole
 from segmax.paper import Anytime, MaxScore, method_name, parse_method
-from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams
+from segmax.paper.methods import ClusterParams
+from segmax.search.methods import ASC, Exhaustive, SearchParams
 from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable, is_searchable
 from segmax.search.results import BatchHits
@@ -33,7 +34,7 @@ DEFAULT_METHODS: tuple[SearchParams, ...] = (
     ASC(),
     ASC(mu=0.9),
     ASC(mu=0.7),
-    BestFirst(eta=0.95),
+    ASC(eta=0.95),
 )
 #: Queries whose results are held at the same time.
 _CHUNK = 500
@@ -247,7 +248,7 @@ def _ask_all(
 
 
 def _has_budget(params: SearchParams) -> bool:
-    return isinstance(params, ClusterParams) and params.budget_ms is not None
+    return getattr(params, "budget_ms", None) is not None
 
 
 class _Answers:
@@ -314,7 +315,7 @@ class _Tally:
         columns = {what: np.concatenate(parts) for what, parts in self._columns.items()}
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
-        visits = isinstance(params, ClusterParams)
+        visits = isinstance(params, ASC | ClusterParams)
         shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,

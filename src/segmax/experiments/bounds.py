@@ -19,7 +19,6 @@ from segmax.experiments.measuring import PER_QUERY
 from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet, Verdict
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, finding, is_more, p_text, unknown
-from segmax.search.bound_reader import BoundReader
 from segmax.search.index import Index
 
 #: Numbers of clusters are the fine number over these: the paper's 256 to 4,096.
@@ -81,9 +80,8 @@ def tightness(index: Index, queries: list[Any]) -> dict[str, Any]:
     per_query: list[tuple[float, float, float]] = []
     sums = np.zeros((3, index.num_clusters))
     pairs: list[NDArray[np.float64]] = []
-    reader = BoundReader(index)
     for query in queries:
-        bounds = reader.read(query)
+        bounds = index.cluster_bounds(query)
         reached = bounds.best_score > 0
         if not reached.any():
             continue

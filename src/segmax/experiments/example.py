@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from segmax import _core
 from segmax.building.builder import build
 from segmax.drawing.plot import Plot, Series
 from segmax.experiments.catalog import LISTED
@@ -77,21 +78,25 @@ def run(task: Task) -> Outcome:
 
 
 def example_index() -> Index:
-    """Return the example as an index: a document per weight, so that no score passes θ."""
-    rows, clusters, segments = [], [], []
-    for cluster, parts in _SEGMENTS.items():
-        for segment, maxima in enumerate(parts):
-            for term, weight in enumerate(maxima):
-                if weight:
-                    rows.append([weight if column == term else 0 for column in range(3)])
-                    clusters.append(cluster)
-                    segments.append(segment)
-    for weights in _FIRST_DOCS:
-        rows.append(weights)
-        clusters.append(_FIRST)
-        segments.append(0)
-    config = BuildConfig(num_segments=2, calibrate=False)
-    return build(sp.csr_matrix(np.array(rows)), clustering=clusters, segments=segments, config=config, progress=False)
+    """Return the example as an index: a document per weight, so that no score passes θ.
+
+    Segment maxima are rounded up to maxima of blocks. So each document has a block to itself, beside documents of a
+    term that the query does not have.
+    """
+    docs = [
+        (cluster, segment, [weight if column == term else 0 for column in _QUERY])
+        for cluster, parts in _SEGMENTS.items()
+        for segment, maxima in enumerate(parts)
+        for term, weight in enumerate(maxima)
+        if weight
+    ]
+    docs += [(_FIRST, 0, weights) for weights in _FIRST_DOCS]
+    rows = np.zeros((len(docs) * _core.BLOCK_DOCS, len(_QUERY) + 1), dtype=np.int64)
+    rows[:, -1] = 1
+    rows[:: _core.BLOCK_DOCS] = [[*weights, 0] for _, _, weights in docs]
+    clusters, segments = (np.repeat([doc[i] for doc in docs], _core.BLOCK_DOCS) for i in (0, 1))
+    config = BuildConfig(num_segments=2, document_order="row", calibrate=False)
+    return build(sp.csr_matrix(rows), clustering=clusters, segments=segments, config=config, progress=False)
 
 
 def decided(index: Index, params: SearchParams) -> tuple[str, ...]:

@@ -12,14 +12,15 @@ from numpy.typing import NDArray
 from segmax.building.clustering import Labels
 from segmax.drawing.plot import Plot, Series
 from segmax.experiments.catalog import LISTED
+from segmax.experiments.clusters_of import clusters_of
 from segmax.experiments.collections import Collection
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.outcome import Cell, Finding, Outcome, Sheet
 from segmax.experiments.task import Task
 from segmax.experiments.verdicts import Ruling, counted, finding, unknown
-from segmax.search.bound_reader import BoundReader, clusters_of
+from segmax.paper.methods import ASC, ClusterParams
 from segmax.search.index import Index
-from segmax.search.methods import ASC, ClusterParams, Exhaustive
+from segmax.search.methods import Exhaustive
 from segmax.search.results import ClusterBounds
 
 _MUS = (0.3, 0.5, 0.7, 0.9)
@@ -120,12 +121,11 @@ class _Job:
 
 def check_bounds(index: Index, queries: list[Any]) -> dict[str, Any]:
     """Count where BoundSum >= MaxSBound >= best score and MaxSBound >= AvgSBound hold, and where they do not."""
-    reader = BoundReader(index)
     checks = violations = 0
     worst = np.zeros(3)
     means: list[list[float]] = []
     for query in queries:
-        bounds = reader.read(query)
+        bounds = index.cluster_bounds(query)
         reached = bounds.bound_sum > 0
         if not reached.any():
             continue
@@ -153,10 +153,10 @@ def check_decisions(index: Index, queries: list[Any], methods: Sequence[ASC], k:
     `pruned` counts clusters not visited, `pruned_wrong` those of them whose bounds did not allow that, and
     `pruned_small_gap` those that Proposition 2 as printed would have kept.
     """
-    reader = BoundReader(index)
+    number = {int(label): at for at, label in enumerate(index._labels.tolist())}
     found = [_Decisions(params) for params in methods]
     for query in queries:
-        bounds = reader.read(query)
+        bounds = index.cluster_bounds(query)
         for decisions in found:
             hits = index.search(query, k=k, params=decisions.params, trace=True)
             # Clusters that are not in the trace fell to the stop rule, at the final threshold.
@@ -164,8 +164,8 @@ def check_decisions(index: Index, queries: list[Any], methods: Sequence[ASC], k:
             threshold = np.full(index.num_clusters, end)
             visited = np.zeros(index.num_clusters, dtype=bool)
             for entry in hits.trace or ():
-                threshold[reader.position[entry.cluster]] = entry.threshold
-                visited[reader.position[entry.cluster]] = entry.decision == "visited"
+                threshold[number[entry.cluster]] = entry.threshold
+                visited[number[entry.cluster]] = entry.decision == "visited"
             decisions.add(bounds, visited, threshold)
     return [decisions.to_dict() for decisions in found]
 

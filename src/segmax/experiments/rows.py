@@ -11,7 +11,7 @@ from segmax.experiments.collections import Collection
 from segmax.experiments.measuring import VISITED, Measured, Plan, Row, figure, measure
 from segmax.experiments.outcome import Cell
 from segmax.experiments.task import Task
-from segmax.search.methods import ASC, BestFirst, SearchParams
+from segmax.search.methods import ASC, SearchParams
 
 #: Up to this depth the paper's settings for k = 10 apply, above it those for k = 1000.
 _SHALLOW = 100
@@ -120,8 +120,9 @@ def baseline_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]
         rows += [anytime_row(task, made.coarse, anytime_mu), asc_row(task, made.fine, asc_mu)]
     # Beyond the paper, which has the safe methods on few clusters only.
     rows += [row(task, made.fine)._replace(key=f"{name} fine") for name, row in _SAFE_ROWS.items()]
-    best_first = MethodRow("best first 0.9", "segmax.BestFirst(eta=0.9)", OURS, made.fine, BestFirst(eta=0.9))
-    return [*rows, MethodRow("segmax", "segmax.ASC(), the default", OURS, made.fine, ASC()), best_first]
+    ours = {"segmax": ASC(), "segmax 0.9": ASC(eta=0.9)}
+    labels = {"segmax": "segmax.ASC(), the default", "segmax 0.9": "segmax.ASC(eta=0.9)"}
+    return [*rows, *(MethodRow(key, labels[key], OURS, made.fine, params) for key, params in ours.items())]
 
 
 def model_rows(task: Task, collection: Collection, k: int) -> list[MethodRow]:
@@ -175,7 +176,7 @@ def table(
 
 
 def _cells(row: MethodRow, figures: Row, keys: Sequence[str]) -> Iterable[Cell]:
-    """Return figures; segmax's own methods may not visit clusters one by one, so that share is left out for them."""
+    """Return figures; segmax's own methods do not visit clusters one by one, so that share is left out for them."""
     return (None if row.kind == OURS and key == VISITED else figure(figures, key) for key in keys)
 
 

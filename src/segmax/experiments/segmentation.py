@@ -37,7 +37,6 @@ from segmax.experiments.rows import clusters_note, plans
 from segmax.experiments.task import Task
 from segmax.experiments.tested import no_degradation, t_tests, tested_sheets
 from segmax.experiments.verdicts import finding, is_as_good, is_more, unknown
-from segmax.search.bound_reader import BoundReader
 from segmax.search.index import Index
 from segmax.storage.config import Segmentation
 
@@ -97,10 +96,9 @@ def bound_ratios(index: Index, queries: Iterable[Any]) -> Row:
         1/mean(Actual/MaxSBound) − 1/mean(Actual/AvgSBound). All means are over queries of each query's mean over the
         clusters where it has a score; "per_query" has the first two of every query.
     """
-    reader = BoundReader(index)
     per_query = []
     for query in queries:
-        bounds = reader.read(query)
+        bounds = index.cluster_bounds(query)
         scored = bounds.best_score > 0
         if scored.any():
             actual, largest, average = bounds.best_score[scored], bounds.max_bound[scored], bounds.avg_bound[scored]

@@ -109,10 +109,12 @@ def _sizes(counts: dict[str, Any]) -> Sheet:
         columns=("index", "size", "bytes per posting", "more", "paper: size", "paper: more"),
         rows=rows,
         note="The paper's figures are of 8.8 M passages in 4,096 clusters, with compressed postings. Our postings are "
-        "kept by blocks of eight documents, which is what a search without block maxima would need as well. Every pair "
-        f"of a term and a cluster has a byte for each of the {counts['num_segments']} segments, also where the term "
-        f"does not occur: {counts['zero_maxima']:.0%} of these bytes are 0. The paper stores only what is not 0; that "
-        f"would be +{100 * sparse:.1f} % here, without the positions that a sparse format needs.",
+        "kept by blocks of eight documents, which is what a search without block maxima would need as well. For each "
+        f"of the {counts['num_segments']} segments of a cluster, a term in at least half of the clusters has four "
+        "bits, also where it does not occur; other terms have a bit that says whether the segment has the term. "
+        f"{counts['zero_maxima']:.0%} of the bytes of the first kind hold two zeros. The paper stores only what is not "
+        f"0. Without these bytes it would be +{100 * sparse:.1f} % here, not counting the positions that a sparse "
+        "format needs.",
     )
 
 

@@ -29,7 +29,6 @@ _FINE_PER_COARSE = 8
 #: Small collections have this many clusters, if each then holds so many documents.
 _SMALL_CLUSTERS = 512
 _SMALL_CLUSTER_DOCS = 32
-_NO_LIMIT = 2**31
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -189,7 +188,4 @@ class Task:
 
     @property
     def _plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = {"documents": self.documents, "estimate_threshold": False, "sweep": False}
-        if self.documents == "blocks":
-            plain["max_clusters"] = _NO_LIMIT  # or exact search would go block by block
-        return plain
+        return {"documents": self.documents, "estimate_threshold": False}

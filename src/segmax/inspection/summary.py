@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import InputError, damaged
-from segmax.search.bound_reader import BoundReader
 from segmax.search.calibration import Calibration
 from segmax.search.index import Index
 from segmax.search.results import ClusterBounds
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
 
 #: The structure that every component belongs to; docs/format.md describes the components.
 STRUCTURES: Mapping[str, tuple[str, ...]] = {
-    "postings": ("run_start", "run_bytes", "entry_block", "entry_mask", "group_start", "entry_code"),
-    "block bounds": ("level", "span_max", "block_max", "entry_max"),
-    "segment bounds": ("segment_max", "segment_sum"),
+    "postings": ("run_base", "run_start", "run_bytes", "entry_block", "entry_mask", "group_start", "entry_code"),
+    "block bounds": ("level", "quad_max", "block_max", "entry_max"),
+    "segment bounds": ("segment_max", "segment_mask"),
     "cluster bounds": ("cluster_max", "narrow_cluster"),
     "documents": ("position_row", "cluster_first_position", "cluster_num_docs", "cluster_label"),
     "terms": (
@@ -203,7 +202,7 @@ def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 
     >>> summary.num_postings, summary.cluster_histogram()
     (4, [Bin(least=2, most=2, num_values=1)])
     >>> f"{summary.tightness.max_bound.mean:.2f}"
-    '1.00'
+    '0.95'
     """
     sample = checked_int("sample", sample, 0)
     rng = np.random.default_rng(checked_int("seed", seed, 0))
@@ -264,8 +263,7 @@ def step_text(step: Step) -> str:
 
 def _tightness(index: Index, queries: object, sample: int, rng: np.random.Generator) -> Tightness | None:
     chosen = _stand_ins(index, sample, rng) if queries is None else _sampled(queries, sample, rng)
-    reader = BoundReader(index)
-    reached = [bounds for query in chosen if (bounds := reader.read(query)).best_score.any()]
+    reached = [bounds for query in chosen if (bounds := index.cluster_bounds(query)).best_score.any()]
     if not reached:
         return None
     return Tightness(
@@ -290,7 +288,7 @@ def _choice(rng: np.random.Generator, length: int, sample: int) -> NDArray[np.in
     return np.sort(rng.choice(length, min(sample, length), replace=False))
 
 
-def _stand_ins(index: Index, sample: int, rng: np.random.Generator) -> list[object]:
+def _stand_ins(index: Index, sample: int, rng: np.random.Generator) -> list[Any]:
     """Return documents as queries."""
     rows = _choice(rng, index.num_docs, sample)
     docs = matrix_to_csr(index.vectors(index._ids.id_of(int(row)) for row in rows))
@@ -298,7 +296,7 @@ def _stand_ins(index: Index, sample: int, rng: np.random.Generator) -> list[obje
     return [_row(docs, row) for row in range(docs.num_rows)]
 
 
-def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[object]:
+def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[Any]:
     """Return some of the queries, as `Index.search` takes them."""
     if is_matrix(queries):
         rows = matrix_to_csr(queries)

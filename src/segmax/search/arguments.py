@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from segmax import _core
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.search.methods import ASC, SearchParams
+
+Checked = TypeVar("Checked")
 
 #: What searches when nothing else is asked for.
 EXACT = ASC()
@@ -26,6 +29,16 @@ def checked_k(k: object) -> int:
     """Return k; values beyond any number of documents are cut, because they ask for all of them."""
     is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
     return checked_int("k", min(int(k), _MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
+
+
+def per_query(name: str, given: Any, check: Callable[[Any], Checked], num_queries: int) -> list[Checked]:
+    """Return what all queries share, or one for each of them, checked."""
+    if isinstance(given, (str, bytes)) or not isinstance(given, (Sequence, np.ndarray)):
+        return [check(given)]
+    found = [check(one) for one in given]
+    if len(found) != num_queries:
+        raise ConfigError(option=name, expected=f"one, or one for each of {num_queries:,} queries", got=len(found))
+    return found
 
 
 def num_threads(threads: int | None) -> int:
@@ -45,9 +58,7 @@ def core_params(params: SearchParams | None) -> _core.SearchParams:
         return EXACT.to_core()
     if isinstance(params, SearchParams):
         return params.to_core()
-    raise ConfigError(
-        option="params", expected="a method such as ASC, BestFirst or Exhaustive", got=type(params).__name__
-    )
+    raise ConfigError(option="params", expected="a method such as ASC or Exhaustive", got=type(params).__name__)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from segmax import _core
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError
-from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import BatchHits, BatchStats
 from segmax.vectors.csr import Csr
 
@@ -77,7 +77,7 @@ class CostModel(NamedTuple):
 
 COST = CostModel()
 
-_EXACT = BestFirst()
+_EXACT = ASC()
 #: What is measured, as (query_mass, eta): each after those that are more careful in every way.
 _SETTINGS = (
     (1.0, 1.0), (1.0, 0.97), (1.0, 0.94), (1.0, 0.91), (1.0, 0.88),
@@ -86,7 +86,7 @@ _SETTINGS = (
     (0.98, 1.0), (0.98, 0.95), (0.97, 1.0), (0.97, 0.95), (0.97, 0.91),
     (0.95, 1.0), (0.95, 0.95), (0.93, 1.0), (0.93, 0.95),
 )  # fmt: skip
-GRID = tuple(BestFirst(eta=eta, query_mass=mass) for mass, eta in _SETTINGS)
+GRID = tuple(ASC(eta=eta, query_mass=mass) for mass, eta in _SETTINGS)
 _KEPT = ("eta", "query_mass")
 
 
@@ -94,7 +94,7 @@ _KEPT = ("eta", "query_mass")
 class Setting:
     """One setting at one k, measured."""
 
-    params: BestFirst
+    params: ASC
     recall: float  #: mean share of the exact results that were found
     error: float  #: standard error of that mean
     cost: float  #: work, as a share of that of exact search
@@ -112,7 +112,7 @@ class Setting:
         if worst is not None or measured["recall"] > 1.0:
             msg = f"a calibration has an impossible {worst or 'recall'}: {measured[worst or 'recall']!r}"
             raise ValueError(msg)
-        return cls(params=BestFirst(**{name: _entry(values, name) for name in _KEPT}), **measured)
+        return cls(params=ASC(**{name: _entry(values, name) for name in _KEPT}), **measured)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class Expectation:
     1.0
     """
 
-    params: BestFirst  #: what searches with
+    params: ASC  #: what searches with
     k: int
     target_recall: float
     expected_recall: float  #: what it will hardly miss; at least the target
@@ -295,7 +295,7 @@ def _entry(values: object, name: str) -> Any:
     return values[name]
 
 
-def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, BestFirst]]:
+def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, ASC]]:
     """Return cost, place and params of the settings that reach the target in every measurement."""
     fitting = []
     for number, setting in enumerate(at[0].settings):
@@ -318,9 +318,9 @@ def _checked_target(target_recall: float) -> float:
     return target
 
 
-def _params_text(params: BestFirst) -> str:
+def _params_text(params: ASC) -> str:
     shown = [f"{name}={getattr(params, name):g}" for name in _KEPT if getattr(params, name) != 1.0]
-    return f"BestFirst({', '.join(shown)})"
+    return f"ASC({', '.join(shown)})"
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ def measure(
     num_docs: int,
     source: Source,
     own_rows: NDArray[np.int64] | None = None,
-    settings: Iterable[BestFirst] = GRID,
+    settings: Iterable[ASC] = GRID,
 ) -> Measured | None:
     """Measure settings on queries; None where no query finds anything.
 
@@ -387,7 +387,7 @@ def _result_keys(hits: BatchHits, without: NDArray[np.int64] | None) -> _Keys:
     return _Keys(query, (query << 32) | hits.rows[query, column])
 
 
-def _is_less_careful(params: BestFirst, other: BestFirst) -> bool:
+def _is_less_careful(params: ASC, other: ASC) -> bool:
     return all(getattr(params, name) <= getattr(other, name) for name in _KEPT)
 
 

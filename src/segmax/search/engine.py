@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ class Fate(NamedTuple):
     threshold: float  # θ then
     needed: float  # what a bound had to reach then: θ, θ/η, or the estimate
     estimate: float  # a lower bound of the exact k-th score, known from the start
+    kept_terms: NDArray[np.uint32]  # of the query: those whose weights are part of scores
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,14 +59,16 @@ class Engine:
         words = TextTable(arrays["term_offset"], arrays["term_text"], core.num_terms, path) if has_words else None
         return cls(core, arrays, ids, words, labels)
 
-    def search_batch(self, batch: Csr, k: int, params: _core.SearchParams, threads: int) -> BatchHits:
-        """Search many queries."""
+    def search_batch(
+        self, batch: Csr, ks: Sequence[int], params: Sequence[_core.SearchParams], threads: int
+    ) -> BatchHits:
+        """Search many queries, with one k and parameters for all of them or for each."""
         with input_errors():
             rows, scores, counts, stats = self.core.search_batch(
                 batch.indptr,
                 batch.indices,
                 batch.values,
-                min(k, self.core.num_docs),
+                np.minimum(np.array(ks, dtype=np.int64), max(1, self.core.num_docs)),
                 params,
                 min(threads, max(1, batch.num_rows)),
             )
@@ -76,12 +79,12 @@ class Engine:
     ) -> tuple[Hits, Fate]:
         """Search with a trace, watching what happens to one row; -1 watches none."""
         with input_errors():
-            rows, scores, stats, columns, watched, scale, estimate = self.core.trace(
+            rows, scores, stats, columns, watched, scale, estimate, kept = self.core.trace(
                 terms, weights, min(k, self.core.num_docs), params, row
             )
         hits = Hits(rows, scores, stats.reshape(-1), self.ids, self._entries(columns, scale))
         kind, bound, threshold, needed = watched
-        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, estimate * scale)
+        return hits, Fate(kind, bound * scale, threshold * scale, needed * scale, estimate * scale, kept)
 
     def _entries(self, columns: Mapping[str, NDArray[Any]], scale: float) -> list[TraceEntry]:
         """Return the decisions of a trace, in the scale of the scores."""
@@ -131,11 +134,32 @@ class Engine:
             best_score=best.astype(np.float64) * scale,
         )
 
-    def ceilings(self) -> NDArray[np.float64]:
-        """Return the largest stored weight of every term."""
-        codes = self.arrays["term_top_code"]
-        num_ranks = max(1, len(codes) // max(1, self.core.num_terms))
-        return np.asarray(codes[::num_ranks] * self.arrays["term_scale"], dtype=np.float64)
+    def ceiling(self, terms: NDArray[np.int64], weights: NDArray[np.float64]) -> float:
+        """Return a score that no document passes for a query: the best MaxSBound of the clusters."""
+        with input_errors():
+            return self.core.ceiling(terms, weights)
+
+    def restricted(
+        self, params: _core.SearchParams, rows: NDArray[np.bool_] | None = None, floor: tuple[float, int] | None = None
+    ) -> _core.SearchParams:
+        """Return parameters of searches that return only some rows, or only what comes before a result.
+
+        Parameters
+        ----------
+        params
+            How to search.
+        rows
+            By row: whether it may be returned.
+        floor
+            Score and row of the last of k results that were found elsewhere; row -1 lets equal scores in.
+        """
+        params = params.copy()
+        with input_errors():
+            if rows is not None:
+                params.set_mask(self.core, rows)
+            if floor is not None:
+                params.set_floor(*floor)
+        return params
 
     def vectors(self, rows: NDArray[np.int64]) -> Csr:
         """Return stored documents, with weights as they are after coding."""

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from segmax.base.display import short_number
 from segmax.search.arguments import core_params
 from segmax.search.engine import Engine, Fate
-from segmax.search.methods import ASC, BestFirst, ClusterParams, Exhaustive, SearchParams, TermParams
+from segmax.search.methods import ASC, Exhaustive, SearchParams
 from segmax.search.results import Explanation, Hits
-from segmax.vectors.shortening import heaviest_terms
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
 
@@ -24,11 +23,10 @@ def explain(
     score = engine.score(terms, weights, np.array([row]))[0]
     matched = engine.matched(terms, weights, row)
     hits, fate = engine.trace(terms, weights, k, core_params(params), row)
-    if isinstance(params, TermParams) and params.drops_terms:  # the bounds have to be those of the remaining terms
-        ceilings = engine.ceilings()
-        terms, weights = heaviest_terms(terms, weights, ceilings, mass=params.query_mass, count=params.max_terms)
-        kept = set(terms.tolist())
-        matched = tuple(match._replace(searched=match.term in kept) for match in matched)
+    if params.drops_terms:  # the bounds have to be those of the remaining terms
+        kept = np.isin(terms, fate.kept_terms)
+        terms, weights = terms[kept], weights[kept]
+        matched = tuple(match._replace(searched=match.term in set(terms.tolist())) for match in matched)
     cluster = engine.core.cluster_of(row)
     bounds = engine.bounds(terms, weights)
     final = float(hits.scores[-1]) if len(hits) == k else 0.0
@@ -54,16 +52,13 @@ def explain(
 
 def _decision(label: int, hits: Hits, fate: Fate, final: float, params: SearchParams) -> tuple[str, float]:
     """Return what was decided about the document's cluster, and θ at that time."""
-    trace = hits.trace or []
-    entry = next((e for e in trace if e.cluster == label), None)
-    if isinstance(params, BestFirst) and fate.kind == _UNSEEN and not hits.stats.swept:
-        decision = "limited" if hits.stats.budget_hit else "stopped"
-    elif not isinstance(params, ClusterParams):
-        decision = "visited"
-    elif entry is not None:
+    entry = next((e for e in hits.trace or () if e.cluster == label), None)
+    if entry is not None:
         decision = entry.decision
+    elif hits.trace and hits.trace[-1].decision == "limited":
+        decision = "limited"
     else:
-        decision = "limited" if trace and trace[-1].decision == "limited" else "stopped"
+        decision = "visited" if isinstance(params, Exhaustive | ASC) or params.method == "maxscore" else "stopped"
     if fate.kind != _UNSEEN:
         return decision, fate.threshold
     return decision, final if entry is None else entry.threshold
@@ -86,23 +81,29 @@ def _reason(found: Explanation, fate: Fate, params: SearchParams, *, swept: bool
         return f"{document} is returned at rank {found.rank}"
     if found.score == 0:
         return f"{document} is not returned: it shares no term with the query"
-    if isinstance(params, ClusterParams) and found.decision != "visited":
+    # The engine bounds blocks of any cluster that was not pruned.
+    met = isinstance(params, ASC) and found.decision != "pruned" and fate.kind != _UNSEEN
+    if found.decision != "visited" and not met:
         return f"{document} is not returned: {_cluster_reason(found, fate, params)}"
     return f"{document} is not returned: {_document_reason(found, fate, params, swept=swept)}"
 
 
-def _cluster_reason(found: Explanation, fate: Fate, params: ClusterParams) -> str:
+def _cluster_reason(found: Explanation, fate: Fate, params: SearchParams) -> str:
     """Return why its cluster was not visited."""
-    eta = params.eta if isinstance(params, ASC) else params.mu
+    mu = getattr(params, "mu", 1.0)
+    eta = getattr(params, "eta", mu)
     if found.decision == "pruned":
-        by_max = f"MaxSBound {short_number(found.max_bound)} <= θ/μ = {short_number(found.threshold / params.mu)}"
+        by_max = f"MaxSBound {short_number(found.max_bound)} <= θ/μ = {short_number(found.threshold / mu)}"
         by_average = f"AvgSBound {short_number(found.avg_bound)} <= θ/η = {short_number(found.threshold / eta)}"
         return f"its cluster was pruned at θ = {short_number(found.threshold)}: {by_max} and {by_average}"
     if found.decision == "tied":
         return "its cluster's bound equals θ, and all of its rows come after the k-th result"
     if found.decision == "limited":
-        return "budget_ms or max_clusters ended the search before its cluster"
-    name, bound = ("MaxSBound", found.max_bound) if isinstance(params, ASC) else ("BoundSum", found.bound_sum)
+        return "a limit ended the search before it came to its cluster"
+    if isinstance(params, ASC):
+        return "no block of its cluster had a bound above the threshold by then"
+    visits_by_max = params.method == "sequential"
+    name, bound = ("MaxSBound", found.max_bound) if visits_by_max else ("BoundSum", found.bound_sum)
     needed = max(found.final_threshold / eta, fate.estimate)
     compared = f"{name} {short_number(bound)} <= {short_number(needed)}"
     return f"the search ended before its cluster: {compared}, the bound that clusters had to exceed then"
@@ -117,6 +118,6 @@ def _document_reason(found: Explanation, fate: Fate, params: SearchParams, *, sw
         return f"its bound {short_number(fate.bound)} equals θ, and its row comes after the k-th result"
     if fate.kind == _SCORED or isinstance(params, Exhaustive) or swept:
         return f"it was scored, and the k-th result has {short_number(found.final_threshold)}"
-    if isinstance(params, BestFirst):
+    if isinstance(params, ASC):
         return "its block was not scored: others had better bounds, and the search ended before it"
     return "its terms were too light by then to lift a document above θ"

@@ -15,17 +15,18 @@ _Params = TypeVar("_Params", bound=SearchParams)
 
 
 class Hooks(TypedDict, total=False):
-    """The switches; all are on unless set to False."""
+    """The switches; those that are bool are on unless set to False."""
 
     estimate_threshold: bool  #: start from a lower bound of the final threshold: the k-th largest weight of each term
     sweep: bool  #: score all documents where that is faster than pruning
     lazy: bool  #: read segment maxima only of clusters that reach the top of the queue; the decisions are the same
+    all_tiles: int  #: collections of up to so many tiles (1,024 documents each) are bounded whole
 
 
 def set_hooks(core: _core.SearchParams, **hooks: Unpack[Hooks]) -> None:
     """Set switches of parameters that are in the core's form."""
     for name, value in hooks.items():
-        setattr(core.hooks, name, bool(value))
+        setattr(core.hooks, name, value)
 
 
 def with_hooks(params: _Params, **hooks: Unpack[Hooks]) -> _Params:
@@ -33,8 +34,8 @@ def with_hooks(params: _Params, **hooks: Unpack[Hooks]) -> _Params:
 
     Examples
     --------
-    >>> from segmax import BestFirst
-    >>> with_hooks(BestFirst(), sweep=False) == BestFirst()
+    >>> from segmax import ASC
+    >>> with_hooks(ASC(), sweep=False) == ASC()
     True
     """
     copy = dataclasses.replace(params)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
-from segmax.base.errors import IndexClosedError, SegmaxError
-from segmax.search.arguments import EXACT, checked_k, core_params, input_error, num_threads
+from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError
+from segmax.search.arguments import EXACT, checked_k, core_params, input_error, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
-from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import BatchHits, ClusterBounds, Explanation, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.config import BuildConfig
@@ -208,12 +208,12 @@ class Index:
         k
             How many results; documents that share no term with the query are never among them.
         params
-            `ASC` (the default, exact), `BestFirst`, `Exhaustive`, or a method of `segmax.paper`.
+            `ASC` (the default, exact), `Exhaustive`, or a method of `segmax.paper`.
         target_recall
             Instead of params: the share of the exact results to find, on average over queries. `expectation` returns
             what this chooses and why.
         trace
-            Record every decision about a cluster in `hits.trace`; empty for methods that do not visit clusters.
+            Record decisions about clusters in `hits.trace`, with the bounds and θ that they rest on.
 
         Raises
         ------
@@ -248,8 +248,8 @@ class Index:
     def search_batch(
         self,
         queries: Queries,
-        k: int = 10,
-        params: SearchParams | None = None,
+        k: int | Sequence[int] = 10,
+        params: SearchParams | Sequence[SearchParams] | None = None,
         *,
         target_recall: float | None = None,
         threads: int | None = None,
@@ -263,8 +263,10 @@ class Index:
         queries
             A CSR matrix or torch sparse tensor with a query per row, or an iterable of single queries: a list, a
             generator, an array of texts, a column of a DataFrame. Either all of them are texts or none.
-        k, params, target_recall
-            As for `search`.
+        k, params
+            As for `search`, or a sequence with one for each query. The arrays are as wide as the largest k.
+        target_recall
+            As for `search`; with one k for all queries.
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
 
@@ -276,10 +278,13 @@ class Index:
         [['d1'], ['d2']]
         """
         batch = self._batch(queries)
-        k = checked_k(k)
+        ks = per_query("k", k, checked_k, batch.num_rows)
         if target_recall is not None:
-            params = self._targets.params(k, params, target_recall)
-        return self._searched(batch, k, params, num_threads(threads))
+            if len(ks) != 1:
+                raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
+            params = self._targets.params(ks[0], params, target_recall)
+        chosen = per_query("params", params, core_params, batch.num_rows)
+        return self._engine.search_batch(batch, ks, chosen, num_threads(threads))
 
     # --- approximation -----------------------------------------------------------------------------------------------
 
@@ -292,7 +297,7 @@ class Index:
         """Return what a `target_recall` chooses, the recall and cost to expect from it, and what that is based on."""
         return self.calibration.expectation(checked_k(k), target_recall)
 
-    def params_for(self, k: int = 10, target_recall: float = 0.99) -> BestFirst:
+    def params_for(self, k: int = 10, target_recall: float = 0.99) -> ASC:
         """Return the parameters that a `target_recall` chooses."""
         return self.expectation(k, target_recall).params
 
@@ -442,7 +447,7 @@ class Index:
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
-        return self._engine.search_batch(batch, k, core_params(params), threads)
+        return self._engine.search_batch(batch, [k], [core_params(params)], threads)
 
     def _rows_of(self, ids: Iterable[DocId]) -> NDArray[np.int64]:
         check_listed("several ids", ids)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from segmax.base.checks import parsed_float, parsed_int
 from segmax.base.errors import ConfigError
 from segmax.search.methods import SearchParams
 
-#: The class of each method, by name. Where one class extends another of the same method, this is the one with more
-#: options; `simplest` finds the other.
+#: The class of each method, by name.
 Methods = Mapping[str, type[SearchParams]]
 
 _WORDS = {"true": True, "false": False, "none": None}
@@ -25,17 +24,7 @@ def parse(text: str, methods: Methods) -> SearchParams:
         if key in values:
             raise ConfigError(where=f"{text!r}", expected="every option once", got=f"{key} again")
         values[key] = _value(value)
-    return simplest(kind, values)(**values)
-
-
-def simplest(kind: type[SearchParams], options: Collection[str]) -> type[SearchParams]:
-    """Return the class of the same method with the fewest options that takes the given ones."""
-    family = [
-        parent
-        for parent in kind.__mro__
-        if issubclass(parent, SearchParams) and getattr(parent, "method", None) == kind.method
-    ]
-    return next((parent for parent in reversed(family) if set(options) <= set(parent.options())), kind)
+    return kind(**values)
 
 
 def method_name(params: SearchParams) -> str:
@@ -44,8 +33,8 @@ def method_name(params: SearchParams) -> str:
     Examples
     --------
     >>> from segmax import ASC
-    >>> method_name(ASC(mu=0.9, max_clusters=7))
-    'asc:mu=0.9,max_clusters=7'
+    >>> method_name(ASC(mu=0.9, max_blocks=7))
+    'asc:mu=0.9,max_blocks=7'
     """
     given = []
     for field in dataclasses.fields(params):

@@ -11,7 +11,8 @@ from segmax.base.errors import ConfigError
 
 Dropped = Literal["ignored", "bounded"]
 
-_MOST = 2**32 - 1  # that the core's limits hold: more than there are clusters, blocks or terms
+#: What the core's limits hold: more than there are clusters, blocks or terms.
+MOST = 2**32 - 1
 
 
 def check_fraction(name: str, value: float) -> None:
@@ -20,20 +21,27 @@ def check_fraction(name: str, value: float) -> None:
         raise ConfigError(option=name, expected="greater than 0 and at most 1", got=value)
 
 
-def _check_limit(name: str, value: int | None) -> None:
+def check_limit(name: str, value: int | None) -> None:
+    """Raise ConfigError unless a limit is None or at least 1."""
     if value is not None:
         checked_int(name, value, 1)
 
 
+def check_budget(budget_ms: float | None) -> None:
+    """Raise ConfigError unless a budget is None or greater than 0."""
+    if budget_ms is not None and not checked_number("budget_ms", budget_ms) > 0:
+        raise ConfigError(option="budget_ms", expected="greater than 0 or None", got=budget_ms)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchParams:
-    """The base class of all methods: use `ASC`, `BestFirst`, `Exhaustive` or a method of `segmax.paper`."""
+    """The base class of all methods: use `ASC`, `Exhaustive` or a method of `segmax.paper`."""
 
     method: ClassVar[str]
 
     def __post_init__(self) -> None:
         if not hasattr(self, "method"):
-            raise ConfigError(expected="a method, ASC, BestFirst or Exhaustive", got=type(self).__name__)
+            raise ConfigError(expected="a method, ASC or Exhaustive", got=type(self).__name__)
 
     @classmethod
     def options(cls) -> tuple[str, ...]:
@@ -93,7 +101,7 @@ class TermParams(SearchParams):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_limit("max_terms", self.max_terms)
+        check_limit("max_terms", self.max_terms)
         check_fraction("query_mass", self.query_mass)
         checked_choice("dropped", self.dropped, ("ignored", "bounded"))
         if self.dropped == "bounded" and self.query_mass < 1.0:
@@ -108,59 +116,38 @@ class TermParams(SearchParams):
 
     def _new_core(self) -> _core.SearchParams:
         core = super()._new_core()
-        core.max_terms = min(self.max_terms or 0, _MOST)
+        core.max_terms = min(self.max_terms or 0, MOST)
         core.query_mass = self.query_mass
         core.bound_dropped = self.dropped == "bounded"
         return core
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class ClusterParams(TermParams):
-    """Options of methods that visit clusters one by one; `ASC` documents them."""
-
-    mu: float = 1.0
-    budget_ms: float | None = None
-    risk: float = 1.0
-    max_clusters: int | None = None
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("mu", self.mu)
-        if self.budget_ms is not None and not checked_number("budget_ms", self.budget_ms) > 0:
-            raise ConfigError(option="budget_ms", expected="greater than 0 or None", got=self.budget_ms)
-        if not checked_number("risk", self.risk) >= 0:
-            raise ConfigError(option="risk", expected="at least 0", got=self.risk)
-        _check_limit("max_clusters", self.max_clusters)
-
-    def _new_core(self) -> _core.SearchParams:
-        core = super()._new_core()
-        core.mu = self.mu
-        core.budget_ms = self.budget_ms or 0.0
-        core.risk = self.risk
-        core.max_clusters = min(self.max_clusters or 0, _MOST)
-        return core
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ASC(ClusterParams):
-    """ASC: prune a cluster when MaxSBound <= θ/μ and AvgSBound <= θ/η, a document when its bound <= θ/η.
+class ASC(TermParams):
+    """ASC: leave out a cluster when MaxSBound <= θ/μ and AvgSBound <= θ/η, a block of documents when its bound <= θ/η.
 
     θ is the score of the k-th best document so far. mu = eta = 1 is exact. eta = 1 with mu < 1 is what the paper calls
-    probabilistically safe. Where an exact search would score nearly everything, it scores all documents instead, which
-    is faster; `stats.swept` is True then.
+    probabilistically safe. Blocks of the whole collection are scored, the best bound first, until none can follow.
+    mu is a permission: clusters are left out where that saves time, in collections of more than two million documents;
+    in smaller ones mu alone changes nothing. Where a search would score nearly everything, it scores all documents
+    instead, which is faster; `stats.swept` is True then.
 
     Parameters
     ----------
     mu
-        How far pruning of clusters over-estimates the threshold: clusters are compared with θ/μ. 1 is exact.
+        How far the rule for clusters over-estimates the threshold: MaxSBound is compared with θ/μ. 1 is exact.
     eta
-        Over-estimation for documents and for the average segment bound; mu <= eta <= 1.
+        Over-estimation for blocks and for the average segment bound. 1 is exact; bounds are seldom reached, so a little
+        less than 1 loses little.
     budget_ms
-        Stop when the time spent plus `risk` times the mean time per visited cluster would exceed this.
-    risk
-        How cautiously `budget_ms` is kept: 0 stops after the budget is spent, larger values stop earlier.
-    max_clusters
-        Visit at most this many clusters.
+        Stop between two batches of blocks after this time and return the best that was seen. Where making all bounds
+        would take too long, they are made of the heaviest terms only. `hits.complete` tells whether anything was left
+        out. A budget that is not reached changes nothing.
+    max_blocks
+        Score at most this many blocks, those with the best bounds.
+    bound_mass
+        Make bounds of the fewest heaviest terms that hold this share of the query's mass, and only expect something of
+        the others. Scores have all terms. No guarantee holds below 1.
     max_terms
         Search with at most this many terms of a query: those whose weight × largest stored weight is largest.
     query_mass
@@ -176,57 +163,27 @@ class ASC(ClusterParams):
     1.0
     """
 
+    mu: float = 1.0
     eta: float = 1.0
+    budget_ms: float | None = None
+    max_blocks: int | None = None
+    bound_mass: float = 1.0
 
     method: ClassVar[str] = "asc"
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_fraction("mu", self.mu)
         check_fraction("eta", self.eta)
-        if self.mu > self.eta:
-            raise ConfigError(expected="mu <= eta", got=f"mu={self.mu} and eta={self.eta}")
+        check_budget(self.budget_ms)
+        check_limit("max_blocks", self.max_blocks)
+        check_fraction("bound_mass", self.bound_mass)
 
     def _new_core(self) -> _core.SearchParams:
         core = super()._new_core()
+        core.mu = self.mu
         core.eta = self.eta
-        return core
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class BestFirst(TermParams):
-    """Score blocks of eight documents, the best bound first, until no block can improve the results.
-
-    eta = 1 without `max_blocks` is exact; an exact `ASC` without a trace does the same. For collections that fit into
-    memory this is the fastest approximate method. Where a search without `max_blocks` would score nearly everything, it
-    scores all documents instead, and so is exact; `stats.swept` is True then.
-
-    Parameters
-    ----------
-    eta
-        Score a block only if its bound is above θ/η. Bounds are seldom reached, so a little less than 1 loses little.
-    max_blocks
-        Score at most this many blocks, those with the best bounds.
-    max_terms, query_mass, dropped
-        Search with the heaviest terms of a query only; see `ASC`.
-
-    Examples
-    --------
-    >>> BestFirst(eta=0.95).max_blocks is None
-    True
-    """
-
-    eta: float = 1.0
-    max_blocks: int | None = None
-
-    method: ClassVar[str] = "best_first"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_fraction("eta", self.eta)
-        _check_limit("max_blocks", self.max_blocks)
-
-    def _new_core(self) -> _core.SearchParams:
-        core = super()._new_core()
-        core.eta = self.eta
-        core.max_blocks = min(self.max_blocks or 0, _MOST)
+        core.budget_ms = self.budget_ms or 0.0
+        core.max_blocks = min(self.max_blocks or 0, MOST)
+        core.bound_mass = self.bound_mass
         return core

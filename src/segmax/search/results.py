@@ -33,8 +33,9 @@ class SearchStats:
     """What one query cost. The fields are those of the core.
 
     `clusters_visited`, `_pruned` (by μ and η), `_tied` (bound equal to θ, all rows behind the k-th result),
-    `_stopped` (the search ended before them), `_limited` (left out by the budget, max_clusters or max_blocks) and
-    `_zero` (no query term) add up to the number of clusters.
+    `_stopped` (nothing in them could follow, or the search ended before them), `_limited` (left out by a budget,
+    `max_blocks` or `max_clusters`) and `_zero` (no query term) add up to the number of clusters. `segmax.ASC` visits a
+    cluster by looking at one of its blocks, and counts no cluster as tied or zero.
 
     Examples
     --------
@@ -120,6 +121,11 @@ class Hits(Sequence[Hit]):
     def stats(self) -> SearchStats:
         """What the search cost, read from the core's table on first use."""
         return SearchStats.from_row(self._stats_row)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the search ended by itself: False where a budget or a limit left something out."""
+        return not self.stats.budget_hit
 
     @cached_property
     def ids(self) -> list[DocId]:
@@ -275,6 +281,11 @@ class BatchHits(Sequence[Hits]):
         self.stats = stats
         self._docs = docs
 
+    @property
+    def complete(self) -> NDArray[np.bool_]:
+        """By query: whether its search ended by itself, not by a budget or a limit."""
+        return np.asarray(self.stats.budget_hit == 0)
+
     @cached_property
     def ids(self) -> list[list[DocId]]:
         """The ids of every query's results, looked up on first use; not padded."""
@@ -349,7 +360,10 @@ def _joined(parts: Sequence[_Columns], name: str, kind: type) -> NDArray[Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClusterBounds:
-    """The paper's bounds of every cluster for one query, and the best actual score in it."""
+    """The paper's bounds of every cluster for one query, and the best actual score in it.
+
+    `max_bound` and `avg_bound` are made of segment maxima that the index stores rounded up.
+    """
 
     bound_sum: NDArray[np.float64]
     max_bound: NDArray[np.float64]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.search.calibration import MOST_QUERIES, Calibration, Measured, Search, measure
-from segmax.search.methods import BestFirst, SearchParams
+from segmax.search.methods import ASC
 from segmax.vectors.csr import Csr
 from segmax.vectors.rows import sample_rows, selected_rows
 
@@ -21,9 +21,9 @@ class Targets:
 
     def __init__(self, calibration: Calibration) -> None:
         self.calibration = calibration
-        self._chosen: dict[tuple[int, float], BestFirst] = {}
+        self._chosen: dict[tuple[int, float], ASC] = {}
 
-    def params(self, k: int, params: SearchParams | None, target_recall: float) -> BestFirst:
+    def params(self, k: int, params: object, target_recall: float) -> ASC:
         """Return the parameters for a target; raise ConfigError if `params` is given as well."""
         if params is not None:
             raise ConfigError(expected="params or target_recall", got=f"both: {params} and {target_recall}")

@@ -25,9 +25,9 @@ _FOOTER = struct.Struct("<8sIIQ")
 _PIECE_BYTES = 1 << 22
 
 
-def footer(length: int, crc: int) -> bytes:
-    """Return the footer of a file whose content has this length and this CRC-32."""
-    return _FOOTER.pack(_MAGIC, FORMAT_VERSION, crc, length).ljust(FOOTER_BYTES, b"\x00")
+def footer(length: int, crc: int, version: int = FORMAT_VERSION) -> bytes:
+    """Return the footer of a file of a version of the format whose content has this length and this CRC-32."""
+    return _FOOTER.pack(_MAGIC, version, crc, length).ljust(FOOTER_BYTES, b"\x00")
 
 
 def crc32(content: memoryview) -> int:
@@ -83,7 +83,7 @@ def _write_all(descriptor: int, view: memoryview) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def open_component(path: Path, length: int, crc: int, *, preload: bool) -> memoryview:
+def open_component(path: Path, length: int, crc: int, *, version: int, preload: bool) -> memoryview:
     """Return the content of a file, mapped or read. Its footer is checked, and stays readable behind the content."""
     try:
         with open_regular(path) as file:
@@ -96,7 +96,7 @@ def open_component(path: Path, length: int, crc: int, *, preload: bool) -> memor
         raise
     except OSError as error:
         raise unreadable(path, error) from error
-    if whole[length:] != footer(length, crc):
+    if whole[length:] != footer(length, crc, version):
         raise damaged(f"the footer of '{path.name}' does not match", path.parent)
     return whole[:length]
 

@@ -31,7 +31,7 @@ class BuildConfig:
     option          default       meaning
     ==============  ============  =================================================================================
     num_clusters    None          number of clusters; None: one per 1,024 documents (`Labels` have their own number)
-    num_segments    8             segments per cluster; the maxima of every term in each are stored
+    num_segments    8             segments per cluster; maxima of every term in each are stored; 1: none are
     segmentation    "random"      "random": even sizes; "independent": every document draws its segment;
                                   "kmeans": similar documents share a segment (the paper's comparison)
     document_order  "similarity"  documents inside a cluster: similar ones as neighbors, or by "row"

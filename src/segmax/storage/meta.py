@@ -18,8 +18,8 @@ from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged
 from segmax.base.files import open_regular
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
-FORMAT_VERSION = 3
-OLDEST_READABLE_VERSION = 3
+FORMAT_VERSION = 4
+OLDEST_READABLE_VERSION = 4
 
 META_NAME = "meta.json"
 #: The name of a component file; 18 digits keep the generation within 63 bits.
@@ -49,8 +49,8 @@ def meta_bytes(meta: Mapping[str, Any]) -> bytes:
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-def read_meta(path: Path) -> dict[str, Any]:
-    """Read and check the meta.json of the index in a directory.
+def read_meta(path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, Any]:
+    """Read and check the meta.json of the index in a directory, of no version before `oldest`.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def read_meta(path: Path) -> dict[str, Any]:
     FormatError
         If there is no index, a damaged one, or one of another version.
     """
-    return parse_meta(_content(path), path)
+    return parse_meta(_content(path), path, oldest)
 
 
 def claims_to_be_an_index(path: Path) -> bool:
@@ -102,7 +102,7 @@ def unreadable(path: Path, error: OSError) -> FormatError:
     )
 
 
-def parse_meta(data: bytes, path: Path) -> dict[str, Any]:
+def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, Any]:
     """Return the entries of meta.json; `path`, the directory of the index, is for messages."""
     if len(data) > MAX_META_BYTES:
         raise FormatError(
@@ -120,12 +120,12 @@ def parse_meta(data: bytes, path: Path) -> dict[str, Any]:
             got=f"a {META_NAME} of something else, or a damaged one",
             hint="rebuild it or restore a copy",
         ) from error
-    if not OLDEST_READABLE_VERSION <= version <= FORMAT_VERSION:
+    if not oldest <= version <= FORMAT_VERSION:
         raise FormatError(
             where=f"'{path}'",
-            expected=f"a format version from {OLDEST_READABLE_VERSION} to {FORMAT_VERSION}, which this segmax reads",
+            expected=f"a format version from {oldest} to {FORMAT_VERSION}, which this segmax reads",
             got=reprlib.repr(version),
-            hint="upgrade segmax" if version > FORMAT_VERSION else "build the index again",
+            hint="upgrade segmax" if version > FORMAT_VERSION else "run segmax upgrade on it, or build it again",
         )
     match = _CHECKSUM.search(data)
     if match is None or zlib.crc32(data[: match.start()] + _NO_CHECKSUM) != int(match[1], 16):

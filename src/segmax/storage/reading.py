@@ -14,7 +14,7 @@ from segmax import _core
 from segmax.base.errors import ConfigError, FormatError, SegmaxError, damaged
 from segmax.base.system import total_memory
 from segmax.storage.component_file import crc32, open_component
-from segmax.storage.components import COMPONENTS, Arrays
+from segmax.storage.components import COMPONENTS, Arrays, Component
 from segmax.storage.meta import META_NAME, read_meta
 
 _REOPEN_ATTEMPTS = 3
@@ -35,17 +35,24 @@ def load_index(path: Path, *, preload: bool, verify: bool) -> tuple[dict[str, An
 
 
 def load_components(
-    path: Path, meta: Mapping[str, Any], *, preload: bool, verify: bool
+    path: Path,
+    meta: Mapping[str, Any],
+    *,
+    preload: bool,
+    verify: bool,
+    components: Mapping[str, Component] = COMPONENTS,
 ) -> Iterator[tuple[str, NDArray[Any]]]:
-    """Yield every component that meta.json names, in the order of the table."""
+    """Yield every component that meta.json names, in the order of the table, which may be that of an older version."""
     files = meta["files"]
     if preload:
         _check_memory(path, files)
-    for component in COMPONENTS.values():
+    for component in components.values():
         if component.name in files:
             entry = files[component.name]
             crc = int(entry["crc32"], 16)
-            content = open_component(path / entry["file"], int(entry["bytes"]), crc, preload=preload)
+            content = open_component(
+                path / entry["file"], int(entry["bytes"]), crc, version=meta["version"], preload=preload
+            )
             if (component.checked or verify) and crc32(content) != crc:
                 raise damaged(f"the checksum of '{entry['file']}' does not match", path)
             dtype = component.dtype(meta["code_bytes"])

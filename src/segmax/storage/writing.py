@@ -107,8 +107,8 @@ class IndexWriter:
         with write_errors(self._path):
             self._entries = {name: self._files[name].finish() for name in COMPONENTS if name in self._files}
             whole = {**meta, "files": self._entries}
-            self._arrays = dict(load_components(self._path, whole, preload=False, verify=False))
             with _check_errors(self._path):
+                self._arrays = dict(load_components(self._path, whole, preload=False, verify=False))
                 self._check(whole, self._arrays)
             return self._arrays
 

@@ -15,6 +15,8 @@ using Position = std::uint32_t;
 inline constexpr Row kNoRow = 0xFFFFFFFFU;
 /// Documents per block: the unit that is bounded and scored. One byte shows which of them have a term.
 inline constexpr std::uint32_t kBlockDocs = 8;
+/// Blocks per quad: the coarser level of bounds, which shows where bounding block by block is worth it.
+inline constexpr std::uint32_t kQuadBlocks = 4;
 /// Blocks per span: a head term's maxima of a span are 16 bytes, its postings there one run.
 inline constexpr std::uint32_t kSpanBlocks = 32;
 inline constexpr std::uint32_t kSpanDocs = kSpanBlocks * kBlockDocs;
@@ -26,6 +28,9 @@ inline constexpr std::uint32_t kNumLevels = 16;
 inline constexpr std::uint32_t kTileSpans = 4;
 inline constexpr std::uint32_t kTileBlocks = kTileSpans * kSpanBlocks;
 inline constexpr std::uint32_t kTileDocs = kTileSpans * kSpanDocs;
+inline constexpr std::uint32_t kTileQuads = kTileBlocks / kQuadBlocks;
+/// Spans whose runs share one base: from it, a run of theirs starts within 16 bits.
+inline constexpr std::uint32_t kBaseSpans = 64;
 /// A run of at most this many postings lists them; a longer one has a bitmap of its span.
 inline constexpr std::uint32_t kMaxListed = 32;
 /// Entries of a tail term that share one offset into its codes.
@@ -51,6 +56,11 @@ constexpr std::uint32_t blocks_of(std::uint32_t docs) {
 /// Bytes of a row of 4-bit levels, whole cache lines, two levels a byte.
 constexpr std::uint64_t level_row_bytes(std::uint64_t levels) {
     return (levels + kTileBlocks - 1) / kTileBlocks * (kTileBlocks / 2);
+}
+
+/// Bytes of a mask of the segments of a cluster that have a term.
+constexpr std::uint32_t segment_mask_bytes(std::uint32_t num_segments) {
+    return num_segments > 1 ? num_segments / 8 + (num_segments % 8 != 0 ? 1 : 0) : 0;
 }
 
 constexpr std::uint32_t tiles_of(std::uint32_t positions) {

@@ -14,12 +14,13 @@
     X(term_top_code, Code, checked)             \
     X(narrow_cluster, std::uint32_t, unchecked) \
     X(cluster_max, Code, unchecked)             \
-    X(segment_max, Code, unchecked)             \
-    X(segment_sum, std::uint8_t, unchecked)     \
     X(level, Code, unchecked)                   \
-    X(span_max, std::uint8_t, unchecked)        \
+    X(segment_max, std::uint8_t, unchecked)     \
+    X(segment_mask, std::uint8_t, unchecked)    \
+    X(quad_max, std::uint8_t, unchecked)        \
     X(block_max, std::uint8_t, unchecked)       \
-    X(run_start, std::uint32_t, unchecked)      \
+    X(run_base, std::uint32_t, unchecked)       \
+    X(run_start, std::uint16_t, unchecked)      \
     X(run_bytes, std::uint8_t, unchecked)       \
     X(entry_block, std::uint16_t, unchecked)    \
     X(entry_max, Code, unchecked)               \

@@ -1,10 +1,10 @@
 // The index as the search code sees it: read-only arrays, in memory or mapped, and what is derived from them on open.
 //
-// Every term has "pairs", one for each cluster it occurs in, with the maxima of the cluster and its segments. A term in
-// at least half of the clusters ("wide") has a pair for every cluster, so that its maxima are plain rows; a narrow term
-// lists its clusters. Postings come in two forms. A frequent term ("head") has a row of maxima over all blocks and a
-// run of postings per span; for the others ("tail") there is an entry for every block they occur in. All but the rarest
-// have a row of maxima over all spans.
+// Every term has "pairs", one for each cluster it occurs in. A term in at least half of the clusters ("wide") has a
+// pair for every cluster, so that its maxima of clusters and segments are plain rows; a narrow term lists its clusters,
+// and for each the segments that have the term. Postings come in two forms. A frequent term ("head") has rows of maxima
+// over all blocks and all quads, and a run of postings per span; for the others ("tail") there is an entry for every
+// block they occur in. Rows hold levels: 16 values of the term, which maxima are rounded up to.
 #pragma once
 
 #include <algorithm>
@@ -53,6 +53,7 @@ public:
     std::uint32_t num_blocks() const { return num_positions_ / kBlockDocs; }
     std::uint32_t num_tiles() const { return tiles_of(num_positions_); }
     std::uint32_t num_spans() const { return num_tiles() * kTileSpans; }
+    std::uint32_t num_quads() const { return num_tiles() * kTileQuads; }
 
     Position first_position(std::uint32_t cluster) const { return arrays_.cluster_first_position[cluster]; }
     Position end_position(std::uint32_t cluster) const { return arrays_.cluster_first_position[cluster + 1]; }
@@ -68,8 +69,8 @@ public:
     std::uint64_t num_postings(std::uint32_t term) const {
         return arrays_.term_first_posting[term + 1] - arrays_.term_first_posting[term];
     }
-    bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_clusters_; }
-    bool has_row(std::uint32_t term) const { return row(num_postings(term), num_positions_, arrays_.head_ratio); }
+    bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_clusters_ && num_clusters_ > 0; }
+    bool has_levels(std::uint32_t term) const { return is_head(term) || is_wide(term); }
     bool is_head(std::uint32_t term) const { return head(num_postings(term), num_positions_, arrays_.head_ratio); }
     std::uint32_t num_zones() const { return zones_of(num_positions_); }
     /// Where a term's entries of every zone start, and end.
@@ -84,7 +85,8 @@ public:
     struct Offsets {
         std::uint64_t narrow = 0;  ///< in narrow_cluster
         std::uint64_t head = 0;    ///< head terms before this one
-        std::uint64_t row = 0;     ///< terms with a row of span maxima before this one
+        std::uint64_t wide = 0;    ///< wide terms before this one
+        std::uint64_t levels = 0;  ///< terms with levels before this one
         std::uint64_t group = 0;   ///< in group_start
         std::uint64_t code = 0;    ///< in entry_code
     };
@@ -102,16 +104,12 @@ public:
                                        : codes<std::uint16_t>(arrays_.term_top_code)[at];
     }
 
-    /// Bytes per entry of segment_sum: two while a sum of segment maxima fits them.
-    static constexpr std::uint32_t sum_bytes(std::uint32_t num_segments, std::uint32_t code_bytes) {
-        return code_bytes == 1 && num_segments <= 257 ? 2 : 4;
+    /// Bytes of a wide term's row of segment maxima. A single segment is the cluster: no row then.
+    static constexpr std::uint64_t segment_row_bytes(std::uint64_t num_clusters, std::uint32_t num_segments) {
+        return num_segments > 1 ? level_row_bytes(num_clusters * num_segments) : 0;
     }
-    /// The exact sum of a pair's segment maxima.
-    std::uint32_t segment_sum(std::uint64_t pair) const {
-        const std::uint8_t* bytes = arrays_.segment_sum.data();
-        if (sum_bytes_ == 2) return reinterpret_cast<const std::uint16_t*>(bytes)[pair];
-        return reinterpret_cast<const std::uint32_t*>(bytes)[pair];
-    }
+    /// Entries of a head term's run_base.
+    static constexpr std::uint64_t num_bases(std::uint64_t num_spans) { return num_spans / kBaseSpans + 1; }
 
     /// The layout rules, shared with the builder: a term in half of the clusters gets a pair for all of them,
     static constexpr bool wide(std::uint64_t clusters_with_term, std::uint64_t num_clusters) {
@@ -120,10 +118,6 @@ public:
     /// and one with a posting per 16 * head_ratio positions is a head term.
     static constexpr bool head(std::uint64_t num_postings, std::uint64_t num_positions, std::uint64_t head_ratio) {
         return num_postings * head_ratio >= num_positions / 16 && num_postings > 0;
-    }
-    /// A row of span maxima takes a 32nd of that: terms that are up to 32 times as rare have one.
-    static constexpr bool row(std::uint64_t num_postings, std::uint64_t num_positions, std::uint64_t head_ratio) {
-        return head(num_postings * kSpanBlocks, num_positions, head_ratio);
     }
     static constexpr std::uint64_t groups_of(std::uint64_t entries) {
         return (entries + kGroupEntries - 1) / kGroupEntries;
@@ -142,7 +136,6 @@ private:
     std::uint64_t serial_;
     std::uint32_t num_clusters_ = 0;
     std::uint32_t num_positions_ = 0;
-    std::uint32_t sum_bytes_ = 2;
     std::vector<Offsets> offsets_;
     std::vector<Row> cluster_min_row_;
     std::vector<std::uint32_t> tile_first_cluster_;

@@ -5,7 +5,7 @@
 
 namespace segmax {
 
-enum class SimdLevel { portable, avx2 };
+enum class SimdLevel { portable, avx2, avx512 };
 
 /// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD names.
 /// Throws std::invalid_argument where that variable names no level or one the CPU lacks.

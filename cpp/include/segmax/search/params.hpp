@@ -3,13 +3,17 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "segmax/base/types.hpp"
 
 namespace segmax {
 
-enum class Method { exhaustive, maxscore, anytime, asc, best_first };
+/// asc is the engine: blocks of the whole collection, the best first, with ASC's rules as a permission to leave some
+/// out. The others are the slow twin and the paper's methods, which visit clusters or documents one by one.
+enum class Method { exhaustive, asc, maxscore, anytime, sequential };
 /// In which order clusters are visited: by MaxSBound (the paper's) or by BoundSum.
 enum class ClusterOrder { max_bound, bound_sum };
 /// How the documents of a visited cluster are scored: by blocks with block maxima, or by the paper's MaxScore.
@@ -17,6 +21,15 @@ enum class DocumentMethod { blocks, maxscore };
 
 /// Nanoseconds since some moment; replaced in tests.
 using Clock = std::function<std::uint64_t()>;
+
+/// The documents that a search may return: a byte for each block, the lowest bit its first document.
+using Mask = std::vector<std::uint8_t>;
+
+/// The last of k documents that were found elsewhere: only what comes before it is of interest.
+struct Floor {
+    double score = 0;  ///< as users see it
+    Row row = kNoRow;  ///< kNoRow: results with this score are of interest, whatever their rows
+};
 
 /// What only tests and experiments change. The defaults are what every search uses. cluster_order and documents select
 /// other variants of the paper's methods; nothing else here changes the result of an exact search.
@@ -26,7 +39,7 @@ struct SearchHooks {
     bool lazy = true;                ///< false: all bounds before the first visit; the slow twin of the lazy queue
     bool estimate_threshold = true;  ///< start from a lower bound of the final threshold
     bool sweep = true;               ///< answer a search exhaustively where that is faster
-    /// Best first: collections of up to so many tiles are bounded whole, without asking which spans matter.
+    /// Collections of up to so many tiles are bounded whole, without asking which clusters and quads matter.
     std::uint32_t all_tiles = 2048;
     Clock clock;  ///< empty: the steady clock
 };
@@ -35,22 +48,25 @@ struct SearchParams {
     Method method = Method::asc;
     double mu = 1.0;
     double eta = 1.0;
-    double budget_ms = 0;  ///< 0: none
-    double risk = 1.0;
-    std::uint32_t max_clusters = 0;  ///< 0: no limit
-    std::uint32_t max_blocks = 0;    ///< best first: look at no more blocks than this; 0: no limit
+    double budget_ms = 0;            ///< 0: none
+    double risk = 1.0;               ///< anytime, sequential: how early a budget ends a search
+    std::uint32_t max_clusters = 0;  ///< anytime, sequential: 0 is no limit
+    std::uint32_t max_blocks = 0;    ///< asc: look at no more blocks than this; 0: no limit
     std::uint32_t max_terms = 0;     ///< only the heaviest terms of a query; 0: all
-    double query_mass = 1.0;         ///< prepare_query's share of the mass: the fewest heaviest terms that hold it
+    /// asc: only the heaviest terms that hold this share of the mass are read for bounds; what the others add is
+    /// expected, not bounded, so no guarantee holds below 1. Blocks that are looked at are scored with all terms.
+    double bound_mass = 1.0;
+    double query_mass = 1.0;  ///< prepare_query's share of the mass: the fewest heaviest terms that hold it
     /// What the dropped terms might add counts in every bound, and documents that pass get it: nothing is lost.
     bool bound_dropped = false;
-    bool trace = false;          ///< record every decision about a cluster in the result
-    Position watch = kNoRow;     ///< a position whose fate is recorded in the result
+    bool trace = false;                ///< record every decision about a cluster in the result
+    Position watch = kNoRow;           ///< a position whose fate is recorded in the result
+    std::shared_ptr<const Mask> mask;  ///< none: every document
+    std::optional<Floor> floor;
     std::function<bool()> stop;  ///< polled between clusters and windows; true abandons the search
     SearchHooks hooks;
 
-    bool is_limited() const { return budget_ms > 0 || max_clusters > 0; }
-    /// Whether the answer is exhaustive search's, so that it does not matter how it is found.
-    bool is_exact() const { return mu == 1.0 && eta == 1.0 && !is_limited() && max_blocks == 0; }
+    bool visits_clusters() const { return method == Method::anytime || method == Method::sequential; }
 };
 
 /// X(name, meaning) for everything that a search counts: the one place that lists it. SearchStats, the columns that the
@@ -100,7 +116,7 @@ struct TraceEntry {
 enum class Fate : std::uint8_t { unseen, below_bound, scored };
 
 /// What happened to the watched document inside its cluster.
-struct WatchReport {
+struct WatchedDocument {
     Fate fate = Fate::unseen;
     std::uint64_t bound = 0;      ///< the bound that decided (fate below_bound), or its score
     std::uint64_t threshold = 0;  ///< θ at that moment
@@ -112,8 +128,9 @@ struct SearchResult {
     std::vector<std::uint64_t> scores;  ///< integers; multiply by the query's scale
     SearchStats stats;
     std::vector<TraceEntry> trace;
-    WatchReport watched;
-    std::uint64_t threshold_estimate = 0;  ///< the lower bound of the final θ that the search started from
+    WatchedDocument watched;
+    std::uint64_t threshold_estimate = 0;   ///< the lower bound of the final θ that the search started from
+    std::vector<std::uint32_t> kept_terms;  ///< of the query, ascending: those whose weights are part of scores
 };
 
 }  // namespace segmax

@@ -21,6 +21,9 @@ struct MatchedTerms {
 };
 MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Position position);
 
+/// A score that no document of an index passes for a query: the best MaxSBound of its clusters.
+std::uint64_t ceiling(const Index& index, const PreparedQuery& query);
+
 /// The bounds of every cluster for a query, whatever a search would read of them.
 struct AllBounds {
     std::vector<std::uint64_t> bound_sum, max_bound, segment_sum, best_score;

@@ -1,0 +1,54 @@
+// What parts of a search take.
+#pragma once
+
+#include <cstdint>
+
+#include "search/context.hpp"
+
+namespace segmax {
+
+/// What parts of a search take, in nanoseconds: rules of thumb, measured on vectors of Wikipedia (docs/performance.md).
+/// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are.
+struct Costs {
+    static constexpr double kStart = 15000;           ///< opening terms, clearing buffers
+    static constexpr double kRowTile = 2.8;           ///< a tile of a row of block maxima, read in order
+    static constexpr double kEntry = 1.1;             ///< an entry of a tail term, added to bounds
+    static constexpr double kBlock = 120;             ///< looking up a block, and
+    static constexpr double kBlockTerm = 6.2;         ///< for each term, and
+    static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
+    static constexpr double kForMany = 120;           ///< each block costs so much more: θ hardly rises on the way
+    static constexpr double kColdBlock = 2;      ///< so many times that for the first, whose memory is nowhere near
+    static constexpr double kSweepPosting = .6;  ///< adding up everything: a posting, and
+    static constexpr double kSweepDoc = .92;     ///< a document
+};
+
+/// What looking up a block costs.
+template <class Code, class Acc>
+double block_cost(const Context<Code, Acc>& context) {
+    return Costs::kBlock + Costs::kBlockTerm * static_cast<double>(context.terms().size());
+}
+
+/// What looking up so many blocks costs.
+template <class Code, class Acc>
+double blocks_cost(const Context<Code, Acc>& context, double blocks) {
+    return blocks * (block_cost(context) + (context.k > Costs::kManyResults ? Costs::kForMany : 0));
+}
+
+/// What adding up everything costs.
+template <class Code, class Acc>
+double sweep_cost(Context<Code, Acc>& context) {
+    double postings = 0;
+    for (const auto& term : context.terms()) postings += term.num_postings;
+    return Costs::kSweepPosting * postings + Costs::kSweepDoc * context.index.num_docs();
+}
+
+/// What a term's part of all bounds costs.
+template <class Code, class Acc>
+double bound_cost(const Context<Code, Acc>& context, const TermView<Code>& term) {
+    if (!term.head) return Costs::kEntry * static_cast<double>(term.num_entries);
+    // By quads: a fourth of the row, and some of the tiles, out of order.
+    const double share = context.index.num_tiles() <= context.params.hooks.all_tiles ? 1.0 : .5;
+    return share * Costs::kRowTile * context.index.num_tiles();
+}
+
+}  // namespace segmax

@@ -1,0 +1,93 @@
+// Bounds of quads, four blocks each: a coarser level that shows which tiles are worth bounding block by block.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "search/block_bounds.hpp"
+
+namespace segmax {
+
+template <class Code, class Acc>
+class QuadBounds {
+public:
+    QuadBounds(Context<Code, Acc>& context, const BoundTerms<Code, Acc>& terms, BlockBounds<Code, Acc>& blocks)
+        : context_(context), s_(context.scratch.quads) {
+        // Rows of quads are read by cache lines as well: a line holds those of four tiles.
+        num_lines_ = level_row_bytes(context.index.num_quads()) * 2 / kTileBlocks;
+        const std::size_t zone_quads = std::size_t{context.index.num_zones()} * kZoneBlocks / kQuadBlocks;
+        s_.bounds.resize(std::max({s_.bounds.size(), num_lines_ * kTileBlocks, zone_quads}));
+        s_.line_max.assign(num_lines_, 0);
+        s_.is_bounded.assign(num_lines_, 0);
+        s_.lines.clear();
+        s_.found.resize(std::max(s_.found.size(), num_lines_ * kTileBlocks));
+        std::fill_n(s_.bounds.begin(), num_lines_ * kTileBlocks, terms.floor());
+        blocks.start(s_.bounds.data());
+        terms.open_rows(s_.rows, [](const TermView<Code>& term) { return term.quad_max; });
+    }
+
+    void bound_all() {
+        add_lines(0, num_lines_);
+        bound_added();
+    }
+
+    /// Wants the quads of a cluster, where they are not bounded yet. Call with ascending clusters.
+    void add_cluster(std::uint32_t cluster) {
+        constexpr std::uint32_t kLineDocs = kTileBlocks * kQuadBlocks * kBlockDocs;
+        const Index& index = context_.index;
+        add_lines(index.first_position(cluster) / kLineDocs, (index.end_position(cluster) - 1) / kLineDocs + 1);
+    }
+
+    /// Bounds what was wanted since the last call.
+    void bound_added() {
+        context_.kernel.add_levels(s_.rows.data(), s_.rows.size(), s_.lines.data(), s_.lines.size(), s_.bounds.data(),
+                                   s_.line_max.data());
+        s_.lines.clear();
+    }
+
+    std::uint16_t bound(std::uint32_t quad) const { return s_.bounds[quad]; }
+
+    /// The quads with at least this bound, ascending.
+    std::span<std::uint32_t> collect(std::uint64_t least) {
+        if (least > std::numeric_limits<std::uint16_t>::max()) return {};
+        std::size_t found = context_.kernel.collect_blocks(s_.bounds.data(), s_.line_max.data(), 0, num_lines_,
+                                                           static_cast<std::uint16_t>(least), s_.found.data());
+        // The last line goes on behind the last quad.
+        while (found > 0 && s_.found[found - 1] >= context_.index.num_quads()) --found;
+        return {s_.found.data(), found};
+    }
+
+    /// About the best `count` of them, not below `least`, ascending.
+    std::span<std::uint32_t> best(std::size_t count, std::uint64_t least) {
+        std::uint64_t limit = *std::max_element(s_.line_max.begin(), s_.line_max.end());
+        auto found = collect(std::max(limit, least));
+        while (found.size() < count && limit > least) {
+            limit = std::max(limit * 9 / 10, least);
+            found = collect(limit);
+        }
+        if (found.size() <= count) return found;
+        std::nth_element(
+            found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
+            [&](std::uint32_t a, std::uint32_t b) { return bound(a) != bound(b) ? bound(a) > bound(b) : a < b; });
+        found = found.first(count);
+        std::sort(found.begin(), found.end());
+        return found;
+    }
+
+private:
+    void add_lines(std::size_t first, std::size_t end) {
+        for (std::size_t line = first; line < end; ++line) {
+            if (s_.is_bounded[line] == 0) s_.lines.push_back(static_cast<std::uint32_t>(line));
+            s_.is_bounded[line] = 1;
+        }
+    }
+
+    Context<Code, Acc>& context_;
+    QuadBuffers& s_;
+    std::size_t num_lines_ = 0;
+};
+
+}  // namespace segmax
