@@ -28,10 +28,10 @@ def upgrade(path: str | os.PathLike[str]) -> bool:
 
     Examples
     --------
-    >>> import segmax
-    >>> from segmax.search.upgrading import upgrade
-    >>> segmax.from_texts({"d1": "a copper waveguide"}, path="upgraded.segmax").close()
-    >>> upgrade("upgraded.segmax")
+    >>> import segmax, tempfile
+    >>> path = tempfile.mkdtemp() + "/docs.segmax"
+    >>> segmax.from_texts({"d1": "a copper waveguide"}, path=path).close()
+    >>> upgrade(path)
     False
     """
     return upgrade_files(checked_path("path", path), check_opens)
