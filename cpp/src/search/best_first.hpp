@@ -90,6 +90,7 @@ public:
 
 private:
     static constexpr std::size_t kFirstBlocks = 32;
+    static constexpr std::size_t kFewBlocks = 16;
     static constexpr std::size_t kFirstQuads = 16;
     static constexpr std::size_t kFirstClusters = 8;
     /// From so many blocks on, spans with at least so many of them are scored as a whole.
@@ -100,7 +101,8 @@ private:
     static double affordable_bounds(const Context<Code, Acc>& context) {
         if (context.params.budget_ms == 0) return std::numeric_limits<double>::infinity();
         return context.params.budget_ms * 1e6 - Costs::kStart -
-               Costs::kColdBlock * static_cast<double>(kFirstBlocks) * block_cost(context);
+               Costs::kTerm * static_cast<double>(context.terms().size()) -
+               Costs::kColdBlock * static_cast<double>(kFewBlocks) * block_cost(context);
     }
 
     /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.
@@ -108,7 +110,7 @@ private:
         if (context_.params.budget_ms == 0) return std::numeric_limits<std::size_t>::max();
         const double left = context_.params.budget_ms * 1e6 - static_cast<double>(context_.now() - context_.start);
         const double count = left / (Costs::kColdBlock * block_cost(context_));
-        return std::max(kFirstBlocks, static_cast<std::size_t>(std::max(0.0, count)));
+        return std::max(kFewBlocks, static_cast<std::size_t>(std::max(0.0, count)));
     }
 
     bool is_late() const {
@@ -231,15 +233,12 @@ private:
     void score_first(std::size_t count) {
         const std::uint64_t least = scorer_.least();
         // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
-        std::uint64_t limit = std::max(std::uint64_t{blocks_.largest()} * 7 / 10, least);
+        // Those of few terms hardly differ, and then the largest alone are many.
+        const std::uint64_t share = terms_.is_cut() ? 15 : 11;
+        std::uint64_t limit = std::max(std::uint64_t{blocks_.largest()} * share / 16, least);
         auto blocks = blocks_.collect(limit);
         while (blocks.size() < count && limit > least) {
             limit = std::max(limit * 8 / 10, least);
-            blocks = blocks_.collect(limit);
-        }
-        // Bounds of few terms hardly differ.
-        for (int round = 0; round < 3 && blocks.size() > 64 * count; ++round) {
-            limit = (limit + blocks_.largest() + 1) / 2;
             blocks = blocks_.collect(limit);
         }
         score(best_of(blocks, std::min(count, first_that_fit())));

@@ -10,9 +10,10 @@ namespace segmax {
 /// What parts of a search take, in nanoseconds: rules of thumb, measured on vectors of Wikipedia (docs/performance.md).
 /// They choose between ways to the same result, or how to spend a budget; nothing is wrong where they are.
 struct Costs {
-    static constexpr double kStart = 15000;           ///< opening terms, clearing buffers
-    static constexpr double kRowTile = 2.8;           ///< a tile of a row of block maxima, read in order
-    static constexpr double kEntry = 1.1;             ///< an entry of a tail term, added to bounds
+    static constexpr double kStart = 8000;            ///< clearing buffers, and
+    static constexpr double kTerm = 500;              ///< opening a term
+    static constexpr double kRowTile = 3.2;           ///< a tile of a row of block maxima, read in order
+    static constexpr double kEntry = 1.4;             ///< an entry of a tail term, added to bounds
     static constexpr double kBlock = 120;             ///< looking up a block, and
     static constexpr double kBlockTerm = 6.2;         ///< for each term, and
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
