@@ -86,24 +86,17 @@ inline std::size_t collect_blocks_avx512(const std::uint16_t* bounds, const std:
 }
 
 template <class Code, class Acc>
-constexpr Kernels<Code, Acc> make_table() {
-    constexpr bool narrow = std::is_same_v<Code, std::uint8_t> && std::is_same_v<Acc, std::uint32_t>;
-    using Blocks = std::conditional_t<narrow, ExpandedBlocks, PlainBlocks<Code, Acc>>;
-    Kernels<Code, Acc> table = plain_table<Code, Acc, Blocks>();
+constexpr Kernels<Code, Acc> avx512_table() {
+    Kernels<Code, Acc> table = avx2_table<Code, Acc>();
     table.add_levels = add_levels_avx512;
     table.collect_blocks = collect_blocks_avx512;
-    if constexpr (std::is_same_v<Acc, std::uint32_t>) {
-        table.block_largest = block_largest_u32;
-        table.collect_at_least = collect_at_least_u32;
-    }
-    if constexpr (narrow) table.weighted_rows = weighted_rows_u8;
     return table;
 }
 }  // namespace
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& avx512_kernels() {
-    static constexpr Kernels<Code, Acc> table = make_table<Code, Acc>();
+    static constexpr Kernels<Code, Acc> table = avx512_table<Code, Acc>();
     return table;
 }
 
