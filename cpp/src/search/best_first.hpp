@@ -34,7 +34,7 @@ bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
     if (!params.hooks.sweep || params.max_blocks != 0) return false;
     const double cost = sweep_cost(context);
     if (blocks_cost(context, blocks) <= cost) return false;
-    return params.budget_ms == 0 || static_cast<double>(context.now() - context.start) + cost < params.budget_ms * 1e6;
+    return cost < context.time_left();
 }
 
 /// The same before anything is known but k: the blocks that pass grow with its power of 0.62.
@@ -108,15 +108,11 @@ private:
     /// Of the first blocks, how many to look at: with a budget no more than will fit, but one batch at least.
     std::size_t first_that_fit() const {
         if (context_.params.budget_ms == 0) return std::numeric_limits<std::size_t>::max();
-        const double left = context_.params.budget_ms * 1e6 - static_cast<double>(context_.now() - context_.start);
-        const double count = left / (Costs::kColdBlock * block_cost(context_));
+        const double count = context_.time_left() / (Costs::kColdBlock * block_cost(context_));
         return std::max(kFewBlocks, static_cast<std::size_t>(std::max(0.0, count)));
     }
 
-    bool is_late() const {
-        return context_.params.budget_ms > 0 &&
-               static_cast<double>(context_.now() - context_.start) >= context_.params.budget_ms * 1e6;
-    }
+    bool is_late() const { return context_.time_left() <= 0; }
 
     /// Scores what is left; false where everything was swept instead.
     bool finish() {
@@ -133,23 +129,14 @@ private:
     /// Of blocks that ascend, the best that will fit a budget: ranking all of them may take longer than it.
     std::span<std::uint32_t> what_fits(std::span<std::uint32_t> blocks) {
         if (context_.params.budget_ms == 0) return blocks;
-        const double left = context_.params.budget_ms * 1e6 - static_cast<double>(context_.now() - context_.start);
-        const auto count = static_cast<std::size_t>(std::max(0.0, left) / block_cost(context_));
+        const auto count = static_cast<std::size_t>(std::max(0.0, context_.time_left()) / block_cost(context_));
         if (blocks.size() <= 2 * count) return blocks;
         stopped_ = true;
-        return best_of(blocks, count);
+        return best_blocks(blocks, count);
     }
 
-    /// The `count` blocks of these with the best bounds, ascending.
-    std::span<std::uint32_t> best_of(std::span<std::uint32_t> blocks, std::size_t count) {
-        if (blocks.size() <= count) return blocks;
-        const auto better = [&](std::uint32_t a, std::uint32_t b) {
-            return blocks_.bound(a) != blocks_.bound(b) ? blocks_.bound(a) > blocks_.bound(b) : a < b;
-        };
-        std::nth_element(blocks.begin(), blocks.begin() + static_cast<std::ptrdiff_t>(count), blocks.end(), better);
-        blocks = blocks.first(count);
-        std::sort(blocks.begin(), blocks.end());
-        return blocks;
+    std::span<std::uint32_t> best_blocks(std::span<std::uint32_t> blocks, std::size_t count) const {
+        return best_of(blocks, count, [&](std::uint32_t block) { return blocks_.bound(block); });
     }
 
     std::size_t blocks_left() const {
@@ -241,7 +228,7 @@ private:
             limit = std::max(limit * 8 / 10, least);
             blocks = blocks_.collect(limit);
         }
-        score(best_of(blocks, std::min(count, first_that_fit())));
+        score(best_blocks(blocks, std::min(count, first_that_fit())));
     }
 
     /// Records the fate of a watched document whose block was never looked at, unless a limit is the reason.

@@ -24,6 +24,19 @@ inline constexpr std::size_t kMaxBoundedTerms = 32767;
 /// expected. Chosen on queries of Wikipedia (docs/approximation.md).
 inline constexpr double kExpectedShare = .15;
 
+/// The `count` of these numbers with the best bounds, the smaller number first where bounds are equal; ascending. All
+/// of them, in their order, where there are no more than that.
+template <class Bound>
+std::span<std::uint32_t> best_of(std::span<std::uint32_t> numbers, std::size_t count, Bound bound) {
+    if (numbers.size() <= count) return numbers;
+    std::nth_element(
+        numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(count), numbers.end(),
+        [&](std::uint32_t a, std::uint32_t b) { return bound(a) != bound(b) ? bound(a) > bound(b) : a < b; });
+    numbers = numbers.first(count);
+    std::sort(numbers.begin(), numbers.end());
+    return numbers;
+}
+
 template <class Code, class Acc>
 class BoundTerms {
 public:

@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
-#include <span>
 #include <vector>
 
 #include "search/bound_terms.hpp"
@@ -60,14 +59,7 @@ public:
     void best(std::size_t count, std::vector<std::uint32_t>& clusters) const {
         clusters.resize(context_.index.num_clusters());
         std::iota(clusters.begin(), clusters.end(), 0U);
-        if (count < clusters.size()) {
-            std::nth_element(clusters.begin(), clusters.begin() + static_cast<std::ptrdiff_t>(count), clusters.end(),
-                             [&](std::uint32_t a, std::uint32_t b) {
-                                 return max_bound(a) != max_bound(b) ? max_bound(a) > max_bound(b) : a < b;
-                             });
-            clusters.resize(count);
-            std::sort(clusters.begin(), clusters.end());
-        }
+        clusters.resize(best_of(clusters, count, [&](std::uint32_t cluster) { return max_bound(cluster); }).size());
     }
 
     /// MaxSBound in steps.

@@ -161,6 +161,12 @@ struct Context {
         return !params.mask || ((*params.mask)[position / kBlockDocs] >> (position % kBlockDocs) & 1) != 0;
     }
 
+    /// Nanoseconds until the budget is spent, below 0 afterwards; without a budget the clock is not even asked.
+    double time_left() const {
+        if (params.budget_ms == 0) return std::numeric_limits<double>::infinity();
+        return params.budget_ms * 1e6 - static_cast<double>(now() - start);
+    }
+
     void check_stop() const {
         if (params.stop && params.stop()) throw Interrupted();
     }

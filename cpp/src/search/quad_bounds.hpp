@@ -68,13 +68,7 @@ public:
             limit = std::max(limit * 9 / 10, least);
             found = collect(limit);
         }
-        if (found.size() <= count) return found;
-        std::nth_element(
-            found.begin(), found.begin() + static_cast<std::ptrdiff_t>(count), found.end(),
-            [&](std::uint32_t a, std::uint32_t b) { return bound(a) != bound(b) ? bound(a) > bound(b) : a < b; });
-        found = found.first(count);
-        std::sort(found.begin(), found.end());
-        return found;
+        return best_of(found, count, [&](std::uint32_t quad) { return bound(quad); });
     }
 
 private:

@@ -22,9 +22,9 @@ public:
         const auto tails = terms.tails();
         last.resize(std::max(last.size(), tails.size() * num_tiles()));
         for (std::size_t tail = 0; tail < tails.size(); ++tail) {
+            if (terms.is_dropped(*tails[tail])) continue;
             std::uint32_t* tiles = last.data() + tail * num_tiles();
             const std::uint32_t weight = tails[tail]->weight;
-            if (terms.is_dropped(*tails[tail])) continue;
             std::fill_n(tiles, context_.index.num_tiles(), kNoEntry);
             for (const EntryList<Code>& list : tails[tail]->zones) {
                 const std::uint32_t at = list.first_block;
