@@ -21,6 +21,7 @@ LAYERS = [
     "search",
     "building paper",
     "text",
+    "collection",
     "evaluation inspection",
     "front",  # the modules beside the rooms: `segmax` itself, `segmax.errors`, `segmax.pruning`, ...
     "experiments integrations",

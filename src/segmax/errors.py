@@ -1,6 +1,7 @@
 """Exceptions and warnings. Each exception is a `SegmaxError` and also the builtin that callers expect."""
 
 from segmax.base.errors import (
+    CollectionLockedError,
     ConfigError,
     FormatError,
     IndexClosedError,
@@ -12,9 +13,11 @@ from segmax.base.errors import (
     SegmaxWarning,
     UnknownIdError,
     WriteError,
+    WriterStoppedError,
 )
 
 __all__ = [
+    "CollectionLockedError",
     "ConfigError",
     "FormatError",
     "IndexClosedError",
@@ -26,4 +29,5 @@ __all__ = [
     "SegmaxWarning",
     "UnknownIdError",
     "WriteError",
+    "WriterStoppedError",
 ]

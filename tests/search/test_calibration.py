@@ -18,7 +18,7 @@ from segmax.errors import ConfigError, FormatError, InputError, WriteError
 from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
-from segmax.storage.meta import meta_bytes
+from segmax.storage.checked_json import checked_bytes
 from segmax.storage.tables import DocIds
 from segmax.vectors.csr import Csr, matrix_to_csr
 
@@ -364,7 +364,7 @@ def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> 
     path = tmp_path / "index"
     segmax.build(collection(300), path=path).close()
     meta = json.loads((path / "meta.json").read_text())
-    (path / "meta.json").write_bytes(meta_bytes({**meta, "calibration": damage}))
+    (path / "meta.json").write_bytes(checked_bytes({**meta, "calibration": damage}))
     with refused(FormatError, message=f"the index '{path}' is damaged: meta.json: {message}", hint="rebuild it"):
         segmax.open(path)
 

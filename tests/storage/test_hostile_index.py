@@ -30,9 +30,10 @@ from segmax.errors import ConfigError, FormatError, IndexExistsError, IndexNotFo
 from segmax.paper import MaxScore
 from segmax.pruning import TopTerms
 from segmax.search.hooks import with_hooks
+from segmax.storage.checked_json import checked_bytes
 from segmax.storage.component_file import footer
 from segmax.storage.components import COMPONENTS
-from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES, meta_bytes
+from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES
 from segmax.storage.writing import save_index
 
 SOURCE = Path(segmax.__file__).resolve().parents[1]
@@ -66,7 +67,7 @@ def meta_of(path: Path) -> dict[str, Any]:
 
 def write_meta(path: Path, meta: dict[str, Any]) -> None:
     """Replace meta.json, its checksum right."""
-    (path / "meta.json").write_bytes(meta_bytes(meta))
+    (path / "meta.json").write_bytes(checked_bytes(meta))
 
 
 def write_index(path: Path, arrays: dict[str, Any], meta: dict[str, Any]) -> Path:

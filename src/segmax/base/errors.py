@@ -8,8 +8,10 @@ SegmaxError
 ├── IndexExistsError (FileExistsError)    the path is taken
 ├── IndexClosedError (ValueError)         used after close()
 ├── MissingPackageError (ImportError)     an optional package is not installed, or too old
+├── CollectionLockedError (BlockingIOError)  another process or object writes to the collection
 ├── UnknownIdError (KeyError)             no document has this id
 └── WriteError (OSError)                  the index could not be written; nothing was changed
+    └── WriterStoppedError                what is on disk is unknown; open the collection again
 
 SegmaxWarning (UserWarning)               allowed, but probably not intended
 """
@@ -221,6 +223,23 @@ class MissingPackageError(SegmaxError, ImportError):
     """
 
 
+class CollectionLockedError(SegmaxError, BlockingIOError):
+    """Another process, or another object of this process, writes to the collection.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from segmax.collection.lock import WriterLock
+    >>> folder = tempfile.mkdtemp()
+    >>> with WriterLock(folder):
+    ...     try:
+    ...         WriterLock(folder)
+    ...     except CollectionLockedError:
+    ...         print("one writer at a time")
+    one writer at a time
+    """
+
+
 class UnknownIdError(SegmaxError, KeyError):
     """No document has this id.
 
@@ -254,6 +273,19 @@ class WriteError(SegmaxError, OSError):
     """
 
 
+class WriterStoppedError(WriteError):
+    """A write failed in a way that leaves unknown what is on disk, so the collection accepts no more changes.
+
+    It stays readable. Open it again to continue: opening finds out what is on disk.
+
+    Examples
+    --------
+    >>> error = WriterStoppedError("the log could not be synced", hint="open the collection again")
+    >>> isinstance(error, WriteError)
+    True
+    """
+
+
 _DAMAGED_HINT = "rebuild it or restore a copy"
 
 
@@ -265,6 +297,11 @@ def damaged(what: str, path: object = None) -> FormatError:
 def damaged_entry(file: str, expected: str, got: object, path: object) -> FormatError:
     """Return the error about a file of an index that has something else than it should."""
     return FormatError(where=f"{_damaged_index(path)}: {file}", expected=expected, got=got, hint=_DAMAGED_HINT)
+
+
+def damaged_collection(what: str, path: object) -> FormatError:
+    """Return the error about a collection with impossible content."""
+    return FormatError(f"the collection '{path}' is damaged: {what}", hint="restore a backup")
 
 
 def _damaged_index(path: object) -> str:

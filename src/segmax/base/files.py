@@ -10,16 +10,21 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
 from segmax.base.errors import SegmaxError, WriteError
-from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, READ_FLAGS, UPDATE_FLAGS
+from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, OWN_READ_FLAGS, READ_FLAGS, UPDATE_FLAGS
 
 _PERMISSIONS = 0o666  # less what the umask takes away
 _LONGEST_STEM = 200  # bytes: what is left of the 255 of a file name once a temporary name is made of it
+_MOST_PIECES = 512  # that a system call gets; Linux takes 1,024
+
+
+class UnsyncedNameError(OSError):
+    """A file was replaced, but its folder could not be synced: after a power loss the old one may be back."""
 
 
 def create(path: Path) -> int:
@@ -53,13 +58,18 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
     ...     _ = file.write(b"whole")
     >>> path.read_text()
     'whole'
+
+    Raises
+    ------
+    UnsyncedNameError
+        If the file was replaced, but the folder could not be synced.
     """
     if temporary is None:
         stem = os.fsdecode(os.fsencode(path.name)[:_LONGEST_STEM])
         temporary = path.with_name(f".{stem}.{os.urandom(8).hex()}.part")
         descriptor = create(temporary)
     else:
-        descriptor = _create_again(temporary)
+        descriptor = create_again(temporary)
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield file
@@ -70,7 +80,10 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
         with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.absolute().parent)
+    try:
+        sync_folder(path.absolute().parent)
+    except OSError as error:
+        raise UnsyncedNameError(error.errno, error.strerror, os.fspath(path)) from error
 
 
 @contextlib.contextmanager
@@ -88,8 +101,8 @@ def write_errors(path: Path) -> Iterator[None]:
         raise WriteError(msg, hint="make room or choose another path") from error
 
 
-def _create_again(path: Path) -> int:
-    """Create a file, and remove what is there already."""
+def create_again(path: Path) -> int:
+    """Create a file like `create`, and remove what is there already."""
     try:
         return create(path)
     except FileExistsError:
@@ -99,7 +112,13 @@ def _create_again(path: Path) -> int:
 
 def open_for_update(path: Path) -> BinaryIO:
     """Open a regular file to be read and written, and create it if there is none; links are not followed."""
-    return os.fdopen(_checked_regular(os.open(path, UPDATE_FLAGS, _PERMISSIONS), path), "r+b")
+    return os.fdopen(_checked_regular(os.open(path, UPDATE_FLAGS | os.O_CREAT, _PERMISSIONS), path), "r+b")
+
+
+def open_existing(path: Path, *, update: bool) -> int:
+    """Open a regular file and return a descriptor, to read it and, if `update`, to write it; links are not followed."""
+    flags = UPDATE_FLAGS if update else OWN_READ_FLAGS
+    return _checked_regular(os.open(path, flags), path)
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -122,6 +141,28 @@ def _checked_regular(descriptor: int, path: Path) -> int:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), os.fspath(path))
     what = "a pipe" if stat.S_ISFIFO(mode) else "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "special"
     raise OSError(errno.EINVAL, f"not a regular file but {what}", os.fspath(path))
+
+
+def write_at(descriptor: int, pieces: Sequence[bytes | memoryview], offset: int) -> None:
+    """Write pieces one after the other to a place of a file, all of them or raise."""
+    left = [memoryview(piece) for piece in pieces if len(piece) > 0]
+    while left:
+        count = os.pwritev(descriptor, left[:_MOST_PIECES], offset)
+        offset += count
+        while left and count >= len(left[0]):
+            count -= len(left.pop(0))
+        if count:
+            left[0] = left[0][count:]
+
+
+def read_at(descriptor: int, content: memoryview, offset: int) -> bool:
+    """Fill a buffer from a place of a file; return False if the file ends before."""
+    while len(content) > 0:
+        count = os.preadv(descriptor, [content], offset)
+        if count == 0:
+            return False
+        content, offset = content[count:], offset + count
+    return True
 
 
 def sync_folder(folder: Path) -> None:

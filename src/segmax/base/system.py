@@ -15,15 +15,18 @@ import re
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
 #: Flags of `os.open`. None follows a link to write, waits for a pipe, or is inherited by a program that is started.
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-UPDATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+UPDATE_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+#: The same for what only segmax puts there, where a link is not ours.
+OWN_READ_FLAGS = READ_FLAGS | os.O_NOFOLLOW
+OWN_FOLDER_FLAGS = FOLDER_FLAGS | os.O_NOFOLLOW
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]+)")
@@ -56,6 +59,19 @@ def locked(file: IO[bytes] | int, *, wait: bool = True) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
+def try_lock(file: IO[bytes] | int) -> bool:
+    """Take the lock of an open file for as long as it is open; return False if another open file has it.
+
+    The lock belongs to this opening of the file, so it also keeps out other objects of the same process. The system
+    releases it when the file is closed, also by the end of the process.
+    """
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def without_interrupts() -> Iterator[None]:
     """Ignore Ctrl-C for a moment, in which half of the work would be worse than all or nothing."""
@@ -67,6 +83,11 @@ def without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, handler if handler is not None else signal.SIG_DFL)
+
+
+def call_in_forks(function: Callable[[], None]) -> None:
+    """Call a function at the start of every process that is made from this one by `fork`."""
+    os.register_at_fork(after_in_child=function)
 
 
 def start_worker(command: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -30,9 +30,8 @@ def footer(length: int, crc: int, version: int = FORMAT_VERSION) -> bytes:
     return _FOOTER.pack(_MAGIC, version, crc, length).ljust(FOOTER_BYTES, b"\x00")
 
 
-def crc32(content: memoryview) -> int:
-    """Return the CRC-32 of some content."""
-    crc = 0
+def crc32(content: memoryview, crc: int = 0) -> int:
+    """Return the CRC-32 of some content, or of what `crc` is the CRC-32 of and that content behind it."""
     view = content.cast("B")
     for start in range(0, len(view), _PIECE_BYTES):
         crc = zlib.crc32(view[start : start + _PIECE_BYTES], crc)

@@ -6,16 +6,15 @@ the entries about component files with those files. docs/format.md describes the
 
 from __future__ import annotations
 
-import json
 import re
 import reprlib
-import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged_entry
 from segmax.base.files import open_regular
+from segmax.storage.checked_json import Entry, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
 FORMAT_VERSION = 4
@@ -29,24 +28,7 @@ MAX_SEGMENTS = 65_535
 #: What meta.json may take. An index that was tuned at a hundred values of k needs a tenth of it.
 MAX_META_BYTES = 4 * 2**20
 
-_CHECKSUM = re.compile(rb'"checksum": "([0-9a-f]{8})"\n}\n\Z')
 _CRC32 = re.compile(r"[0-9a-f]{8}")
-_NO_CHECKSUM = b'"checksum": "00000000"\n}\n'
-
-
-# --- writing ---------------------------------------------------------------------------------------------------------
-
-
-def meta_bytes(meta: Mapping[str, Any]) -> bytes:
-    """Serialize meta.json; its last entry is the CRC-32 of the text with zeros in that entry's place."""
-    entries = {name: value for name, value in meta.items() if name != "checksum"}
-    text = json.dumps({**entries, "checksum": "00000000"}, indent=1, ensure_ascii=True) + "\n"
-    data = text.encode("ascii")
-    checksum = f'"checksum": "{zlib.crc32(data):08x}"\n}}\n'
-    return data.removesuffix(_NO_CHECKSUM) + checksum.encode("ascii")
-
-
-# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def read_meta(path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, Any]:
@@ -65,7 +47,7 @@ def read_meta(path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, An
 def claims_to_be_an_index(path: Path) -> bool:
     """Whether a directory has a meta.json of ours, be it damaged or of another version."""
     try:
-        return bool(_loaded(_content(path))["format"] == "segmax")
+        return bool(parse_strictly(_content(path))["format"] == "segmax")
     except (FormatError, IndexNotFoundError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
@@ -109,7 +91,7 @@ def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_READABLE_VERSION) -
             where=f"'{path}'", expected="a segmax index", got=f"a {META_NAME} of more than {MAX_META_BYTES:,} bytes"
         )
     try:
-        meta = _loaded(data)
+        meta = parse_strictly(data)
         version = meta["version"]
         if meta["format"] != "segmax" or type(version) is not int or version < 1:
             raise KeyError("format")
@@ -127,50 +109,11 @@ def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_READABLE_VERSION) -
             got=reprlib.repr(version),
             hint="upgrade segmax" if version > FORMAT_VERSION else "run segmax upgrade on it, or build it again",
         )
-    match = _CHECKSUM.search(data)
-    if match is None or zlib.crc32(data[: match.start()] + _NO_CHECKSUM) != int(match[1], 16):
+    if not checksum_matches(data):
         raise damaged(f"the checksum of {META_NAME} does not match", path)
     _check_entries(meta, path)
     _check_files(meta["files"], path)
     return meta
-
-
-def _loaded(data: bytes) -> dict[str, Any]:
-    """Parse JSON without what it should not have: repeated names, NaN and infinity, anything but ASCII."""
-    loaded: dict[str, Any] = json.loads(
-        data.decode("ascii"), object_pairs_hook=_without_repeats, parse_constant=_no_number
-    )
-    return loaded
-
-
-def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a name is there twice")
-    return found
-
-
-def _no_number(text: str) -> None:
-    msg = f"{text} is no number"
-    raise ValueError(msg)
-
-
-class _Entry(NamedTuple):
-    """What an entry has to be, in words and as a check."""
-
-    expected: str
-    holds: Callable[[Any], bool]
-
-
-def _whole(least: int, most: int) -> _Entry:
-    def holds(value: object) -> bool:
-        return type(value) is int and least <= value <= most
-
-    return _Entry(f"a whole number from {least} to {most:,}", holds)
-
-
-def _of_type(kind: type, words: str) -> _Entry:
-    return _Entry(words, lambda value: isinstance(value, kind))
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:
@@ -180,23 +123,23 @@ def _is_plain(values: Mapping[str, Any]) -> bool:
     return known and all(text.isascii() and text.isprintable() for text in texts)
 
 
-_OBJECT = _of_type(dict, "an object")
-_ENTRIES: Mapping[str, _Entry] = {
-    "num_docs": _whole(0, 2**32 - 1),
-    "num_terms": _whole(0, 2**32 - 1),
-    "num_segments": _whole(1, MAX_SEGMENTS),
-    "num_postings": _whole(0, 2**63 - 1),
-    "generation": _whole(0, 2**63 - 1),
-    "code_bytes": _whole(1, 2),
-    "head_ratio": _whole(1, 65_535),
-    "quantization_error": _Entry("a number >= 0", lambda value: type(value) in (int, float) and 0 <= value <= 1e300),
+_OBJECT = of_type(dict, "an object")
+_ENTRIES: Mapping[str, Entry] = {
+    "num_docs": whole(0, 2**32 - 1),
+    "num_terms": whole(0, 2**32 - 1),
+    "num_segments": whole(1, MAX_SEGMENTS),
+    "num_postings": whole(0, 2**63 - 1),
+    "generation": whole(0, 2**63 - 1),
+    "code_bytes": whole(1, 2),
+    "head_ratio": whole(1, 65_535),
+    "quantization_error": Entry("a number >= 0", lambda value: type(value) in (int, float) and 0 <= value <= 1e300),
     "config": _OBJECT,
     "files": _OBJECT,
 }
-_OPTIONAL_ENTRIES: Mapping[str, _Entry] = {
-    "clustering": _Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
+_OPTIONAL_ENTRIES: Mapping[str, Entry] = {
+    "clustering": Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
     "encoder": _OBJECT,
-    "calibration": _of_type(list, "a list"),
+    "calibration": of_type(list, "a list"),
 }
 
 

@@ -19,10 +19,11 @@ from segmax.base.errors import FormatError, WriteError
 from segmax.base.files import replacing, sync_folder, write_errors
 from segmax.base.memory import fast_bytes
 from segmax.base.system import locked, without_interrupts
+from segmax.storage.checked_json import checked_bytes
 from segmax.storage.component_file import FOOTER_BYTES, ComponentWriter
 from segmax.storage.components import COMPONENTS, Arrays, Check
 from segmax.storage.folder import NEW_META_NAME, next_generation, remove_old_files
-from segmax.storage.meta import META_NAME, meta_bytes, parse_meta, read_meta
+from segmax.storage.meta import META_NAME, parse_meta, read_meta
 from segmax.storage.reading import load_components
 
 
@@ -195,7 +196,7 @@ def _locked_folder(path: Path) -> Iterator[None]:
 def _replace_meta(path: Path, meta: Mapping[str, Any], arrays: Arrays, check: Check) -> None:
     """Open the index as it will be read; if that works, write meta.json under another name, sync it, and rename it."""
     with _check_errors(path):
-        data = meta_bytes(meta)
+        data = checked_bytes(meta)
         check(parse_meta(data, path), arrays)
     with replacing(path / META_NAME, path / NEW_META_NAME) as file:
         file.write(data)

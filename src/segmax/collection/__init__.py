@@ -1,0 +1,1 @@
+"""A collection that changes while it is searched: parts, a log of what is new, and a manifest."""
