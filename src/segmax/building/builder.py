@@ -160,6 +160,14 @@ def build(
         return build_index(vectors, request, resources)
 
 
+class CodedDocuments(NamedTuple):
+    """What a build has to know about documents that have codes already: those of a collection's parts."""
+
+    scale: NDArray[np.float64]  #: by term: weight = code * scale
+    rows: NDArray[np.uint32]  #: by document, in the order in which they are read: its row
+    components: Arrays  #: their ids, and what else a collection keeps of them, by row
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """What a build is asked for; ids, terms and texts are checked at once, before vectors are read."""
@@ -173,6 +181,7 @@ class BuildRequest:
     texts: Iterable[object] | Mapping[Any, object] | Frame | None = None
     encoder: Mapping[str, Any] | None = None
     segments: ArrayLike | None = None
+    coded: CodedDocuments | None = None
 
     def __post_init__(self) -> None:
         if self.ids is not None:
@@ -231,15 +240,20 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         clustering.check(source.num_docs)
     collection = read_collection(source, config.pruning, clustering.pooling, resources)
     spool, num_docs = collection.spool, collection.spool.num_rows
-    _warn_if_empty(spool, config)
+    if request.coded is None:
+        _warn_if_empty(spool, config)
     clustering.check(num_docs)
     given = None if request.segments is None else checked_segments(request.segments, num_docs, config.num_segments)
     tables, texts = _tables_and_texts(request, collection)
     coding = _code(spool, config.bits, resources)
+    if request.coded is not None:  # codes are whole numbers, which stay as they are
+        coding = coding._replace(scale=request.coded.scale)
     clustered = _cluster(collection, coding, request, resources)
     grouped = group_by_cluster(spool, clustered.labels, resources)
     spool.clear()
     segments = _segments(given, grouped, clustered, config, resources)
+    if request.coded is not None:
+        grouped = grouped._replace(rows=request.coded.rows[grouped.rows])
     meta = _meta(grouped, coding, request)
     with _writer(request) as writer:
         _write(grouped, segments, clustered, config, writer, resources)
@@ -269,6 +283,9 @@ def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:
 def _tables_and_texts(request: BuildRequest, collection: Collection) -> tuple[Arrays, Iterable[object] | None]:
     """Return the tables of ids and terms, given or read, and the texts by row."""
     names, spool = collection.names, collection.spool
+    if request.coded is not None:
+        texts = None if request.texts is None else texts_by_row(request.texts, None, spool.num_rows)
+        return request.coded.components, texts
     ids = names.ids if request.ids is None else listed_ids(request.ids)
     tables = {
         **id_arrays(ids, spool.num_rows, names.place_of if request.ids is None else None),
