@@ -26,6 +26,7 @@ from segmax.building.reading import Collection, read_collection
 from segmax.building.resources import BuildResources, ResourceOptions, open_resources
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.building.spool import Spool
+from segmax.metadata import pack_metadata
 from segmax.search.calibration import LEAST_DOCS
 from segmax.search.index import Index, check_opens
 from segmax.storage.components import Arrays
@@ -181,6 +182,7 @@ class BuildRequest:
     texts: Iterable[object] | Mapping[Any, object] | Frame | None = None
     encoder: Mapping[str, Any] | None = None
     segments: ArrayLike | None = None
+    metadata: Iterable[Mapping[str, Any] | None] | None = None  #: in the order of rows
     coded: CodedDocuments | None = None
 
     def __post_init__(self) -> None:
@@ -261,6 +263,8 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
             writer.append(name, array)
         if texts is not None:
             _write_texts(texts, num_docs, writer, resources)
+        if request.metadata is not None:
+            meta["metadata"] = pack_metadata(request.metadata, num_docs, writer.append)
         arrays = writer.finish(meta)
         if config.calibrate:
             meta["calibration"] = calibrated(

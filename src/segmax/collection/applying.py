@@ -38,9 +38,8 @@ def applied(state: State, change: Change, sequence: int, weigh: Weigh) -> State:
         lattice, coded = lattice.grown(weights)
         if not lattice.same_codes(state.lattice):
             lattice, views = _coded_anew(lattice, views)
-        scale = lattice.scale[: coded.docs.num_columns]
         for wide, docs in documents_of(change, coded, weights, lattice):
-            views = with_documents(views, docs, scale, wide=wide)
+            views = with_documents(views, docs, lattice.scale, wide=wide)
     is_same = lattice is state.lattice
     return dataclasses.replace(
         state,
@@ -84,7 +83,7 @@ def with_documents(views: list[View], docs: Documents, scale: NDArray[np.float64
             break
         views = [view for view in views if view is not small]
         docs = joined([living_documents(small), docs])
-    return [*views, View(small_part(docs, scale, wide=wide))]
+    return [*views, View(small_part(docs, scale[: docs.codes.num_columns], wide=wide))]
 
 
 def _can_join(view: View, docs: Documents, *, wide: bool) -> bool:

@@ -34,7 +34,7 @@ from segmax.search.calibration import Calibration, Expectation
 from segmax.search.index import Index
 from segmax.search.opening import open_index
 from segmax.search.tuning import Targets
-from segmax.storage.config import BuildConfig, BuildOptions
+from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.vectors.documents import DocId, Document
 
 if TYPE_CHECKING:
@@ -147,6 +147,7 @@ class Collection(CollectionReader):
         """
         folder = checked_path("path", path).absolute()
         checked_choice("durability", durability, DURABILITIES)
+        check_names(options, BuildOptions.__annotations__, "Collection.create")
         settings = effective_config(config, options)
         if settings.pruning:
             raise ConfigError(option="pruning", expected="none for a collection", got=f"{len(settings.pruning)} steps")

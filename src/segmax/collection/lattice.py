@@ -80,6 +80,7 @@ class Lattice:
     scale: NDArray[np.float64] = dataclasses.field(default_factory=lambda: np.zeros(0))
     largest: NDArray[np.uint32] = dataclasses.field(default_factory=lambda: np.zeros(0, np.uint32))
     provisional: bool = True
+    top: int = 0  #: the largest code of all terms, where it is known before any document comes
     weights: Weights = dataclasses.field(default_factory=Weights)
 
     @property
@@ -146,7 +147,10 @@ class Lattice:
         if codes.max(initial=0) > _NARROW:
             is_wide[np.searchsorted(docs.indptr, np.flatnonzero(codes > _NARROW), side="right") - 1] = True
         largest = self.largest.copy()
-        np.maximum.at(largest, docs.indices, codes.astype(np.uint32))
+        if self.top:
+            largest[docs.indices] = self.top
+        else:
+            np.maximum.at(largest, docs.indices, codes.astype(np.uint32))
         return dataclasses.replace(self, largest=largest), Coded(docs._replace(values=codes), is_wide)
 
     def _widened(self, num_terms: int) -> Lattice:

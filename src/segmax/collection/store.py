@@ -191,6 +191,7 @@ class Store:
             scale=arrays["scale"],
             largest=arrays["largest"],
             provisional=bool(entry["provisional"]),
+            top=int(entry["top"]),
             weights=Weights(*entry["weights"]),
         )
 
@@ -492,6 +493,7 @@ def _lattice_entry(lattice: Lattice) -> dict[str, Any]:
         "kind": lattice.kind,
         "step": lattice.step,
         "provisional": lattice.provisional,
+        "top": lattice.top,
         "weights": list(lattice.weights),
     }
 

@@ -7,26 +7,20 @@ a word is, multiplies the weights of a query, by statistics of the documents tha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from segmax.collection.changes import Change
-from segmax.collection.lattice import Lattice, Weights
+from segmax.collection.lattice import Lattice
 from segmax.collection.state import State, View
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.bm25_weights import TERM_FACTORS, WORD_FACTORS
 from segmax.vectors.csr import Csr
 from segmax.vectors.rows import selected_rows
 
-
-class Counted(NamedTuple):
-    """Texts as counts of words."""
-
-    counts: Csr  #: columns are numbers of the collection's terms
-    words: Sequence[str]  #: those that are new, in the order of their numbers
+_LEVELS = 2**8 - 1  # of a code
 
 
 class WordWeights:
@@ -38,7 +32,7 @@ class WordWeights:
     def first_lattice(self) -> Lattice:
         """Return the lattice of weights by BM25, which have a largest value, so that nothing depends on documents."""
         largest = self.bm25.k1 + 1.0 if self.bm25.method in ("atire", "bm25l", "bm25+") else 1.0
-        return Lattice(kind="real", step=largest / 255, provisional=False, weights=Weights())
+        return Lattice(kind="real", step=largest / _LEVELS, provisional=False, top=_LEVELS)
 
     def weigh(self, change: Change) -> Csr:
         """Return the weights of documents that come as counts."""
