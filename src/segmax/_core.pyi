@@ -8,7 +8,6 @@ import numpy
 import numpy.typing
 from numpy.typing import NDArray
 
-
 class CoreFormatError(ValueError):
     pass
 
@@ -28,7 +27,6 @@ class StopFlag:
     """Set it, and work that was given it raises CoreInterrupted soon."""
 
     def __init__(self) -> None: ...
-
     def set(self) -> None: ...
 
 class CoreInterrupted(RuntimeError):
@@ -37,96 +35,330 @@ class CoreInterrupted(RuntimeError):
 def lay_out_clusters(cluster_first: numpy.typing.NDArray[numpy.uint32]) -> numpy.typing.NDArray[numpy.uint32]:
     """cluster_first_position for clusters of these sizes."""
 
-def order_by_similarity(points: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], stop: StopFlag) -> None:
+def order_by_similarity(
+    points: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
+    stop: StopFlag,
+) -> None:
     """
     Reorder documents in place so that similar ones of a cluster are neighbors.
     """
 
-def plan_terms(postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], num_clusters: int, num_positions: int, num_segments: int, head_ratio: int, code_bytes: int) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]:
+def plan_terms(
+    postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_clusters: int,
+    num_positions: int,
+    num_segments: int,
+    head_ratio: int,
+    code_bytes: int,
+) -> tuple[
+    Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
+]:
     """term_first_pair, and the bytes that making each term's arrays takes."""
 
 @overload
-def gather_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first_slot: int, out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out_terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu')], out_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
+def gather_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_slot: int,
+    out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out_terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu")],
+    out_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
 @overload
-def gather_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first_slot: int, out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out_terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], out_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
+def gather_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_slot: int,
+    out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out_terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
+    out_codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
 @overload
-def gather_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first_slot: int, out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out_terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu')], out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
-
+def gather_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_slot: int,
+    out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out_terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu")],
+    out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu")],
+) -> None: ...
 @overload
-def gather_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first_slot: int, out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], out_terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu')], out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu')]) -> None:
+def gather_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    slots: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_slot: int,
+    out_indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    out_terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu")],
+    out_codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu")],
+) -> None:
     """
     Copy the rows of a part to their slots, those outside the range of `out_indptr` left out.
     """
 
 @overload
-def project_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_rows(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object:
+def project_rows(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object:
     """
     Documents times a dense matrix with rows for some terms, weights by their square roots.
     """
 
 @overload
-def project_back(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_back(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_back(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_back(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_back(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object: ...
-
+def project_back(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object: ...
 @overload
-def project_back(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order='C', device='cpu', writable=False)], matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_dims: int, num_rows: int) -> object:
+def project_back(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    row_of_term: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    matrix: Annotated[NDArray[numpy.float32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_dims: int,
+    num_rows: int,
+) -> object:
     """The transpose of project_rows."""
 
 @overload
-def count_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, last: int, stop: StopFlag) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
-
+def count_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    last: int,
+    stop: StopFlag,
+) -> tuple[
+    Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
+]: ...
 @overload
-def count_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, last: int, stop: StopFlag) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
-
+def count_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    last: int,
+    stop: StopFlag,
+) -> tuple[
+    Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
+]: ...
 @overload
-def count_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, last: int, stop: StopFlag) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]: ...
-
+def count_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    last: int,
+    stop: StopFlag,
+) -> tuple[
+    Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
+]: ...
 @overload
-def count_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], first: int, last: int, stop: StopFlag) -> tuple[Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]]:
+def count_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first: int,
+    last: int,
+    stop: StopFlag,
+) -> tuple[
+    Annotated[NDArray[numpy.uint64], dict(shape=(None,))], Annotated[NDArray[numpy.uint64], dict(shape=(None,))]
+]:
     """Postings and pairs of every term in a range of clusters."""
 
 @overload
-def small_index(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, head_ratio: int) -> dict[str, object]: ...
-
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
 @overload
-def small_index(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, head_ratio: int) -> dict[str, object]: ...
-
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
 @overload
-def small_index(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, head_ratio: int) -> dict[str, object]: ...
-
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
 @overload
-def small_index(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], num_terms: int, head_ratio: int) -> dict[str, object]:
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]:
     """
     The arrays of an index of few documents in the order given, one segment, all but term_scale.
     """
 
 @overload
-def fill_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_segments: int, head_ratio: int, cluster_first_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_term: int, last_term: int, stop: StopFlag) -> dict[str, object]: ...
-
+def fill_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_segments: int,
+    head_ratio: int,
+    cluster_first_position: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_term: int,
+    last_term: int,
+    stop: StopFlag,
+) -> dict[str, object]: ...
 @overload
-def fill_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order='C', device='cpu', writable=False)], cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_segments: int, head_ratio: int, cluster_first_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_term: int, last_term: int, stop: StopFlag) -> dict[str, object]: ...
-
+def fill_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_segments: int,
+    head_ratio: int,
+    cluster_first_position: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_term: int,
+    last_term: int,
+    stop: StopFlag,
+) -> dict[str, object]: ...
 @overload
-def fill_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_segments: int, head_ratio: int, cluster_first_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_term: int, last_term: int, stop: StopFlag) -> dict[str, object]: ...
-
+def fill_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_segments: int,
+    head_ratio: int,
+    cluster_first_position: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_term: int,
+    last_term: int,
+    stop: StopFlag,
+) -> dict[str, object]: ...
 @overload
-def fill_terms(indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order='C', device='cpu', writable=False)], cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], num_segments: int, head_ratio: int, cluster_first_position: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order='C', device='cpu', writable=False)], first_term: int, last_term: int, stop: StopFlag) -> dict[str, object]:
+def fill_terms(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    cluster_first: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    order: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    segments: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_segments: int,
+    head_ratio: int,
+    cluster_first_position: Annotated[
+        NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+    ],
+    postings: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    pairs: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    first_term: int,
+    last_term: int,
+    stop: StopFlag,
+) -> dict[str, object]:
     """The arrays of a range of terms, by name."""
 
 def components() -> list[tuple[str, str, bool]]:
@@ -137,30 +369,42 @@ def components() -> list[tuple[str, str, bool]]:
 class Index:
     """A checked view of the arrays of an index; immutable, safe to share."""
 
-    def __init__(self, num_docs: int, num_terms: int, num_segments: int, code_bytes: int, head_ratio: int, arrays: dict[str, numpy.typing.NDArray[Any]]) -> None: ...
-
+    def __init__(
+        self,
+        num_docs: int,
+        num_terms: int,
+        num_segments: int,
+        code_bytes: int,
+        head_ratio: int,
+        arrays: dict[str, numpy.typing.NDArray[Any]],
+    ) -> None: ...
     @property
     def num_docs(self) -> int: ...
-
     @property
     def num_terms(self) -> int: ...
-
     @property
     def num_segments(self) -> int: ...
-
     @property
     def num_clusters(self) -> int: ...
-
     @property
     def num_positions(self) -> int: ...
-
     @property
     def num_blocks(self) -> int: ...
-
-    def vectors(self, rows: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32]]:
+    def vectors(
+        self, rows: numpy.typing.NDArray[numpy.int64]
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32]
+    ]:
         """The stored documents as (indptr, terms, codes)."""
 
-    def documents(self, first_position: int, last_position: int) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint8] | numpy.typing.NDArray[numpy.uint16]]:
+    def documents(
+        self, first_position: int, last_position: int
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint8] | numpy.typing.NDArray[numpy.uint16],
+    ]:
         """
         The documents of a range of positions as (rows, indptr, terms, codes); faster than `vectors` for many.
         """
@@ -176,23 +420,72 @@ class Index:
         The same index, with queries prepared by a lattice that it shares with others.
         """
 
-    def search_one(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64]]:
+    def search_one(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: int,
+        params: SearchParams,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64]
+    ]:
         """One query: (rows, scores, stats)."""
 
-    def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], k: numpy.typing.NDArray[numpy.int64], params: Sequence[SearchParams], threads: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint64]]:
+    def search_batch(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: numpy.typing.NDArray[numpy.int64],
+        params: Sequence[SearchParams],
+        threads: int,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
         """
         All queries, with one k and SearchParams for all or for each: (rows, scores, counts, stats), padded with row -1 and score 0.
         """
 
-    def trace(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams, watch_row: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint64], dict[str, numpy.typing.NDArray[Any]], tuple[int, int, int, int], float, int, numpy.typing.NDArray[numpy.uint32]]:
+    def trace(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: int,
+        params: SearchParams,
+        watch_row: int,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.uint64],
+        dict[str, numpy.typing.NDArray[Any]],
+        tuple[int, int, int, int],
+        float,
+        int,
+        numpy.typing.NDArray[numpy.uint32],
+    ]:
         """
         One query: (rows, scores, stats, trace columns, watched document, scale, threshold estimate, kept terms).
         """
 
-    def score(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], rows: numpy.typing.NDArray[numpy.int64]) -> numpy.typing.NDArray[numpy.float64]:
+    def score(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        rows: numpy.typing.NDArray[numpy.int64],
+    ) -> numpy.typing.NDArray[numpy.float64]:
         """The score of each row for one query."""
 
-    def matched(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], row: int) -> tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], float]:
+    def matched(
+        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], row: int
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        float,
+    ]:
         """
         The terms that a query and a document share: (terms, query weights, codes) as integers, and the scale of their products.
         """
@@ -200,7 +493,15 @@ class Index:
     def ceiling(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]) -> float:
         """A score that no document passes for a query."""
 
-    def cluster_bounds(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]) -> tuple[numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], float]:
+    def cluster_bounds(
+        self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64]
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        numpy.typing.NDArray[numpy.uint64],
+        float,
+    ]:
         """
         (BoundSum, MaxSBound, n * AvgSBound, best score) of every cluster as integers, and their scale.
         """
@@ -212,11 +513,17 @@ class JsonVectorParser:
     """Vectors as lines of JSON, in."""
 
     def __init__(self) -> None: ...
-
     def parse(self, text: bytes | memoryview) -> None:
         """Take lines in; `text` ends where a line does."""
 
-    def take(self) -> tuple[list[str], Annotated[NDArray[numpy.int64], dict(shape=(None,))], Annotated[NDArray[numpy.uint32], dict(shape=(None,))], Annotated[NDArray[numpy.float64], dict(shape=(None,))]]:
+    def take(
+        self,
+    ) -> tuple[
+        list[str],
+        Annotated[NDArray[numpy.int64], dict(shape=(None,))],
+        Annotated[NDArray[numpy.uint32], dict(shape=(None,))],
+        Annotated[NDArray[numpy.float64], dict(shape=(None,))],
+    ]:
         """The ids, indptr, terms and weights of the rows since the last call."""
 
     def start_file(self) -> None:
@@ -232,14 +539,19 @@ class JsonVectorFormatter:
     """Vectors as lines of JSON, out."""
 
     def __init__(self) -> None: ...
-
     def add_terms(self, terms: list[str]) -> None:
         """Name the next columns."""
 
     @property
     def num_terms(self) -> int: ...
-
-    def format(self, ids: list[str], indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)], terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], numbers: bool) -> bytes:
+    def format(
+        self,
+        ids: list[str],
+        indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        weights: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        numbers: bool,
+    ) -> bytes:
         """
         A line per row; ids that are whole numbers are written as such if `numbers`.
         """
@@ -248,7 +560,6 @@ class CiffParser:
     """CIFF, in: postings dealt out to buckets of documents."""
 
     def __init__(self, block_bytes: int) -> None: ...
-
     def feed(self, data: bytes | memoryview) -> None:
         """Take the next bytes of the file."""
 
@@ -257,16 +568,12 @@ class CiffParser:
 
     @property
     def has_header(self) -> bool: ...
-
     @property
     def num_docs(self) -> int: ...
-
     @property
     def num_lists(self) -> int: ...
-
     @property
     def num_postings(self) -> int: ...
-
     def set_bucket_docs(self, docs: int) -> None:
         """Choose the documents per bucket: once, after the header."""
 
@@ -279,18 +586,30 @@ class CiffParser:
     def doc_ids(self, first: int, last: int) -> list[str]:
         """The ids of some documents."""
 
-def read_ciff_bucket(data: bytes | memoryview, first_doc: int, num_docs: int) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
+def read_ciff_bucket(
+    data: bytes | memoryview, first_doc: int, num_docs: int
+) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
     """The rows of a bucket: indptr, terms and weights."""
 
-def hash_texts(offsets: numpy.typing.NDArray[numpy.uint64], text: numpy.typing.NDArray[numpy.uint8]) -> numpy.typing.NDArray[numpy.uint64]:
+def hash_texts(
+    offsets: numpy.typing.NDArray[numpy.uint64], text: numpy.typing.NDArray[numpy.uint8]
+) -> numpy.typing.NDArray[numpy.uint64]:
     """
     A hash of each text, the same on every machine; text i is text[offsets[i]:offsets[i + 1]].
     """
 
-def ciff_list(term: str, rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], tfs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
+def ciff_list(
+    term: str,
+    rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    tfs: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> bytes:
     """A postings list as CIFF has it."""
 
-def ciff_docs(first_row: int, ids: list[str], lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> bytes:
+def ciff_docs(
+    first_row: int,
+    ids: list[str],
+    lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+) -> bytes:
     """Document records as CIFF has them."""
 
 class Lattice:
@@ -298,7 +617,12 @@ class Lattice:
     The scale and the largest code of every term, which queries become integers by; immutable.
     """
 
-    def __init__(self, term_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], largest: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order='C', device='cpu', writable=False)], wide: bool) -> None:
+    def __init__(
+        self,
+        term_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        largest: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        wide: bool,
+    ) -> None:
         """
         `largest` is 0 for terms that no document has; `wide` says whether codes may pass 8 bits.
         """
@@ -309,7 +633,11 @@ class Lattice:
 class Mask:
     """The rows of an index that a search may return; immutable."""
 
-    def __init__(self, index: Index, rows: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order='C', device='cpu', writable=False)]) -> None:
+    def __init__(
+        self,
+        index: Index,
+        rows: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
         """Those that are True here."""
 
     @property
@@ -341,43 +669,30 @@ class SearchHooks:
     """What only tests and experiments change about a search."""
 
     def __init__(self) -> None: ...
-
     @property
     def cluster_order(self) -> ClusterOrder: ...
-
     @cluster_order.setter
     def cluster_order(self, arg: ClusterOrder, /) -> None: ...
-
     @property
     def documents(self) -> DocumentMethod: ...
-
     @documents.setter
     def documents(self, arg: DocumentMethod, /) -> None: ...
-
     @property
     def lazy(self) -> bool: ...
-
     @lazy.setter
     def lazy(self, arg: bool, /) -> None: ...
-
     @property
     def estimate_threshold(self) -> bool: ...
-
     @estimate_threshold.setter
     def estimate_threshold(self, arg: bool, /) -> None: ...
-
     @property
     def sweep(self) -> bool: ...
-
     @sweep.setter
     def sweep(self, arg: bool, /) -> None: ...
-
     @property
     def all_tiles(self) -> int: ...
-
     @all_tiles.setter
     def all_tiles(self, arg: int, /) -> None: ...
-
     def set_clock(self, times: Sequence[int]) -> None:
         """Replace the clock, for tests of the time budget."""
 
@@ -385,73 +700,50 @@ class SearchParams:
     """How to search; segmax.search.methods holds the public classes."""
 
     def __init__(self) -> None: ...
-
     @property
     def method(self) -> Method: ...
-
     @method.setter
     def method(self, arg: Method, /) -> None: ...
-
     @property
     def mu(self) -> float: ...
-
     @mu.setter
     def mu(self, arg: float, /) -> None: ...
-
     @property
     def eta(self) -> float: ...
-
     @eta.setter
     def eta(self, arg: float, /) -> None: ...
-
     @property
     def budget_ms(self) -> float: ...
-
     @budget_ms.setter
     def budget_ms(self, arg: float, /) -> None: ...
-
     @property
     def risk(self) -> float: ...
-
     @risk.setter
     def risk(self, arg: float, /) -> None: ...
-
     @property
     def max_clusters(self) -> int: ...
-
     @max_clusters.setter
     def max_clusters(self, arg: int, /) -> None: ...
-
     @property
     def max_blocks(self) -> int: ...
-
     @max_blocks.setter
     def max_blocks(self, arg: int, /) -> None: ...
-
     @property
     def max_terms(self) -> int: ...
-
     @max_terms.setter
     def max_terms(self, arg: int, /) -> None: ...
-
     @property
     def query_mass(self) -> float: ...
-
     @query_mass.setter
     def query_mass(self, arg: float, /) -> None: ...
-
     @property
     def bound_mass(self) -> float: ...
-
     @bound_mass.setter
     def bound_mass(self, arg: float, /) -> None: ...
-
     @property
     def bound_dropped(self) -> bool: ...
-
     @bound_dropped.setter
     def bound_dropped(self, arg: bool, /) -> None: ...
-
     def copy(self) -> SearchParams:
         """The same parameters, to be changed."""
 
@@ -461,7 +753,6 @@ class SearchParams:
 
     @mask.setter
     def mask(self, mask: Mask | None, /) -> None: ...
-
     def set_floor(self, score: float, row: int) -> None:
         """
         Return only what comes before this result, the last of k that were found elsewhere; row -1 lets results with its score in.
@@ -469,7 +760,6 @@ class SearchParams:
 
     @property
     def hooks(self) -> SearchHooks: ...
-
     @hooks.setter
     def hooks(self, arg: SearchHooks, /) -> None: ...
 
@@ -481,15 +771,50 @@ def stats_fields() -> dict[str, str]:
 class Parts:
     """Several indexes searched as one; immutable, safe to share."""
 
-    def __init__(self, lattice: Lattice, indexes: Sequence[Index], numbers: Sequence[numpy.typing.NDArray[numpy.int64]], masks: Sequence[Mask | None]) -> None:
+    def __init__(
+        self,
+        lattice: Lattice,
+        indexes: Sequence[Index],
+        numbers: Sequence[numpy.typing.NDArray[numpy.int64]],
+        masks: Sequence[Mask | None],
+    ) -> None:
         """`numbers` are the insertion numbers of each index, by row, ascending."""
 
-    def search_one(self, terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], k: int, params: SearchParams, masks: Sequence[Mask | None] | None = None) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint64]]:
+    def search_one(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: int,
+        params: SearchParams,
+        masks: Sequence[Mask | None] | None = None,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
         """
         One query: (numbers, scores, parts, rows, stats). `masks` take the place of the parts' own.
         """
 
-    def search_batch(self, indptr: numpy.typing.NDArray[numpy.int64], terms: numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], k: numpy.typing.NDArray[numpy.int64], params: Sequence[SearchParams], threads: int, masks: Sequence[Mask | None] | Sequence[Sequence[Mask | None]] | None = None) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.float64], numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint64]]:
+    def search_batch(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: numpy.typing.NDArray[numpy.int64],
+        params: Sequence[SearchParams],
+        threads: int,
+        masks: Sequence[Mask | None] | Sequence[Sequence[Mask | None]] | None = None,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
         """
         All queries, with one k, SearchParams and masks for all or for each: (numbers, scores, counts, parts, rows, stats), padded with number -1 and score 0.
         """
