@@ -545,7 +545,7 @@ class Collection(CollectionReader):
         """
         store = self._writable()
         assert self._maintainer is not None
-        with self._maintainer.paused():
+        with self._maintainer.idle():
             options = {**self._maintainer.options(), "threads": None, "progress": progress}
             store.flush(options)  # type: ignore[arg-type]
             store.compact(options, self._word_weights)  # type: ignore[arg-type]
@@ -583,8 +583,10 @@ class Collection(CollectionReader):
         """Copy the collection, as it is now, to a new folder, which can be opened like any other."""
         target = checked_path("path", path).absolute()
         store = self._writable()
-        store.commit()
-        store.backup(target)
+        assert self._maintainer is not None
+        with self._maintainer.idle():
+            store.commit()
+            store.backup(target)
 
     @classmethod
     def restore(cls, backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Collection:

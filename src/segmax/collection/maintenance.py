@@ -45,6 +45,7 @@ class Maintainer:
         self._memory_limit = memory_limit
         self._wake = threading.Condition()
         self._paused = 0
+        self._held = 0
         self._stopping = False
         self._working = False
         self._last_write = 0.0
@@ -65,13 +66,18 @@ class Maintainer:
                 self._wake.wait(timeout=0.1)
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Do nothing in the meantime; work that is under way waits, too."""
-        self.pause()
+    def idle(self) -> Iterator[None]:
+        """Start nothing in the meantime. Work that is under way is finished first, even if it is paused."""
+        with self._wake:
+            self._held += 1
+            while self._working:
+                self._wake.wait(timeout=0.05)
         try:
             yield
         finally:
-            self.resume()
+            with self._wake:
+                self._held -= 1
+                self._wake.notify_all()
 
     def pause(self) -> None:
         """Stop working until `resume`."""
@@ -120,7 +126,7 @@ class Maintainer:
         while True:
             with self._wake:
                 work = None
-                while not self._stopping and (self._paused or (work := self._next_work()) is None):
+                while not self._stopping and (self._paused or self._held or (work := self._next_work()) is None):
                     self._wake.wait(timeout=_QUIET_SECONDS)
                 if self._stopping:
                     return
@@ -147,7 +153,7 @@ class Maintainer:
     def _step(self, progress: Any) -> None:
         """Wait while paused, and give up when the collection closes: called between the steps of a build."""
         with self._wake:
-            while self._paused and not self._stopping:
+            while self._paused and not self._held and not self._stopping:
                 self._wake.wait(timeout=0.1)
             if self._stopping:
                 raise Stopped
