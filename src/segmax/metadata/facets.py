@@ -44,7 +44,6 @@ def counted_values(
         _count_one_by_one(np.flatnonzero(rows), field, documents, counts)
         return counts.largest(limit)
     for column in columns.values():
-        column.check()
         slots = column.presence.gathered(rows)
         if isinstance(column, ScalarColumn):
             values, numbers = column.counts(slots)
@@ -117,7 +116,6 @@ def values_of(
         _look_up(range(len(rows)), field, rows, documents, found)
         return found
     for column in columns.values():
-        column.check()
         places, slots = column.presence.slots_of(rows)
         if isinstance(column, ScalarColumn):
             for place, value in zip(places.tolist(), column.at(slots), strict=True):
