@@ -11,7 +11,8 @@ from segmax.evaluation import Evaluation
 from segmax.inspection.summary import IndexSummary
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.protocol import Searchable
-from segmax.search.results import Explanation, SearchStats
+from segmax.search.queries import Filter
+from segmax.search.results import Explanation, Groups, SearchStats
 from segmax.storage.texts import StoredText
 from segmax.vectors.types import (
     DocId,
@@ -35,7 +36,9 @@ __all__ = [
     "Evaluation",
     "Expectation",
     "Explanation",
+    "Filter",
     "Frame",
+    "Groups",
     "IndexSummary",
     "Queries",
     "Query",

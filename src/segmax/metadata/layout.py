@@ -19,8 +19,9 @@ from segmax.storage.blocks import Append, BlockKind
 DOCUMENTS = BlockKind("metadata", "metadata", strings=1, block_bytes=1 << 14)
 #: Where arrays start in the component of columns.
 ALIGNMENT = 64
-#: How many fields have columns.
-MOST_FIELDS = 1024
+#: How many fields have columns, and how long their names are: meta.json, which holds the directory, is bounded.
+MOST_FIELDS = 512
+LONGEST_NAME = 128
 #: How many elements all lists of a field have: rows of columns are 32 bits.
 MOST_ITEMS = 2**32 - 1
 #: The kinds of columns, in the order in which they are stored.

@@ -15,11 +15,20 @@ import numpy as np
 
 from segmax.base.errors import InputError
 from segmax.metadata.dictionary import merged_strings, packed_strings
-from segmax.metadata.layout import DOCUMENTS, MOST_FIELDS, MOST_ITEMS, Lists, Numbers, Packed, Strings, write_columns
+from segmax.metadata.layout import (
+    DOCUMENTS,
+    LONGEST_NAME,
+    MOST_FIELDS,
+    MOST_ITEMS,
+    Lists,
+    Numbers,
+    Packed,
+    Strings,
+    write_columns,
+)
 from segmax.metadata.values import checked_metadata, fields_of, fits_64_bits, to_json
 from segmax.storage.blocks import Append, write_blocks
 
-_LONGEST_NAME = 256  # characters of a field with columns
 _RUN = 1 << 16  # distinct strings before a run is sorted and packed
 
 
@@ -86,7 +95,7 @@ class _Fields:
         for path, value in fields.items():
             columns = self._columns.get(path)
             if columns is None:
-                if len(self._columns) >= MOST_FIELDS or len(path) > _LONGEST_NAME:
+                if len(self._columns) >= MOST_FIELDS or len(path) > LONGEST_NAME:
                     self.unlisted = True
                     continue
                 columns = self._columns[path] = {}

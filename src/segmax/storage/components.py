@@ -47,6 +47,10 @@ _TABLE = (
     Component("text_offset", "<u8", checked=True, group="texts"),
     Component("text_first_row", "<u8", checked=True, group="texts"),
     Component("text_data", "u1", checked=False, group="texts"),
+    Component("metadata_offset", "<u8", checked=True, group="metadata"),
+    Component("metadata_first_row", "<u8", checked=True, group="metadata"),
+    Component("metadata_data", "u1", checked=False, group="metadata"),
+    Component("metadata_column", "u1", checked=False, group="metadata"),
 )
 
 #: All components by name, in the order in which they are written.

@@ -196,6 +196,7 @@ _ENTRIES: Mapping[str, _Entry] = {
 _OPTIONAL_ENTRIES: Mapping[str, _Entry] = {
     "clustering": _Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
     "encoder": _OBJECT,
+    "metadata": _OBJECT,
     "calibration": _of_type(list, "a list"),
 }
 
