@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from segmax.building.builder import build
     from segmax.evaluation import evaluate
     from segmax.inspection.summary import inspect
+    from segmax.search.fusion import hybrid
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
     from segmax.search.methods import ASC, Exhaustive
@@ -48,6 +49,7 @@ __all__ = [
     "evaluate",
     "from_texts",
     "highlight",
+    "hybrid",
     "inspect",
     "verify",
 ]
@@ -58,6 +60,7 @@ _NAMES = {
     "building.builder": "build",
     "evaluation": "evaluate",
     "inspection.summary": "inspect",
+    "search.fusion": "hybrid",
     "search.highlighting": "highlight",
     "search.index": "Index",
     "search.methods": "ASC Exhaustive",

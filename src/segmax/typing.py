@@ -10,6 +10,7 @@ from segmax.base.progress import BuildProgress
 from segmax.evaluation import Evaluation
 from segmax.inspection.summary import IndexSummary
 from segmax.search.calibration import Calibration, Expectation
+from segmax.search.fusion import FusedHits
 from segmax.search.protocol import Searchable
 from segmax.search.queries import Filter
 from segmax.search.results import Explanation, Groups, SearchStats
@@ -38,6 +39,7 @@ __all__ = [
     "Explanation",
     "Filter",
     "Frame",
+    "FusedHits",
     "Groups",
     "IndexSummary",
     "Queries",

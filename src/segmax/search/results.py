@@ -189,7 +189,7 @@ class Hits(Sequence[Hit]):
         0     1  z    8.0
         1     2  x    2.0
         """
-        return _frame(self._columns())
+        return as_frame(self._columns())
 
     def _columns(self) -> _Columns:
         """Return what a table of the results shows, column by column."""
@@ -214,7 +214,7 @@ class Hits(Sequence[Hit]):
         return f"Hits({len(self)}{best})"
 
 
-def _frame(columns: _Columns) -> Any:
+def as_frame(columns: _Columns) -> Any:
     """Return columns as a DataFrame. pandas would take empty columns of ids and texts for numbers."""
     pd = need("pandas", "to_pandas")
     kinds = {name: object for name, values in columns.items() if isinstance(values, list) and not values}
@@ -281,7 +281,7 @@ class Groups(Sequence[Group]):
 
     def to_pandas(self) -> Any:
         """Return the results as one pandas DataFrame: `group`, the value, before the columns of `Hits.to_pandas`."""
-        return _frame(self._columns())
+        return as_frame(self._columns())
 
     def _columns(self) -> _Columns:
         each = [group.hits._columns() for group in self]
@@ -415,7 +415,7 @@ class BatchHits(Sequence[Hits]):
         1      0     2  x    2.0
         2      1     1  z    1.0
         """
-        return _frame(self._columns(len(self)))
+        return as_frame(self._columns(len(self)))
 
     def _columns(self, num_queries: int) -> _Columns:
         """Return what a table of the results of the first queries shows, column by column."""
