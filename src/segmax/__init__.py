@@ -1,8 +1,8 @@
 """segmax: fast top-k retrieval over learned sparse vectors, with guarantees.
 
 Everyday names are here. More is in `segmax.errors`, `segmax.pruning`, `segmax.clustering`, `segmax.encoders`,
-`segmax.io`, `segmax.text`, `segmax.evaluation`, `segmax.paper` and `segmax.typing`. Importing segmax loads none of it:
-a name or module is loaded when it is first used.
+`segmax.io`, `segmax.metadata`, `segmax.text`, `segmax.evaluation`, `segmax.paper` and `segmax.typing`. Importing segmax
+loads none of it: a name or module is loaded when it is first used.
 """
 
 import importlib
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from segmax import errors as errors
     from segmax import evaluation as evaluation
     from segmax import io as io
+    from segmax import metadata as metadata
     from segmax import paper as paper
     from segmax import pruning as pruning
     from segmax import text as text
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from segmax.collection.opening import open_searchable
     from segmax.evaluation import evaluate
     from segmax.inspection.summary import inspect
+    from segmax.search.fusion import hybrid
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
     from segmax.search.methods import ASC, Exhaustive
@@ -50,6 +52,7 @@ __all__ = [
     "evaluate",
     "from_texts",
     "highlight",
+    "hybrid",
     "inspect",
     "verify",
 ]
@@ -62,6 +65,7 @@ _NAMES = {
     "collection.opening": "open",
     "evaluation": "evaluate",
     "inspection.summary": "inspect",
+    "search.fusion": "hybrid",
     "search.highlighting": "highlight",
     "search.index": "Index",
     "search.methods": "ASC Exhaustive",
@@ -72,7 +76,7 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _OTHER_NAMES = {"open": "open_searchable"}  # in its module, which also needs the builtin
-_MODULES = ("clustering", "encoders", "errors", "evaluation", "io", "paper", "pruning", "text", "typing")
+_MODULES = ("clustering", "encoders", "errors", "evaluation", "io", "metadata", "paper", "pruning", "text", "typing")
 
 
 def __getattr__(name: str) -> Any:

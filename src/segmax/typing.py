@@ -10,8 +10,10 @@ from segmax.base.progress import BuildProgress
 from segmax.evaluation import Evaluation
 from segmax.inspection.summary import IndexSummary
 from segmax.search.calibration import Calibration, Expectation
+from segmax.search.fusion import FusedHits
 from segmax.search.protocol import Searchable
-from segmax.search.results import Explanation, SearchStats
+from segmax.search.queries import Filter
+from segmax.search.results import Explanation, Groups, SearchStats
 from segmax.storage.texts import StoredText
 from segmax.vectors.types import (
     DocId,
@@ -35,7 +37,10 @@ __all__ = [
     "Evaluation",
     "Expectation",
     "Explanation",
+    "Filter",
     "Frame",
+    "FusedHits",
+    "Groups",
     "IndexSummary",
     "Queries",
     "Query",

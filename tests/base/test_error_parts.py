@@ -75,9 +75,12 @@ def hints() -> Iterator[tuple[str, ast.expr]]:
 #: Where hints have names of packages, commands, options or poolings in them: segmax's own words, and no data.
 OWN_WORDS = {
     "base/optional.py",
+    "building/given_texts.py",
     "building/reading.py",
     "cli/config_file.py",
     "cli/parser.py",
+    "metadata/schema.py",
+    "metadata/where.py",
     "storage/config.py",
     "storage/tables.py",
     "text/pipeline.py",

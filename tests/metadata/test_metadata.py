@@ -20,7 +20,16 @@ from hypothesis import strategies as st
 import metadata.twin as twin
 from conftest import refused
 from segmax.errors import ConfigError, FormatError, InputError
-from segmax.metadata import METADATA_COMPONENTS, Metadata, Schema, Where, pack_metadata, packing, parse_where
+from segmax.metadata import (
+    METADATA_COMPONENTS,
+    Metadata,
+    Schema,
+    Where,
+    merge_metadata,
+    pack_metadata,
+    packing,
+    parse_where,
+)
 
 FILTERS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
 FIELDS = ["a", "b", "c", "a.x", "a.b", "d.e.f", "", "ß.🙂"]
@@ -182,7 +191,7 @@ def test_filters_match_as_python_says(given: list[dict[str, Any] | None], where:
 def test_fields_without_columns_match_as_well(given: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
     """Where there are more fields than columns, the JSON is looked at."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(packing, "_MOST_FIELDS", 1)
+        patch.setattr(packing, "MOST_FIELDS", 1)
         metadata = Metadata.from_rows(given)
     assert len(metadata.fields) <= 1
     assert metadata.rows(where).tolist() == [twin.matches(where, document) for document in given]
@@ -606,3 +615,34 @@ def test_dictionaries_of_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     assert metadata.values("s", range(300)) == [one["s"] for one in given]
     where = {"s": {"$gte": "2", "$lt": "4"}}
     assert metadata.rows(where).tolist() == [twin.matches(where, one) for one in given]
+
+
+# --- merging ---------------------------------------------------------------------------------------------------------
+
+
+def _merged(given: list[list[Any] | None], source: list[int], row: list[int]) -> Metadata:
+    sources = [None if rows is None else Metadata.from_rows(rows) for rows in given]
+    chosen, places = np.array(source, dtype=np.int64), np.array(row, dtype=np.int64)
+    return Metadata.packed(lambda append: merge_metadata(sources, chosen, places, append), len(source))
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.none() | st.lists(documents, min_size=1, max_size=12), min_size=1, max_size=4), st.data())
+def test_merging_is_packing_again(given: list[list[Any] | None], data: st.DataObject) -> None:
+    """Some documents of several sources, in any order: the bytes are those of a fresh start."""
+    places = [(number, row) for number, rows in enumerate(given) for row in range(len(rows or [None] * 3))]
+    order = data.draw(st.permutations(places))[: data.draw(st.integers(0, len(places)))]
+    merged = _merged(given, [number for number, _ in order], [row for _, row in order])
+    rows = [given[number] for number, _ in order]
+    fresh = Metadata.from_rows([None if one is None else one[row] for one, (_, row) in zip(rows, order, strict=True)])
+    assert merged._entry == fresh._entry
+    for name in METADATA_COMPONENTS:
+        assert merged._arrays[name].tobytes() == fresh._arrays[name].tobytes()
+
+
+def test_merging_fields_without_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starts from the JSON, so that no field has columns for some of the documents only."""
+    monkeypatch.setattr(packing, "MOST_FIELDS", 1)
+    merged = _merged([[{"a": 1, "b": 2}], [{"b": 2}]], [0, 1], [0, 0])
+    assert merged.rows({"b": 2}).tolist() == [True, True]
+    assert list(merged) == [{"a": 1, "b": 2}, {"b": 2}]

@@ -76,6 +76,13 @@ def write_index(path: Path, arrays: dict[str, Any], meta: dict[str, Any]) -> Pat
     return path
 
 
+#: Metadata of 20 documents: every kind of value, in all documents, in many, in few.
+DESCRIBED: list[dict[str, Any]] = [
+    {"s": "ab"[row % 2], "l": [row, "x", None], "n": row if row % 2 else 2.5, "o": {"x": 2**70}} for row in range(9)
+]
+DESCRIBED += [{"few": True}, {}, *[{"s": "c"}] * 9]
+
+
 def exercise(index: segmax.Index) -> None:
     """Do what a reader does with an index; only errors of segmax may come out."""
     with contextlib.suppress(segmax.SegmaxError):
@@ -400,7 +407,8 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
     """Right checksums around wrong tables: refused with the place named, or searched without harm."""
     docs = sp.csr_matrix(np.eye(20, 6) + np.tri(20, 6, 1))
     ids: Any = range(5, 25) if name == "id_number" else [f"d{i}" for i in range(20)]
-    index = segmax.build(docs, ids=ids, terms=list("abcdef"), texts=["some text"] * 20, clustering=np.arange(20) % 5)
+    stored = {"texts": ["some text"] * 20, "metadata": DESCRIBED}
+    index = segmax.build(docs, ids=ids, terms=list("abcdef"), clustering=np.arange(20) % 5, **stored)
     arrays = dict(index._open_arrays)
     if name not in arrays:
         assert name.startswith("id_")
@@ -411,7 +419,11 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
             check(path, verify=verify)
         with contextlib.suppress(segmax.SegmaxError), segmax.open(path) as opened:
             assert [opened.texts and list(opened.texts), opened.terms and list(opened.terms)]
-            opened.search({"a": 1.0}, k=20).ids  # noqa: B018
+            assert len(opened.search({"a": 1.0}, k=20).ids) <= 20
+        with contextlib.suppress(segmax.SegmaxError), segmax.open(path) as opened:
+            assert len(opened.search({"a": 1.0}, k=20, where={"s": "b", "l": {"$contains": 1}}).metadata) <= 20
+            assert [opened.facets(field) for field in opened.fields]
+            opened.search({"a": 1.0}, group_by="s")
 
 
 def test_lazy_errors_name_the_place(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import inspect
 import json
@@ -19,6 +20,7 @@ from segmax.base.errors import ConfigError, InputError, SegmaxWarning
 from segmax.building.assemble import Grouped, Layout, Writer, group_by_cluster, order_by_similarity, write_arrays
 from segmax.building.calibrating import Sample, calibrated
 from segmax.building.clustering import DIMENSIONS, Clustering, ClusterJob, Labels, Sparse
+from segmax.building.given_metadata import check_metadata, metadata_by_row
 from segmax.building.given_texts import check_texts, texts_by_row
 from segmax.building.inputs import open_source
 from segmax.building.points import Projection, Projector, rarity, term_frequencies
@@ -41,7 +43,7 @@ from segmax.vectors.quantize import Quantizer
 if TYPE_CHECKING:
     from segmax.vectors.types import Frame
 
-_TEXTS_PER_UPDATE = 1024  # between two progress updates
+_ROWS_PER_UPDATE = 1024  # between two progress updates
 
 
 class BuildArguments(BuildOptions, ResourceOptions, total=False):
@@ -73,6 +75,7 @@ def build(
     ids: Iterable[Any] | None = None,
     terms: Iterable[str] | Mapping[str, int] | None = None,
     texts: Iterable[object] | Mapping[Any, object] | Frame | None = None,
+    metadata: Iterable[object] | Mapping[Any, object] | Frame | None = None,
     encoder: Mapping[str, Any] | None = None,
     clustering: Clustering | ArrayLike | None = None,
     segments: ArrayLike | None = None,
@@ -99,6 +102,11 @@ def build(
         The text of every document, to be stored compressed and returned with results: each a string, (title, text), or
         a mapping or object with "title" and "text". They are read after the vectors, in the same order. A mapping of
         id to text, or a DataFrame with a column "id" beside "text" and "title", is matched by id.
+    metadata
+        What each document is described by, to filter searches by it and to return it with results: a mapping of field
+        to a value of JSON, or None. They are read after the vectors, in the same order. A mapping of id to metadata,
+        or a DataFrame with a column "id", is matched by id; the other columns of a DataFrame are the fields, and values
+        that are missing there (NaN, NA) are left out.
     encoder
         What made the vectors, as `Encoder.to_dict` returns it, so that the index can encode queries by itself.
     clustering
@@ -127,7 +135,7 @@ def build(
     Raises
     ------
     InputError
-        If vectors, ids, terms, texts or labels are invalid.
+        If vectors, ids, terms, texts, metadata or labels are invalid.
     ConfigError
         If an option is unknown, or has an invalid value.
     WriteError
@@ -144,6 +152,9 @@ def build(
     >>> index = build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]]), ids=["a", "b"])
     >>> index.search({2: 1.0}).ids
     ['a', 'b']
+    >>> index = build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]]), metadata=[{"year": 2019}, {"year": 2024}])
+    >>> index.search({2: 1.0}, where={"year": {"$gte": 2020}}).ids
+    [1]
     """
     check_keywords(options, build)
     request = BuildRequest(
@@ -152,6 +163,7 @@ def build(
         ids=ids,
         terms=terms,
         texts=texts,
+        metadata=metadata,
         encoder=None if encoder is None else _checked_encoder(encoder),
         clustering=as_clustering(clustering),
         segments=segments,
@@ -171,7 +183,7 @@ class CodedDocuments(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
-    """What a build is asked for; ids, terms and texts are checked at once, before vectors are read."""
+    """What a build is asked for; ids, terms, texts and metadata are checked at once, before vectors are read."""
 
     path: Path | None
     overwrite: bool
@@ -180,9 +192,9 @@ class BuildRequest:
     ids: Iterable[Any] | None = None
     terms: Iterable[str] | Mapping[str, int] | None = None
     texts: Iterable[object] | Mapping[Any, object] | Frame | None = None
+    metadata: Iterable[object] | Mapping[Any, object] | Frame | None = None
     encoder: Mapping[str, Any] | None = None
     segments: ArrayLike | None = None
-    metadata: Iterable[Mapping[str, Any] | None] | None = None  #: in the order of rows
     coded: CodedDocuments | None = None
 
     def __post_init__(self) -> None:
@@ -192,6 +204,8 @@ class BuildRequest:
             check_terms(self.terms)
         if self.texts is not None:
             check_texts(self.texts)
+        if self.metadata is not None:
+            check_metadata(self.metadata)
         if self.path is not None:
             check_target(self.path, overwrite=self.overwrite)
 
@@ -246,7 +260,7 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         _warn_if_empty(spool, config)
     clustering.check(num_docs)
     given = None if request.segments is None else checked_segments(request.segments, num_docs, config.num_segments)
-    tables, texts = _tables_and_texts(request, collection)
+    tables, texts, metadata = _tables_and_texts(request, collection)
     coding = _code(spool, config.bits, resources)
     if request.coded is not None:  # codes are whole numbers, which stay as they are
         coding = coding._replace(scale=request.coded.scale)
@@ -262,9 +276,11 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         for name, array in {"term_scale": coding.scale, "cluster_label": clustered.names, **tables}.items():
             writer.append(name, array)
         if texts is not None:
-            _write_texts(texts, num_docs, writer, resources)
-        if request.metadata is not None:
-            meta["metadata"] = pack_metadata(request.metadata, num_docs, writer.append)
+            with _counted("texts", texts, num_docs, resources) as each:
+                write_texts(each, num_docs, writer.append)
+        if metadata is not None:
+            with _counted("metadata", metadata, num_docs, resources) as each:
+                meta["metadata"] = pack_metadata(each, num_docs, writer.append)
         arrays = writer.finish(meta)
         if config.calibrate:
             meta["calibration"] = calibrated(
@@ -284,18 +300,22 @@ def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:
     warnings.warn(msg, SegmaxWarning, stacklevel=4)
 
 
-def _tables_and_texts(request: BuildRequest, collection: Collection) -> tuple[Arrays, Iterable[object] | None]:
-    """Return the tables of ids and terms, given or read, and the texts by row."""
+def _tables_and_texts(
+    request: BuildRequest, collection: Collection
+) -> tuple[Arrays, Iterable[object] | None, Iterable[object] | None]:
+    """Return the tables of ids and terms, given or read, and the texts and metadata by row."""
     names, spool = collection.names, collection.spool
     if request.coded is not None:
         texts = None if request.texts is None else texts_by_row(request.texts, None, spool.num_rows)
-        return request.coded.components, texts
+        return request.coded.components, texts, request.metadata  # type: ignore[return-value]
     ids = names.ids if request.ids is None else listed_ids(request.ids)
     tables = {
         **id_arrays(ids, spool.num_rows, names.place_of if request.ids is None else None),
         **term_arrays(names.terms if request.terms is None else request.terms, spool.num_columns),
     }
-    return tables, None if request.texts is None else texts_by_row(request.texts, ids, spool.num_rows)
+    texts = None if request.texts is None else texts_by_row(request.texts, ids, spool.num_rows)
+    metadata = None if request.metadata is None else metadata_by_row(request.metadata, ids, spool.num_rows)
+    return tables, texts, metadata
 
 
 class _Coding(NamedTuple):
@@ -426,14 +446,15 @@ def _write(
     write_arrays(grouped, Layout(order, segments, config.num_segments, config.head_ratio), writer, resources)
 
 
-def _write_texts(texts: Iterable[object], num_docs: int, writer: Writer, resources: BuildResources) -> None:
-    """Store the texts of all documents."""
-    with resources.progress.stage("texts", num_docs, "documents") as stage:
+@contextlib.contextmanager
+def _counted(what: str, rows: Iterable[object], num_docs: int, resources: BuildResources) -> Iterator[Iterator[object]]:
+    """Give back what there is for each document, as a stage that shows its progress."""
+    with resources.progress.stage(what, num_docs, "documents") as stage:
 
         def counted() -> Iterator[object]:
-            for row, text in enumerate(texts, start=1):
-                yield text
-                if row % _TEXTS_PER_UPDATE == 0 or row == num_docs:
-                    stage.advance((row - 1) % _TEXTS_PER_UPDATE + 1)
+            for row, one in enumerate(rows, start=1):
+                yield one
+                if row % _ROWS_PER_UPDATE == 0 or row == num_docs:
+                    stage.advance((row - 1) % _ROWS_PER_UPDATE + 1)
 
-        write_texts(counted(), num_docs, writer.append)
+        yield counted()

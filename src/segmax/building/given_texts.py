@@ -43,7 +43,7 @@ def texts_by_row(texts: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterab
     if is_frame(texts):
         return _of_frame(texts, ids, num_docs)
     if is_series(texts):
-        _check_order(texts, ids)
+        check_order(texts, ids, "texts")
     return texts  # type: ignore[no-any-return]
 
 
@@ -98,7 +98,7 @@ def _of_frame(frame: Any, ids: Sequence[Any] | None, num_docs: int) -> Iterable[
     names = [known_name(name) for name in frame.columns]  # as `frame_records` calls them, whatever their case
     column = next((name for name in ID_NAMES if name in names), None)
     if column is None:
-        _check_order(frame, ids)
+        check_order(frame, ids, "texts")
         return (document for _, document in _documents(frame, "id"))
     found: dict[Any, Document] = {}
     for name, document in _documents(frame, column):
@@ -117,8 +117,8 @@ def _documents(frame: Any, column: str) -> Iterator[tuple[Any, Document]]:
         yield name, document_of(record, str(name), place)
 
 
-def _check_order(table: Any, ids: Sequence[Any] | None) -> None:
-    """Raise InputError if the index of a table has the ids in another order."""
+def check_order(table: Any, ids: Sequence[Any] | None, what: str) -> None:
+    """Raise InputError if the index of a table of texts or metadata has the ids in another order."""
     labels = getattr(table, "index", None)
     if ids is None or labels is None or type(labels).__name__ == "RangeIndex" or len(labels) != len(ids):
         return
@@ -126,7 +126,7 @@ def _check_order(table: Any, ids: Sequence[Any] | None) -> None:
     if named != list(ids) and set(named) == set(ids):
         kind = type(table).__name__
         raise InputError(
-            expected="texts in the order of ids",
+            expected=f"{what} in the order of ids",
             got=f"a {kind} whose index has the ids in another order",
-            hint="pass texts.reindex(ids)",
+            hint=f"pass {what}.reindex(ids)",
         )

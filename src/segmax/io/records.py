@@ -14,7 +14,7 @@ import numpy as np
 from segmax.base.errors import InputError
 from segmax.io.read_errors import one_line
 from segmax.io.streams import read_lines
-from segmax.vectors.documents import Document
+from segmax.vectors.documents import Document, RecordDocument
 
 ID_NAMES = ("id", "_id", "docid", "doc_id", "docno", "pid", "qid", "query_id")
 TEXT_NAMES = ("text", "contents", "content", "body", "passage", "abstract", "query", "question")
@@ -188,7 +188,8 @@ def document_of(record: Record, name: str, place: object) -> Document:
     title = text_of(record, TITLE_NAMES, place)
     if text is None and title is None:
         raise no_text(record, TEXT_NAMES, place)
-    document = Document(name, title or "", text or "")
+    document = RecordDocument(name, title or "", text or "")
+    document.record = record
     for part in document:
         if not part.isascii():
             _check_encodable(part, place)

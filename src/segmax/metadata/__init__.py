@@ -1,5 +1,6 @@
 """What documents are described by: JSON objects, filters over them, counts by value, declared types."""
 
+from segmax.metadata.merging import merge_metadata
 from segmax.metadata.packing import pack_metadata
 from segmax.metadata.schema import Schema
 from segmax.metadata.store import METADATA_COMPONENTS, Metadata
@@ -13,6 +14,7 @@ __all__ = [
     "Scalar",
     "Schema",
     "Where",
+    "merge_metadata",
     "pack_metadata",
     "parse_where",
 ]

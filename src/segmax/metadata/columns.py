@@ -254,20 +254,25 @@ class StringColumn(ScalarColumn):
     ) -> None:
         super().__init__("string", presence, codes)
         self.offsets = offsets
-        self._text = text
+        self.text = text
+
+    @property
+    def num_distinct(self) -> int:
+        """The number of entries of the dictionary."""
+        return len(self.offsets) - 1
 
     def _check_values(self) -> None:
-        _need(self.offsets[0] == 0 and int(self.offsets[-1]) == len(self._text))
+        _need(self.offsets[0] == 0 and int(self.offsets[-1]) == len(self.text))
         _need(bool((self.offsets[1:] >= self.offsets[:-1]).all()))
-        _need(int(self.values.max(initial=0)) < max(1, len(self.offsets) - 1))
+        _need(int(self.values.max(initial=0)) < max(1, self.num_distinct))
 
     def entry(self, number: int) -> bytes:
         """Return an entry of the dictionary, as UTF-8."""
-        return self._text[int(self.offsets[number]) : int(self.offsets[number + 1])].tobytes()
+        return self.text[int(self.offsets[number]) : int(self.offsets[number + 1])].tobytes()
 
     def _first(self, holds: Callable[[bytes], bool]) -> int:
         """Return the number of the first entry from which on something holds."""
-        low, high = 0, len(self.offsets) - 1
+        low, high = 0, self.num_distinct
         while low < high:
             middle = (low + high) // 2
             low, high = (low, middle) if holds(self.entry(middle)) else (middle + 1, high)
@@ -290,15 +295,15 @@ class StringColumn(ScalarColumn):
 
     def _number(self, text: bytes) -> int | None:
         number = self._first(lambda entry: entry >= text)
-        return number if number < len(self.offsets) - 1 and self.entry(number) == text else None
+        return number if number < self.num_distinct and self.entry(number) == text else None
 
     def _between(self, first: int, end: int | None) -> Mask | None:
-        return between(self.values, first, len(self.offsets) - 2 if end is None else end - 1)
+        return between(self.values, first, self.num_distinct - 1 if end is None else end - 1)
 
     def numbered(self, slots: Mask) -> tuple[list[Scalar], NDArray[np.int64]]:
         """Return the distinct values of some slots, and by slot which of them it has."""
         codes = self.values[slots]
-        there = np.zeros(len(self.offsets), dtype=np.bool_)
+        there = np.zeros(self.num_distinct, dtype=np.bool_)
         there[codes] = True
         return self._named(np.flatnonzero(there)), (np.cumsum(there) - 1)[codes]
 
@@ -356,7 +361,6 @@ def tested(columns: Mapping[str, Column], num_rows: int, test: Test, exact: Exac
     """Return by row whether a test holds for the field that has these columns."""
     found: Mask | None = None
     for column in columns.values():
-        column.check()
         hits = column.test(test, exact)
         if hits is not None:
             found = hits if found is None else np.logical_or(found, hits, out=found)

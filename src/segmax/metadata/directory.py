@@ -21,9 +21,8 @@ from segmax.metadata.columns import (
     Presence,
     StringColumn,
 )
-from segmax.metadata.packing import ALIGNMENT, ITEM_KINDS, KINDS
+from segmax.metadata.layout import ALIGNMENT, ITEM_KINDS, KINDS, MOST_ITEMS
 
-_MOST_POSITIONS = 2**32 - 1
 _TYPES = {"bool": ("|u1",), "int": ("|i1", "<i2", "<i4", "<i8"), "float": ("<f8",), "string": ("|u1", "<u2", "<u4")}
 _SCALARS = {"bool": BoolColumn, "int": IntColumn, "float": FloatColumn}
 
@@ -81,7 +80,7 @@ def _read_column(kind: str, entry: Any, cursor: _Cursor, num_rows: int) -> Colum
     if kind == "null":
         return NullColumn(kind, presence)
     if kind == "list":
-        num_items = _whole(entry, "items", _MOST_POSITIONS)
+        num_items = _whole(entry, "items", MOST_ITEMS)
         offsets = cursor.take("<u8", presence.num_slots + 1)
         return ListColumn(presence, offsets, num_items, _read_columns(entry, cursor, num_items, ITEM_KINDS))
     dtype = entry["type"]
@@ -89,7 +88,7 @@ def _read_column(kind: str, entry: Any, cursor: _Cursor, num_rows: int) -> Colum
         raise ValueError("a column has values of an impossible type")
     values = cursor.take(dtype, presence.num_slots)
     if kind == "string":
-        distinct, size = _whole(entry, "distinct", _MOST_POSITIONS), _whole(entry, "bytes", 2**63 - 1)
+        distinct, size = _whole(entry, "distinct", 2**32 - 1), _whole(entry, "bytes", 2**63 - 1)
         return StringColumn(presence, values, cursor.take("<u8", distinct + 1), cursor.take("|u1", size))
     return _SCALARS[kind](kind, presence, values)
 

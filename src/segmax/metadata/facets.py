@@ -44,7 +44,6 @@ def counted_values(
         _count_one_by_one(np.flatnonzero(rows), field, documents, counts)
         return counts.largest(limit)
     for column in columns.values():
-        column.check()
         slots = column.presence.gathered(rows)
         if isinstance(column, ScalarColumn):
             values, numbers = column.counts(slots)
@@ -102,10 +101,13 @@ def _numbered(items: Column, slots: Mask) -> tuple[list[Scalar], NDArray[np.int6
 
 
 def scalars_of(value: Any) -> Iterable[Scalar]:
-    """Return the distinct scalars that a value counts as: itself, or the elements of a list."""
+    """Return the distinct scalars that a value counts as: itself, or the elements of a list in their order."""
     items = value if isinstance(value, list) else [] if value is MISSING else [value]
-    plain = (item for item in items if not isinstance(item, (list, dict)))
-    return {value_key(item): item for item in reversed(list(plain))}.values()
+    found: dict[tuple[int, Any], Scalar] = {}
+    for item in items:
+        if not isinstance(item, (list, dict)):
+            found.setdefault(value_key(item), item)
+    return found.values()
 
 
 def values_of(
@@ -117,7 +119,6 @@ def values_of(
         _look_up(range(len(rows)), field, rows, documents, found)
         return found
     for column in columns.values():
-        column.check()
         places, slots = column.presence.slots_of(rows)
         if isinstance(column, ScalarColumn):
             for place, value in zip(places.tolist(), column.at(slots), strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,7 +16,8 @@ from segmax.base.errors import InputError, SegmaxError, damaged
 from segmax.metadata.columns import Column, Mask, tested
 from segmax.metadata.directory import read_fields
 from segmax.metadata.facets import counted_values, values_of
-from segmax.metadata.packing import DOCUMENTS, pack_metadata
+from segmax.metadata.layout import DOCUMENTS
+from segmax.metadata.packing import pack_metadata
 from segmax.metadata.values import MISSING, Scalar, find, from_json
 from segmax.metadata.where import AllOf, Node, Not, Test, Where, holds, parse_where
 from segmax.storage.blocks import Append, Blocks
@@ -60,9 +61,9 @@ class Metadata(Sequence[dict[str, Any] | None]):
         self._entry = entry
         self._path = path
         self._num_docs = num_docs
-        self._documents = Blocks(DOCUMENTS, arrays, num_docs, path)
+        self.documents = Blocks(DOCUMENTS, arrays, num_docs, path)
         with self._damage():
-            self._fields, self._unlisted = _opened(entry, arrays["metadata_column"], num_docs)
+            self._fields, self.unlisted = _opened(entry, arrays["metadata_column"], num_docs)
 
     @classmethod
     def from_rows(cls, rows: Iterable[Mapping[str, Any] | None]) -> Self:
@@ -74,9 +75,14 @@ class Metadata(Sequence[dict[str, Any] | None]):
             If a value is not one of JSON.
         """
         listed = rows if isinstance(rows, Sequence) else list(rows)
+        return cls.packed(lambda append: pack_metadata(listed, len(listed), append), len(listed))
+
+    @classmethod
+    def packed(cls, pack: Callable[[Append], dict[str, Any]], num_docs: int) -> Self:
+        """Return the metadata that a function writes, in memory. It gets a function that adds to a component."""
         pieces: dict[str, list[NDArray[Any]]] = {}
-        entry = pack_metadata(listed, len(listed), lambda name, array: pieces.setdefault(name, []).append(array))
-        return cls({name: np.concatenate(arrays) for name, arrays in pieces.items()}, entry, len(listed))
+        entry = pack(lambda name, array: pieces.setdefault(name, []).append(array))
+        return cls({name: np.concatenate(arrays) for name, arrays in pieces.items()}, entry, num_docs)
 
     @classmethod
     def from_arrays(
@@ -99,11 +105,11 @@ class Metadata(Sequence[dict[str, Any] | None]):
     def __getitem__(self, row: Any) -> Any:
         if isinstance(row, slice):
             return [self[one] for one in range(*row.indices(len(self)))]
-        (text,) = self._documents[operator.index(row)]
+        (text,) = self.documents[operator.index(row)]
         try:
             return from_json(text)
         except (ValueError, RecursionError) as error:
-            raise self._documents.damaged() from error
+            raise self.documents.damaged() from error
 
     @property
     def fields(self) -> dict[str, tuple[str, ...]]:
@@ -150,13 +156,18 @@ class Metadata(Sequence[dict[str, Any] | None]):
             values = (find(self[row], test.field) for row in rows.tolist())
             return np.fromiter((value is not MISSING and holds(test, value) for value in values), bool, len(rows))
 
-        columns = self._columns(test.field)
+        columns = self.columns(test.field)
         return exact(np.arange(self._num_docs)) if columns is None else tested(columns, self._num_docs, test, exact)
 
-    def _columns(self, field: str) -> Mapping[str, Column] | None:
-        """Return the columns of a field; None where only the JSON of documents tells which of them have it."""
+    def columns(self, field: str) -> Mapping[str, Column] | None:
+        """Return the columns of a field, checked; None where only the JSON of documents tells which of them have it."""
         found = self._fields.get(field)
-        return {} if found is None and not self._unlisted else found
+        if found is None:
+            return None if self.unlisted else {}
+        with self._damage():
+            for column in found.values():
+                column.check()
+        return found
 
     # --- values ------------------------------------------------------------------------------------------------------
 
@@ -182,7 +193,7 @@ class Metadata(Sequence[dict[str, Any] | None]):
         """
         most = None if limit is None else checked_int("limit", limit, 1)
         with self._damage():
-            return counted_values(self._columns(field), field, self._checked_rows(rows), self, most)
+            return counted_values(self.columns(field), field, self._checked_rows(rows), self, most)
 
     def values(self, field: str, rows: NDArray[np.int64] | Sequence[int]) -> list[Any]:
         """Return the value of a field in each of some rows; None where it is missing or null.
@@ -194,7 +205,7 @@ class Metadata(Sequence[dict[str, Any] | None]):
         """
         wanted = np.asarray(rows, dtype=np.int64)
         with self._damage():
-            return values_of(self._columns(field), field, wanted, self)
+            return values_of(self.columns(field), field, wanted, self)
 
     def _checked_rows(self, rows: Mask | None) -> Mask:
         if rows is None:

@@ -212,6 +212,11 @@ def parse_where(where: Mapping[str, Any] | Where) -> Where:
     return found
 
 
+def narrowed(where: Where | None, field: str, value: Scalar) -> Where:
+    """Return the filter that also wants a field to have a value."""
+    return Where(_all_of([*([] if where is None else [where.root]), Test(field, "eq", value)]))
+
+
 class _Parser:
     """Turns mappings into nodes; counts what they are made of."""
 

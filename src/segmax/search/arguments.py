@@ -19,7 +19,8 @@ Checked = TypeVar("Checked")
 
 #: What searches when nothing else is asked for.
 EXACT = ASC()
-_MOST_RESULTS = 2**32  # more than an index can hold
+#: More results than an index can hold.
+MOST_RESULTS = 2**32
 _MOST_THREADS = 1024  # far more than help, and few enough for a system to start
 #: How the core words what is wrong with a query.
 _PROBLEM = re.compile(r"expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<hint>.*))?")
@@ -28,7 +29,7 @@ _PROBLEM = re.compile(r"expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<hin
 def checked_k(k: object) -> int:
     """Return k; values beyond any number of documents are cut, because they ask for all of them."""
     is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-    return checked_int("k", min(int(k), _MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
+    return checked_int("k", min(int(k), MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
 
 
 def per_query(name: str, given: Any, check: Callable[[Any], Checked], num_queries: int) -> list[Checked]:

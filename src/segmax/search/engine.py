@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.base.errors import ConfigError, damaged
+from segmax.metadata import Metadata
 from segmax.search.arguments import input_errors
 from segmax.search.contributions import matched_terms
 from segmax.search.results import BatchHits, BatchStats, ClusterBounds, Hits, MatchedTerm, TraceEntry
@@ -43,6 +44,7 @@ class Engine:
     ids: DocIds
     terms: TextTable | None
     labels: NDArray[Any]  #: of the clusters
+    metadata: Metadata | None
 
     @classmethod
     def from_arrays(cls, meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]], path: Path | None) -> Engine:
@@ -54,10 +56,11 @@ class Engine:
         labels = arrays["cluster_label"]
         if len(labels) != core.num_clusters:
             raise damaged("cluster_label has the wrong length", path)
-        ids = DocIds.from_arrays(arrays, core.num_docs, path)
+        metadata = _metadata(meta, arrays, path)
+        ids = DocIds.from_arrays(arrays, core.num_docs, path, metadata)
         has_words = "term_text" in arrays
         words = TextTable(arrays["term_offset"], arrays["term_text"], core.num_terms, path) if has_words else None
-        return cls(core, arrays, ids, words, labels)
+        return cls(core, arrays, ids, words, labels, metadata)
 
     def search_batch(
         self, batch: Csr, ks: Sequence[int], params: Sequence[_core.SearchParams], threads: int
@@ -165,6 +168,13 @@ class Engine:
         """Return stored documents, with weights as they are after coding."""
         indptr, terms, codes = self.core.vectors(rows)
         return Csr(indptr, terms, codes * self.arrays["term_scale"][terms], self.core.num_terms)
+
+
+def _metadata(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], path: Path | None) -> Metadata | None:
+    """Open the metadata of documents, where the index has them."""
+    if ("metadata" in meta) != ("metadata_data" in arrays):
+        raise damaged("it has only a part of its metadata", path)
+    return Metadata.from_arrays(arrays, meta["metadata"], meta["num_docs"], path) if "metadata" in meta else None
 
 
 def check_environment() -> None:

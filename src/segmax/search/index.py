@@ -7,25 +7,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax import _core
 from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError
-from segmax.search.arguments import EXACT, checked_k, core_params, input_error, num_threads, per_query
+from segmax.metadata import Metadata, Scalar, Where, parse_where
+from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_error, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.results import BatchHits, ClusterBounds, Explanation, Hits
+from segmax.search.queries import Filter, FilterCache, Wanted, best, grouped
+from segmax.search.results import BatchHits, ClusterBounds, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME
 from segmax.storage.reading import index_errors
-from segmax.storage.tables import TextTable
+from segmax.storage.tables import TextTable, no_metadata
 from segmax.storage.texts import StoredText, Texts
 from segmax.storage.writing import save_index, update_meta
 from segmax.vectors.csr import Csr, is_matrix
@@ -73,6 +76,8 @@ class Index:
             self.config = BuildConfig.from_dict(meta["config"])
             self._targets = Targets(Calibration.from_list(meta.get("calibration", ())))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
+        metadata = self._opened.metadata
+        self._masks = None if metadata is None else FilterCache(metadata.rows, lambda rows: rows.nbytes)
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -186,7 +191,85 @@ class Index:
         where = "the index" if self._path is None else f"'{self._path / META_NAME}'"
         return encoder_for_index(encoder, self._meta.get("encoder"), self._terms, where)
 
+    # --- metadata ----------------------------------------------------------------------------------------------------
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields of the metadata, and the kinds of values in each; empty if the index stores none."""
+        metadata = self._engine.metadata
+        return {} if metadata is None else metadata.fields
+
+    def metadata(self, id: DocId) -> dict[str, Any] | None:
+        """Return the metadata of a document; raise InputError if the index stores none."""
+        return self._ids.metadata_of(self._ids.row_of(id))
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return how many documents a filter matches; without one, how many there are.
+
+        Examples
+        --------
+        >>> import segmax
+        >>> index = segmax.from_texts(["copper", "diodes"], metadata=[{"year": 2019}, {"year": 2024}])
+        >>> index.count({"year": {"$gte": 2020}})
+        1
+        """
+        return self.num_docs if where is None else int(self._rows(parse_where(where)).sum())
+
+    def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
+        """Count the documents that a filter matches by their value in a field, the most frequent value first.
+
+        A document with a list counts once for each of its distinct elements. Documents with null are counted,
+        documents without the field are not.
+
+        Parameters
+        ----------
+        field
+            The field, by its path.
+        where
+            Which documents to count; None: all.
+        limit
+            How many values to return; None: all.
+
+        Examples
+        --------
+        >>> import segmax
+        >>> metadata = [{"lang": "en"}, {"lang": "de"}, {"lang": "en"}]
+        >>> segmax.from_texts(["copper", "diodes", "noise"], metadata=metadata).facets("lang")
+        [('en', 2), ('de', 1)]
+        """
+        rows = None if where is None else self._rows(parse_where(where))
+        return self._needed_metadata.facet(field, rows, limit)
+
     # --- searching ---------------------------------------------------------------------------------------------------
+
+    @overload
+    def search(
+        self,
+        query: Query,
+        k: int = ...,
+        params: SearchParams | None = ...,
+        *,
+        target_recall: float | None = ...,
+        trace: bool = ...,
+        where: Filter | None = ...,
+        offset: int = ...,
+        min_score: float | None = ...,
+    ) -> Hits: ...
+
+    @overload
+    def search(
+        self,
+        query: Query,
+        k: int = ...,
+        params: SearchParams | None = ...,
+        *,
+        target_recall: float | None = ...,
+        where: Filter | None = ...,
+        offset: int = ...,
+        min_score: float | None = ...,
+        group_by: str,
+        group_size: int = ...,
+    ) -> Groups: ...
 
     def search(
         self,
@@ -196,7 +279,12 @@ class Index:
         *,
         target_recall: float | None = None,
         trace: bool = False,
-    ) -> Hits:
+        where: Filter | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
+    ) -> Hits | Groups:
         """Return the k best documents for one query: score descending, then input row ascending.
 
         Parameters
@@ -214,13 +302,25 @@ class Index:
             what this chooses and why.
         trace
             Record decisions about clusters in `hits.trace`, with the bounds and θ that they rest on.
+        where
+            A filter on the metadata, such as {"year": {"$gte": 2020}}: the results are the k best of the documents that
+            it matches. With `target_recall` such a search is exact.
+        offset
+            How many of the best results to leave out, for the next page.
+        min_score
+            The least score of results.
+        group_by
+            A field: return `Groups`, the best documents of each value. k is then the number of groups. A document with
+            a list is in the group of every element, one without a value in none.
+        group_size
+            How many documents each group has at most.
 
         Raises
         ------
         InputError
-            If the query is invalid.
+            If the query or the filter is invalid, or there is a filter and the index stores no metadata.
         ConfigError
-            If k, the parameters or the target are invalid.
+            If k, the parameters, the target or another option is invalid.
 
         Examples
         --------
@@ -229,18 +329,39 @@ class Index:
         >>> index.search("copper", k=3, target_recall=0.99).ids
         ['d1']
         """
-        engine = self._engine
         terms, weights = self._query(query)
         if type(k) is not int or k < 1:
             k = checked_k(k)
+        is_plain = where is None and offset == 0 and min_score is None and group_by is None and group_size == 1
         if target_recall is not None:
             params = self._targets.params(k, params, target_recall)
+            if where is not None or group_by is not None:
+                params = None  # what was calibrated is not about searches of a part
         in_core = core_params(params)
+        if is_plain:
+            return self._found(terms, weights, k, in_core, trace)
+        wanted = Wanted.checked(where, offset, min_score, group_by, group_size)
+
+        def search(k: int, where: Where | None) -> Hits:
+            return self._found(terms, weights, k, self._filtered(in_core, where), trace)
+
+        return best(search, k, wanted) if wanted.group_by is None else grouped(search, self._values, k, wanted)
+
+    def _found(
+        self,
+        terms: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        k: int,
+        params: _core.SearchParams,
+        trace: bool,
+    ) -> Hits:
+        """Search for one query in the core."""
+        engine = self._engine
         if trace:
-            return engine.trace(terms, weights, k, in_core, -1)[0]
+            return engine.trace(terms, weights, k, params, -1)[0]
         core = engine.core
         try:
-            rows, scores, stats = core.search_one(terms, weights, min(k, core.num_docs), in_core)
+            rows, scores, stats = core.search_one(terms, weights, min(k, core.num_docs), params)
         except ValueError as error:
             raise input_error(error) from error
         return Hits(rows, scores, stats, self._ids)
@@ -253,6 +374,9 @@ class Index:
         *,
         target_recall: float | None = None,
         threads: int | None = None,
+        where: Filter | Sequence[Filter | None] | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
@@ -269,6 +393,10 @@ class Index:
             As for `search`; with one k for all queries.
         threads
             How many queries run at the same time; None: one per core. The results do not depend on it.
+        where
+            As for `search`, or a sequence with one (or None) for each query.
+        offset, min_score
+            As for `search`, for all queries.
 
         Examples
         --------
@@ -278,13 +406,20 @@ class Index:
         [['d1'], ['d2']]
         """
         batch = self._batch(queries)
+        wanted = Wanted.checked(None, offset, min_score)
+        filters = per_query("where", where, _checked_filter, batch.num_rows) or [None]
         ks = per_query("k", k, checked_k, batch.num_rows)
         if target_recall is not None:
             if len(ks) != 1:
                 raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
             params = self._targets.params(ks[0], params, target_recall)
         chosen = per_query("params", params, core_params, batch.num_rows)
-        return self._engine.search_batch(batch, ks, chosen, num_threads(threads))
+        if filters != [None]:
+            exact = None if target_recall is None else core_params(None)  # calibrated without filters
+            chosen = self._filtered_each(chosen, filters, exact)
+        depths = [min(depth + wanted.offset, MOST_RESULTS) for depth in ks]
+        hits = self._engine.search_batch(batch, depths, chosen, num_threads(threads))
+        return hits if wanted == Wanted() else hits.narrowed(wanted.offset, wanted.min_score)
 
     # --- approximation -----------------------------------------------------------------------------------------------
 
@@ -446,6 +581,47 @@ class Index:
                 queries = self._encoded([str(query) for query in queries])  # numpy's strings, too
         return prune_queries(self.config.pruning, query_batch(queries, self._lookup, self.num_terms))
 
+    @property
+    def _needed_metadata(self) -> Metadata:
+        metadata = self._engine.metadata
+        if metadata is None:
+            raise no_metadata()
+        return metadata
+
+    def _rows(self, where: Where) -> NDArray[np.bool_]:
+        """Return by row whether a filter matches."""
+        if self._masks is None:
+            raise no_metadata()
+        return self._masks(where)
+
+    def _values(self, field: str, hits: Hits) -> list[Any]:
+        """Return the value of a field in each of some results."""
+        return self._needed_metadata.values(field, hits.rows)
+
+    def _filtered(self, params: _core.SearchParams, where: Where | None) -> _core.SearchParams:
+        """Return parameters of searches that return only what a filter matches."""
+        return params if where is None else self._engine.restricted(params, rows=self._rows(where))
+
+    def _filtered_each(
+        self,
+        params: Sequence[_core.SearchParams],
+        filters: Sequence[Where | None],
+        exact: _core.SearchParams | None,
+    ) -> list[_core.SearchParams]:
+        """Return the parameters of every query with its filter; `exact` replaces those of queries that have one."""
+        made: dict[tuple[int, str], _core.SearchParams] = {}
+        found = []
+        for number in range(max(len(params), len(filters))):
+            where, plain = filters[number % len(filters)], number % len(params)
+            if where is None:
+                found.append(params[plain])
+                continue
+            key = plain, where.key
+            if key not in made:
+                made[key] = self._filtered(params[plain] if exact is None else exact, where)
+            found.append(made[key])
+        return found
+
     def _searched(self, batch: Csr, k: int, params: SearchParams | None, threads: int) -> BatchHits:
         return self._engine.search_batch(batch, [k], [core_params(params)], threads)
 
@@ -461,6 +637,10 @@ class Index:
 def check_opens(meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raise FormatError if these do not make an index; writers check this before they commit."""
     Index(meta, arrays, None).close()
+
+
+def _checked_filter(where: Filter | None) -> Where | None:
+    return None if where is None else parse_where(where)
 
 
 def _name_anywhere(encoder: str | os.PathLike[str]) -> str:

@@ -5,14 +5,16 @@ An `Index` is one folder. Whatever else answers the same methods with the same t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.metadata import Scalar
 from segmax.search.methods import SearchParams
+from segmax.search.queries import Filter
 from segmax.search.results import BatchHits, Explanation, Hits
 from segmax.storage.texts import StoredText
 from segmax.vectors.documents import DocId
@@ -100,6 +102,9 @@ class Searchable(Protocol):
         *,
         target_recall: float | None = None,
         trace: bool = False,
+        where: Filter | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
     ) -> Hits:
         """Return the k best documents for one query."""
 
@@ -111,8 +116,20 @@ class Searchable(Protocol):
         *,
         target_recall: float | None = None,
         threads: int | None = None,
+        where: Filter | Sequence[Filter | None] | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
     ) -> BatchHits:
         """Search many queries."""
+
+    def count(self, where: Filter | None = None) -> int:
+        """Return how many documents a filter matches."""
+
+    def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
+        """Count the documents that a filter matches by their value in a field."""
+
+    def metadata(self, id: DocId) -> dict[str, Any] | None:
+        """Return the metadata of a document."""
 
     def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
         """Explain why a document is or is not among the k best."""

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.base.checks import shown
 from segmax.base.display import counted, plain_number, short_number
 from segmax.base.optional import need
+from segmax.metadata import Scalar
 from segmax.storage.tables import DocIds
 from segmax.storage.texts import StoredText
 
@@ -93,7 +95,7 @@ class TraceEntry(NamedTuple):
 
 
 class Hits(Sequence[Hit]):
-    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `stats`, and `trace` if requested.
+    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `metadata`, `stats`; `trace` on request.
 
     Examples
     --------
@@ -142,6 +144,20 @@ class Hits(Sequence[Hit]):
         """The titles and texts, if the index stores them, looked up on first use."""
         return [self._docs.text_of(int(row)) for row in self.rows]
 
+    @property
+    def has_metadata(self) -> bool:
+        """Whether the index stores metadata of documents."""
+        return self._docs.metadata is not None
+
+    @cached_property
+    def metadata(self) -> list[dict[str, Any] | None]:
+        """The metadata of each document, if the index stores any, looked up on first use."""
+        return [self._docs.metadata_of(int(row)) for row in self.rows]
+
+    def taken(self, places: slice | NDArray[np.int64]) -> Hits:
+        """Return some of the results, by their places in the ranking, as results of the same search."""
+        return Hits(self.rows[places], self.scores[places], self._stats_row, self._docs, self.trace)
+
     def __len__(self) -> int:
         return len(self.rows)
 
@@ -159,7 +175,7 @@ class Hits(Sequence[Hit]):
         return (Hit(doc_id, float(score)) for doc_id, score in zip(self.ids, self.scores, strict=True))
 
     def to_pandas(self) -> Any:
-        """Return the results as a pandas DataFrame: rank, id, score, and title and text if the index stores them.
+        """Return the results as a pandas DataFrame: rank, id, score; title, text and metadata if the index stores them.
 
         Raises
         ------
@@ -173,7 +189,7 @@ class Hits(Sequence[Hit]):
         0     1  z    8.0
         1     2  x    2.0
         """
-        return _frame(self._columns())
+        return as_frame(self._columns())
 
     def _columns(self) -> _Columns:
         """Return what a table of the results shows, column by column."""
@@ -185,6 +201,8 @@ class Hits(Sequence[Hit]):
         if self.has_texts:
             columns["title"] = [stored.title for stored in self.texts]
             columns["text"] = [stored.text for stored in self.texts]
+        if self.has_metadata:
+            columns["metadata"] = self.metadata
         return columns
 
     def _repr_html_(self) -> str:
@@ -196,7 +214,7 @@ class Hits(Sequence[Hit]):
         return f"Hits({len(self)}{best})"
 
 
-def _frame(columns: _Columns) -> Any:
+def as_frame(columns: _Columns) -> Any:
     """Return columns as a DataFrame. pandas would take empty columns of ids and texts for numbers."""
     pd = need("pandas", "to_pandas")
     kinds = {name: object for name, values in columns.items() if isinstance(values, list) and not values}
@@ -216,6 +234,67 @@ def _html_cell(value: object) -> str:
     if isinstance(value, float):
         return f"<td>{short_number(value)}</td>"
     return f"<td>{html.escape(textwrap.shorten(str(value), _MOST_CELL, placeholder=' …'))}</td>"
+
+
+class Group(NamedTuple):
+    """The best documents that have one value in a field."""
+
+    value: Scalar
+    hits: Hits
+
+
+class Groups(Sequence[Group]):
+    """The results of one query by the value of a field, the group with the best document first.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp, segmax
+    >>> metadata = [{"lang": "en"}, {"lang": "de"}, {"lang": "en"}]
+    >>> index = segmax.build(sp.csr_matrix([[3], [1], [2]]), metadata=metadata)
+    >>> groups = index.search({0: 1}, group_by="lang", group_size=2)
+    >>> [(group.value, group.hits.ids) for group in groups]
+    [('en', [0, 2]), ('de', [1])]
+    """
+
+    def __init__(self, groups: Sequence[Group]) -> None:
+        self._groups = tuple(groups)
+
+    @property
+    def values(self) -> list[Scalar]:
+        """The value of each group."""
+        return [group.value for group in self]
+
+    @property
+    def complete(self) -> bool:
+        """Whether all searches ended by themselves: False where a budget or a limit left something out."""
+        return all(group.hits.complete for group in self)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Group: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Group]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Group | list[Group]:
+        return list(self._groups[index]) if isinstance(index, slice) else self._groups[operator.index(index)]
+
+    def to_pandas(self) -> Any:
+        """Return the results as one pandas DataFrame: `group`, the value, before the columns of `Hits.to_pandas`."""
+        return as_frame(self._columns())
+
+    def _columns(self) -> _Columns:
+        each = [group.hits._columns() for group in self]
+        names = list(each[0]) if each else ["rank", "id", "score"]
+        values = [group.value for group in self for _ in range(len(group.hits))]
+        return {"group": values, **{name: [value for one in each for value in one[name]] for name in names}}
+
+    def _repr_html_(self) -> str:
+        """Return a table for notebooks."""
+        return _html_table(self._columns())
+
+    def __repr__(self) -> str:
+        return f"Groups({', '.join(f'{shown(group.value)}: {len(group.hits)}' for group in self[:_MOST_TERMS])})"
 
 
 class BatchStats:
@@ -306,6 +385,17 @@ class BatchHits(Sequence[Hits]):
         stats_row = self.stats.row(number)
         return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
 
+    def narrowed(self, first: int, least: float | None) -> BatchHits:
+        """Return the results of every query from a rank on, counted from 0, that have at least some score."""
+        rows, scores = self.rows[:, first:].copy(), self.scores[:, first:].copy()
+        counts = np.maximum(self.counts - first, 0)
+        if least is not None:
+            there = np.arange(rows.shape[1]) < counts[:, None]
+            counts = (there & (scores >= least)).sum(axis=1)
+        beyond = np.arange(rows.shape[1]) >= counts[:, None]
+        rows[beyond], scores[beyond] = -1, 0.0
+        return BatchHits(rows, scores, counts, self.stats, self._docs)
+
     def to_pandas(self) -> Any:
         """Return the results of all queries as one pandas DataFrame, a row per result.
 
@@ -325,7 +415,7 @@ class BatchHits(Sequence[Hits]):
         1      0     2  x    2.0
         2      1     1  z    1.0
         """
-        return _frame(self._columns(len(self)))
+        return as_frame(self._columns(len(self)))
 
     def _columns(self, num_queries: int) -> _Columns:
         """Return what a table of the results of the first queries shows, column by column."""
@@ -337,9 +427,9 @@ class BatchHits(Sequence[Hits]):
             "id": [name for one in each for name in one["id"]],
             "score": _joined(each, "score", np.float64),
         }
-        if self._docs.stored is not None:
-            columns |= {name: [text for one in each for text in one[name]] for name in ("title", "text")}
-        return columns
+        names = ["title", "text"] if self._docs.stored is not None else []
+        names += ["metadata"] if self._docs.metadata is not None else []
+        return columns | {name: [value for one in each for value in one[name]] for name in names}
 
     def _repr_html_(self) -> str:
         """Return a table for notebooks: the results of the first queries, and how many queries are left out."""

@@ -113,6 +113,18 @@ class Blocks:
         places = ends[at : at + self._kind.strings + 1].tolist()
         return tuple(content[start:end] for start, end in itertools.pairwise(places))
 
+    def several(self, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+        """Yield the strings of many rows. Rows of one block that follow each other cost little more than one."""
+        width = self._kind.strings
+        blocks = np.searchsorted(self._first_rows, rows.astype(np.uint64), side="right") - 1
+        changes = np.flatnonzero(np.append(True, blocks[1:] != blocks[:-1])[: len(rows)])
+        for start, end in itertools.pairwise([*changes.tolist(), len(rows)]):
+            block = int(blocks[start])
+            ends, content = self._block(block)
+            places = ends.tolist()
+            for at in (width * (rows[start:end] - int(self._first_rows[block]))).tolist():
+                yield [content[places[number] : places[number + 1]] for number in range(at, at + width)]
+
     def damaged(self) -> FormatError:
         """Return the error about strings that are not what was written."""
         return damaged(f"a stored {self._kind.what} cannot be read", self._path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,25 +70,33 @@ class DocIds:
         numbers: NDArray[np.int64] | None = None,
         texts: TextTable | None = None,
         stored: Texts | None = None,
+        metadata: Sequence[dict[str, Any] | None] | None = None,
     ) -> None:
         self._num_docs = num_docs
         self._numbers = numbers
         self._texts = texts
         self.stored = stored  # what the documents say, where the index keeps it
+        self.metadata = metadata  # what they are described by, where the index keeps that
         self._rows: dict[int, int] | None = None
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], num_docs: int, path: Path | None = None) -> DocIds:
-        """Read the tables of an index; `path` is where it is, for messages."""
+    def from_arrays(
+        cls,
+        arrays: Mapping[str, NDArray[Any]],
+        num_docs: int,
+        path: Path | None = None,
+        metadata: Sequence[dict[str, Any] | None] | None = None,
+    ) -> DocIds:
+        """Read the tables of an index; `path` is where it is, for messages. Its metadata have been read before."""
         stored = Texts(arrays, num_docs, path) if "text_data" in arrays else None
         if "id_number" in arrays:
             if len(arrays["id_number"]) != num_docs:
                 raise damaged("id_number has the wrong length", path)
-            return cls(num_docs, numbers=arrays["id_number"], stored=stored)
+            return cls(num_docs, numbers=arrays["id_number"], stored=stored, metadata=metadata)
         if "id_text" in arrays:
             names = TextTable(arrays["id_offset"], arrays["id_text"], num_docs, path)
-            return cls(num_docs, texts=names, stored=stored)
-        return cls(num_docs, stored=stored)
+            return cls(num_docs, texts=names, stored=stored, metadata=metadata)
+        return cls(num_docs, stored=stored, metadata=metadata)
 
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a row; raise InputError if the index keeps none."""
@@ -98,6 +106,12 @@ class DocIds:
                 hint="build it with {texts=...}, or look them up by id where you have them",
             )
         return self.stored[row]
+
+    def metadata_of(self, row: int) -> dict[str, Any] | None:
+        """Return the metadata of a row; raise InputError if the index keeps none."""
+        if self.metadata is None:
+            raise no_metadata()
+        return self.metadata[row]
 
     def id_of(self, row: int) -> int | str:
         """Return the id of a row."""
@@ -137,6 +151,11 @@ class DocIds:
         if self._rows is None:
             self._rows = {int(value): row for row, value in enumerate(self._numbers)}
         return self._rows.get(number)
+
+
+def no_metadata() -> InputError:
+    """Return the error about an index that keeps no metadata."""
+    return InputError("the index keeps no metadata", hint="build it with {metadata=...}")
 
 
 def check_ids(ids: object) -> None:

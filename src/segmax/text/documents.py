@@ -16,6 +16,7 @@ from segmax.base.scratch import ScratchFile
 from segmax.io import Document, TextReader, open_texts
 from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
 from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
+from segmax.text.fields import Fields
 
 _BLOCK_CHARACTERS = 1 << 20
 
@@ -77,7 +78,18 @@ def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
 
 
 class KeptTexts:
-    """Documents whose texts go to a scratch file as they are read, so that they can be stored without a second reading.
+    """Documents that go to a scratch file as they are read, so that they can be stored without a second reading.
+
+    Parameters
+    ----------
+    documents
+        Read once.
+    folder
+        Where to put the scratch file.
+    texts
+        Whether to keep titles and texts.
+    fields
+        What to keep as metadata; None: nothing.
 
     Examples
     --------
@@ -86,11 +98,15 @@ class KeptTexts:
     (['a'], [('Cats', 'They sleep.')])
     """
 
-    def __init__(self, documents: Iterable[Document], folder: Path) -> None:
+    def __init__(
+        self, documents: Iterable[Document], folder: Path, *, texts: bool = True, fields: Fields | None = None
+    ) -> None:
         self._documents = documents
+        self._texts = texts
+        self._fields = fields
         self.num_docs = num_documents(documents)
         self._file = ScratchFile(folder)
-        self._block: list[tuple[str, str]] = []
+        self._block: list[tuple[str, str, dict[str, Any] | None]] = []
         self._block_characters = 0
         self._block_bytes: list[int] = []
 
@@ -102,8 +118,9 @@ class KeptTexts:
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents, once."""
-        for document in self._documents:
-            self._block.append((document.title, document.text))
+        for row, document in enumerate(self._documents):
+            metadata = None if self._fields is None else self._fields.of_document(document, row)
+            self._block.append((*((document.title, document.text) if self._texts else ("", "")), metadata))
             self._block_characters += len(document.title) + len(document.text)
             if self._block_characters >= _BLOCK_CHARACTERS:
                 self._write_block()
@@ -118,5 +135,12 @@ class KeptTexts:
 
     def texts(self) -> Iterator[tuple[str, str]]:
         """Yield title and text of every document that was read."""
+        return ((title, text) for title, text, _ in self._kept())
+
+    def metadata(self) -> Iterator[dict[str, Any] | None]:
+        """Yield the metadata of every document that was read."""
+        return (metadata for _, _, metadata in self._kept())
+
+    def _kept(self) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
         for block in self._file.mapped((np.uint8, size) for size in self._block_bytes):
             yield from marshal.loads(block.data)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Unpack
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -26,12 +26,14 @@ from segmax.building.given_texts import MatchedTexts
 from segmax.building.resources import open_resources, scratch_folder
 from segmax.encoders import Encoder, LearningEncoder, as_encoder
 from segmax.io import open_texts, open_vectors
+from segmax.io.frames import is_frame
 from segmax.search.index import Index
 from segmax.text.documents import KeptTexts, read_documents
 from segmax.text.encoded import EncodedTexts
+from segmax.text.fields import chosen_fields
 
 if TYPE_CHECKING:
-    from segmax.vectors.types import Texts  # loads what only annotations need
+    from segmax.vectors.types import Frame, Texts  # loads what only annotations need
 
 #: What documents can be clustered by while they are encoded.
 CLUSTERINGS = ("sparse", "max", "mean", "cls")
@@ -43,6 +45,7 @@ def from_texts(
     encoder: object = "bm25",
     path: str | os.PathLike[str] | None = None,
     keep_texts: bool = True,
+    metadata: str | Iterable[object] | Mapping[Any, object] | Frame | None = None,
     title: bool = True,
     clustering: str | Clustering | ArrayLike | None = None,
     **options: Unpack[BuildKeywords],
@@ -69,6 +72,10 @@ def from_texts(
         Where to write the index; None keeps it in memory.
     keep_texts
         Store the texts with the index, so that results come back with them.
+    metadata
+        What documents are described by, to filter searches by it: as for `segmax.build`, or which other members of
+        records, or columns, to keep: "all", or a list of names. "year:int" also says the type of what a file of columns
+        has as a string: int, float, bool or string.
     title
         Whether documents are encoded with their titles.
     clustering
@@ -84,19 +91,28 @@ def from_texts(
     >>> hits = index.search("copper waveguides")
     >>> hits.ids, hits.texts[0].text
     (['0'], 'a waveguide of copper')
+    >>> index = from_texts([{"text": "copper", "year": 2019}, {"text": "copper", "year": 2024}], metadata=["year"])
+    >>> index.search("copper", where={"year": {"$gte": 2020}}).metadata
+    [{'year': 2024}]
     """
     check_keywords(options, from_texts)
     kind = _clustering(clustering)
     target = None if path is None else checked_path("path", path)
     documents = read_documents(texts, scratch_folder(options.get("scratch"), target))
+    fields = chosen_fields(metadata)
+    if fields is not None and is_frame(texts):
+        metadata, fields = fields.of_frame(texts), None
     made = _made(encoder, kind.pooling)
     with open_resources(target, options) as resources, contextlib.ExitStack() as stack:
-        kept = stack.enter_context(KeptTexts(documents, resources.folder)) if keep_texts else None
+        kept = None
+        if keep_texts or fields is not None:
+            kept = stack.enter_context(KeptTexts(documents, resources.folder, texts=keep_texts, fields=fields))
         request = BuildRequest(
             path=target,
             overwrite=options.get("overwrite", False),
             ids=options.get("ids"),
-            texts=None if kept is None else kept.texts(),
+            texts=kept.texts() if kept is not None and keep_texts else None,
+            metadata=kept.metadata() if kept is not None and fields is not None else metadata,
             encoder=made.to_dict(),
             clustering=kind,
             segments=options.get("segments"),
@@ -112,6 +128,7 @@ def from_vectors(
     *,
     encoder: Encoder | None = None,
     texts: str | os.PathLike[str] | None = None,
+    metadata: Iterable[object] | Mapping[Any, object] | Frame | None = None,
     path: str | os.PathLike[str] | None = None,
     terms: Iterable[str] | None = None,
     clustering: Clustering | ArrayLike | None = None,
@@ -128,7 +145,7 @@ def from_vectors(
         files.
     texts
         The texts to store, as `segmax.io.open_texts` reads them: the same documents in the same order.
-    path, terms, clustering, options
+    metadata, path, terms, clustering, options
         As in `segmax.build`.
 
     Raises
@@ -160,6 +177,7 @@ def from_vectors(
         path=path,
         terms=terms if encoder is None else words(),
         texts=None if texts is None else MatchedTexts(open_texts(texts), os.fspath(texts)),
+        metadata=metadata,
         encoder=None if encoder is None else encoder.to_dict(),
         clustering=clustering,
         **options,

@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,18 @@ class Document(NamedTuple):
     def whole(self) -> str:
         """Title and text, as BEIR joins them."""
         return f"{self.title} {self.text}".strip()
+
+
+class RecordDocument(Document):
+    """A document that was made of a record, with the record: its other members can become metadata."""
+
+    record: Mapping[str, Any]
+
+    def _replace(self, **changes: Any) -> RecordDocument:
+        """Return a copy with other values, and the same record."""
+        made = super()._replace(**changes)
+        made.record = self.record
+        return made
 
 
 class VectorBatch(NamedTuple):

@@ -1,0 +1,160 @@
+"""What searches take beside a query: filters, offsets, least scores, groups.
+
+These are functions over "search for k with a filter", so that whatever can do that, an index or a collection, answers
+the same arguments with the same results.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from segmax.base.checks import checked_int, checked_number, shown
+from segmax.base.errors import ConfigError
+from segmax.metadata import Scalar, Where, parse_where
+from segmax.metadata.facets import scalars_of
+from segmax.metadata.values import value_key
+from segmax.metadata.where import narrowed
+from segmax.search.arguments import checked_k
+from segmax.search.results import Group, Groups, Hits
+
+#: Searches for the k best documents that a filter matches.
+Search = Callable[[int, Where | None], Hits]
+#: Returns the value of a field in each of some results.
+Values = Callable[[str, Hits], list[Any]]
+#: A filter as callers write it.
+Filter = Mapping[str, Any] | Where
+
+_FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look each time
+_DEEPER = 4
+_CACHED_BYTES = 1 << 26
+
+Cached = TypeVar("Cached")
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What a search is asked for beside the query, k and the method, checked."""
+
+    where: Where | None = None
+    offset: int = 0
+    min_score: float | None = None
+    group_by: str | None = None
+    group_size: int = 1
+
+    @classmethod
+    def checked(
+        cls, where: object, offset: object, min_score: object, group_by: object = None, group_size: object = 1
+    ) -> Wanted:
+        """Check the arguments of a search."""
+        if group_by is not None and not isinstance(group_by, str):
+            raise ConfigError(option="group_by", expected="the name of a field", got=shown(group_by))
+        if group_by is None and group_size != 1:
+            raise ConfigError(option="group_size", expected="given with group_by", got=shown(group_size))
+        return cls(
+            None if where is None else parse_where(where),  # type: ignore[arg-type]
+            checked_int("offset", offset, 0, 2**32),
+            checked_min_score(min_score),
+            group_by,
+            checked_k(group_size),
+        )
+
+
+def checked_min_score(score: object) -> float | None:
+    """Return the least score of results, or None."""
+    if score is None:
+        return None
+    number = checked_number("min_score", score)
+    if math.isnan(number):
+        raise ConfigError(option="min_score", expected="a number", got="nan")
+    return number
+
+
+def best(search: Search, k: int, wanted: Wanted) -> Hits:
+    """Return the k best documents after the first `offset`, without those that score too low."""
+    hits = search(k + wanted.offset, wanted.where)
+    return high_enough(hits, wanted.min_score).taken(slice(wanted.offset, None))
+
+
+def high_enough(hits: Hits, least: float | None) -> Hits:
+    """Return the results with at least some score; they come first."""
+    return hits if least is None else hits.taken(slice(0, int((hits.scores >= least).sum())))
+
+
+def grouped(search: Search, values: Values, k: int, wanted: Wanted) -> Groups:
+    """Return the best documents of the k best groups after the first `offset`, as in the ranking of all documents.
+
+    A document belongs to the group of its value, and with a list to that of every element. Documents without a value
+    belong to none.
+    """
+    assert wanted.group_by is not None
+    num_groups = k + wanted.offset
+    depth = max(_FIRST_DEPTH, num_groups * wanted.group_size)
+    while True:
+        ranking = search(depth, wanted.where)
+        hits = high_enough(ranking, wanted.min_score)
+        members = _members(values(wanted.group_by, hits))
+        is_all = len(ranking) < depth or len(hits) < len(ranking)
+        if is_all or len(members) >= num_groups:
+            break
+        depth *= _DEEPER
+    found = []
+    for value, places in list(members.values())[wanted.offset : num_groups]:
+        if is_all or len(places) >= wanted.group_size:
+            found.append(Group(value, hits.taken(np.array(places[: wanted.group_size], dtype=np.int64))))
+        else:
+            more = search(wanted.group_size, narrowed(wanted.where, wanted.group_by, value))
+            found.append(Group(value, high_enough(more, wanted.min_score)))
+    return Groups(found)
+
+
+def _members(values: Sequence[Any]) -> dict[Any, tuple[Scalar, list[int]]]:
+    """Return the places of documents in a ranking by their value, the value of the best document first."""
+    found: dict[Any, tuple[Scalar, list[int]]] = {}
+    for place, value in enumerate(values):
+        for scalar in scalars_of(value):
+            if scalar is not None:
+                found.setdefault(value_key(scalar), (scalar, []))[1].append(place)
+    return found
+
+
+class FilterCache(Generic[Cached]):
+    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
+
+    Parameters
+    ----------
+    make
+        Returns what a filter keeps.
+    size
+        Returns how many bytes that takes.
+    """
+
+    def __init__(self, make: Callable[[Where], Cached], size: Callable[[Cached], int]) -> None:
+        self._make = make
+        self._size = size
+        self._kept: OrderedDict[str, Cached] = OrderedDict()
+        self._num_bytes = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, where: Where) -> Cached:
+        """Return what a filter keeps; two threads that ask for a new one at the same time may both make it."""
+        with self._lock:
+            kept = self._kept.get(where.key)
+            if kept is not None:
+                self._kept.move_to_end(where.key)
+                return kept
+        made = self._make(where)
+        with self._lock:
+            if where.key not in self._kept:
+                self._kept[where.key] = made
+                self._num_bytes += self._size(made) + len(where.key)
+            while self._num_bytes > _CACHED_BYTES and len(self._kept) > 1:
+                key, old = self._kept.popitem(last=False)
+                self._num_bytes -= self._size(old) + len(key)
+        return made

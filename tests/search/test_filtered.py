@@ -1,0 +1,341 @@
+"""Searches of the documents that a filter matches: exact, in order, page by page and group by group."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import segmax
+from conftest import random_docs, refused
+from metadata import twin
+from reference import SAFE_METHODS, as_query
+from segmax.errors import ConfigError, FormatError, InputError
+from segmax.metadata import parse_where
+from segmax.search import queries as query_features
+from segmax.search.queries import FilterCache
+
+pytestmark = pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
+
+VALUES: list[Any] = [1, 2, 2.0, 3.5, "a", "b", True, None, ["a", 1], ["b"], [], {"x": 1}]
+FILTERS: list[dict[str, Any]] = [
+    {},
+    {"n": {"$lt": 0.5}},
+    {"n": {"$lt": 0.05}},
+    {"n": {"$lt": 0.0}},
+    {"v": "a"},
+    {"v": {"$ne": 2}},
+    {"v": {"$exists": False}},
+    {"$or": [{"v": {"$in": [1, "b"]}}, {"n": {"$gt": 0.99}}]},
+]
+
+
+def some_metadata(rng: np.random.Generator, count: int) -> list[dict[str, Any] | None]:
+    """A number between 0 and 1 and one of a few values each; some have none."""
+    found: list[dict[str, Any] | None] = []
+    for _ in range(count):
+        document: dict[str, Any] | None = {"n": float(rng.random())}
+        if rng.random() < 0.8:
+            document["v"] = VALUES[rng.integers(len(VALUES))]
+        found.append(document if rng.random() < 0.95 else None)
+    return found
+
+
+def ranking(docs: sp.csr_matrix, query: dict[int, int], metadata: list[Any], where: dict[str, Any]) -> list[int]:
+    """All rows that share a term with the query and pass the filter, best first."""
+    weights = np.zeros(docs.shape[1], dtype=np.int64)
+    for term, weight in query.items():
+        if term < len(weights):
+            weights[term] = weight
+    scores = docs.astype(np.int64) @ weights
+    order = np.lexsort((np.arange(len(scores)), -scores))
+    return [int(row) for row in order if scores[row] > 0 and twin.matches(where, metadata[row])]
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, list[Any], dict[int, int], int]:
+    """A collection full of ties with metadata, a query, a k."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    num_docs = draw(st.sampled_from([1, 17, 64, 150, 400]))
+    num_terms = draw(st.sampled_from([1, 5, 40]))
+    docs = random_docs(rng, num_docs, num_terms, 4.0, draw(st.sampled_from([1, 255])))
+    query = as_query(rng, num_terms + 2, draw(st.integers(1, 12)), draw(st.sampled_from([1, 40])))
+    return docs, some_metadata(rng, num_docs), query, draw(st.sampled_from([1, 3, 10, 100, num_docs]))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.data())
+def test_the_best_of_the_documents_that_match(case: Any, data: st.DataObject) -> None:
+    """For every method, k and selectivity; also in batches, with an offset and a least score."""
+    docs, metadata, query, k = case
+    index = segmax.build(docs, metadata=metadata, calibrate=False)
+    where = data.draw(st.sampled_from(FILTERS))
+    expected = ranking(docs, query, metadata, where)
+    assert index.count(where) == sum(twin.matches(where, one) for one in metadata)
+    for params in SAFE_METHODS.values():
+        assert index.search(query, k, params, where=where).rows.tolist() == expected[:k]
+    scores = index.score(query, expected)
+    offset = data.draw(st.integers(0, 12))
+    least = float(data.draw(st.sampled_from([0.0, *scores[:5].tolist(), float(scores.mean()) if len(scores) else 1.0])))
+    page = [row for row, score in zip(expected, scores, strict=True) if score >= least][offset : offset + k]
+    hits = index.search(query, k, where=where, offset=offset, min_score=least)
+    assert hits.rows.tolist() == page
+    assert hits.metadata == [metadata[row] for row in page]
+    others = [where, None, data.draw(st.sampled_from(FILTERS))]
+    batch = index.search_batch([query] * 3, k, where=others, offset=offset, min_score=least, threads=1)
+    for other, found in zip(others, batch, strict=True):
+        one = index.search(query, k, where=other, offset=offset, min_score=least)
+        assert found.rows.tolist() == one.rows.tolist()
+        assert found.scores.tolist() == one.scores.tolist()
+    same = index.search_batch([query] * 2, k, where=where, threads=1)
+    assert [one.rows.tolist() for one in same] == [expected[:k]] * 2
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+@given(cases(), st.data())
+def test_groups_are_those_of_the_whole_ranking(case: Any, data: st.DataObject) -> None:
+    """The first k groups by their best document, each with its best documents, under filters and offsets."""
+    docs, metadata, query, _ = case
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(query_features, "_FIRST_DEPTH", data.draw(st.sampled_from([1, 5, 64])))
+        index = segmax.build(docs, metadata=metadata, calibrate=False)
+        where = data.draw(st.sampled_from([None, *FILTERS]))
+        k, size, offset = (data.draw(st.integers(*limits)) for limits in ((1, 12), (1, 5), (0, 3)))
+        rows = ranking(docs, query, metadata, where or {})
+        scores = index.score(query, rows)
+        least = data.draw(st.sampled_from([None, *scores[:9].tolist()]))
+        found = index.search(query, k, where=where, group_by="v", group_size=size, offset=offset, min_score=least)
+    expected: dict[str, list[int]] = {}
+    for row, score in zip(rows, scores, strict=True):
+        value = (metadata[row] or {}).get("v")
+        for one in value if isinstance(value, list) else [value]:
+            if one is not None and not isinstance(one, dict) and (least is None or score >= least):
+                expected.setdefault(twin.named(one), []).append(row)
+    wanted = [(name, members[:size]) for name, members in expected.items()][offset : offset + k]
+    assert [(twin.named(group.value), group.hits.rows.tolist()) for group in found] == wanted
+    assert found.values == [group.value for group in found]
+    assert found.complete
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> segmax.Index:
+    """Three documents on disk."""
+    metadata = [{"lang": "en", "year": 2019}, {"lang": "de", "year": 2021}, {"lang": "en", "year": 2024, "tags": ["x"]}]
+    docs = sp.csr_matrix([[3, 0], [2, 1], [1, 0]])
+    return segmax.build(docs, ids=["a", "b", "c"], metadata=metadata, path=tmp_path / "index")
+
+
+def test_an_index_with_metadata(index: segmax.Index, tmp_path: Path) -> None:
+    """Written, opened, copied: counts, facets, fields, and what documents are described by."""
+    index.save(tmp_path / "copy")
+    with segmax.open(tmp_path / "copy", verify=True) as copy:
+        for one in (index, copy):
+            assert one.search({0: 1}, where={"lang": "en"}).ids == ["a", "c"]
+            assert one.metadata("b") == {"lang": "de", "year": 2021}
+            assert one.count() == 3
+            assert one.count({"year": {"$gt": 2020}}) == 2
+            assert one.facets("lang") == [("en", 2), ("de", 1)]
+            assert one.facets("lang", {"year": {"$gt": 2020}}, limit=1) == [("de", 1)]
+            assert one.fields == {"lang": ("string",), "tags": ("list",), "year": ("int",)}
+
+
+def test_results_as_tables(index: segmax.Index) -> None:
+    """With a column of metadata; groups with a column of their value."""
+    pytest.importorskip("pandas")
+    frame = index.search({0: 1}, 2).to_pandas()
+    assert list(frame.columns) == ["rank", "id", "score", "metadata"]
+    assert frame.metadata[1] == {"lang": "de", "year": 2021}
+    assert list(index.search_batch([{0: 1}], 2).to_pandas().columns) == ["query", "rank", "id", "score", "metadata"]
+    groups = index.search({0: 1}, group_by="lang", group_size=2)
+    frame = groups.to_pandas()
+    assert frame.group.tolist() == ["en", "en", "de"]
+    assert frame.id.tolist() == ["a", "c", "b"]
+    assert frame["rank"].tolist() == [1, 2, 1]
+    assert "<td>de</td>" in groups._repr_html_()
+    assert repr(groups) == "Groups('en': 2, 'de': 1)"
+    assert groups[0].value == "en"
+    assert len(groups[:1]) == 1
+    assert list(index.search({1: 0}, group_by="lang").to_pandas().columns) == ["group", "rank", "id", "score"]
+
+
+def test_an_index_without_metadata_says_so() -> None:
+    """Filters, facets, groups and look-ups."""
+    index = segmax.build(sp.csr_matrix([[1]]))
+    assert index.fields == {}
+    assert index.count() == 1
+    for ask in (
+        lambda: index.search({0: 1}, where={"a": 1}),
+        lambda: index.search_batch([{0: 1}], where={"a": 1}),
+        lambda: index.search({0: 1}, group_by="a"),
+        lambda: index.search({0: 1}).metadata,
+        lambda: index.count({"a": 1}),
+        lambda: index.facets("a"),
+        lambda: index.metadata(0),
+    ):
+        with refused(InputError, message="keeps no metadata", hint="build it with {metadata=...}"):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "parts"),
+    [
+        ({"offset": -1}, ConfigError, {"option": "offset"}),
+        ({"offset": 1.5}, ConfigError, {"option": "offset"}),
+        ({"min_score": "1"}, ConfigError, {"option": "min_score"}),
+        ({"min_score": float("nan")}, ConfigError, {"option": "min_score", "got": "nan"}),
+        ({"where": {"lang": {"$gtt": 1}}}, InputError, {"hint": "did you mean"}),
+        ({"where": "lang"}, InputError, {"where": "where"}),
+        ({"group_by": 3}, ConfigError, {"option": "group_by"}),
+        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "k"}),
+        ({"group_size": 2}, ConfigError, {"option": "group_size", "expected": "group_by"}),
+    ],
+)
+def test_options_that_are_refused(
+    index: segmax.Index, options: dict[str, Any], kind: type, parts: dict[str, str]
+) -> None:
+    """With the option or the place."""
+    with refused(kind, **parts):
+        index.search({0: 1}, **options)
+
+
+def test_filters_of_a_batch(index: segmax.Index) -> None:
+    """One for all, or one for each of them."""
+    with refused(ConfigError, option="where", expected="one for each of 2 queries", got="1"):
+        index.search_batch([{0: 1}, {1: 1}], where=[{"lang": "en"}])
+    found = index.search_batch([{0: 1}, {0: 1}], [1, 3], [segmax.ASC(), segmax.Exhaustive()], where={"lang": "en"})
+    assert found.ids == [["a"], ["a", "c"]]
+    assert index.search_batch([], where=[]).ids == []
+
+
+def test_a_target_recall_with_a_filter_is_exact(rng: np.random.Generator) -> None:
+    """What was calibrated is about searches of all documents."""
+    docs = random_docs(rng, 3000, 60, 12.0)
+    metadata = [{"n": int(rng.integers(100))} for _ in range(3000)]
+    index = segmax.build(docs, metadata=metadata)
+    queries = [as_query(rng, 60, 12, 40) for _ in range(20)]
+    where = {"n": {"$lt": 30}}
+    exact = [index.search(query, 20, where=where) for query in queries]
+    found = [index.search(query, 20, target_recall=0.6, where=where) for query in queries]
+    assert [one.ids for one in found] == [one.ids for one in exact]
+    batch = index.search_batch(queries, 20, target_recall=0.6, where=[where] * 20)
+    assert batch.ids == [one.ids for one in exact]
+    with refused(ConfigError, option="target_recall"):
+        index.search(queries[0], 20, target_recall=2.0, where=where)
+
+
+def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the key of their filter, those used last, within bounds; threads share them."""
+    made: list[str] = []
+
+    def make(where: Any) -> np.ndarray:
+        made.append(where.key)
+        return np.zeros(1000, dtype=bool)
+
+    cache = FilterCache(make, lambda mask: mask.nbytes)
+    monkeypatch.setattr(query_features, "_CACHED_BYTES", 2500)
+    filters = [parse_where({"a": number}) for number in range(3)]
+    for number in (0, 0, 1, 0, 2, 0, 1):
+        cache(filters[number])
+    assert made == [filters[number].key for number in (0, 1, 2, 1)]
+    wrong: list[object] = []
+
+    def search(lang: str) -> None:
+        for number in range(200):
+            hits = index.search({0: 1}, where={"lang": lang, "year": {"$gt": number % 7}})
+            if hits.ids != (["a", "c"] if lang == "en" else ["b"]):
+                wrong.append(hits.ids)
+
+    threads = [threading.Thread(target=search, args=(lang,)) for lang in ("en", "de", "en", "de")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+# --- how metadata are given ------------------------------------------------------------------------------------------
+
+
+def test_metadata_by_id_and_from_tables() -> None:
+    """Mappings and DataFrames with ids are matched by them; others are in the order of rows."""
+    pd = pytest.importorskip("pandas")
+    docs = sp.identity(3, format="csr", dtype=np.int64)
+    ids = ["a", "b", "c"]
+
+    def stored(metadata: Any, **options: Any) -> list[Any]:
+        index = segmax.build(docs, ids=ids, metadata=metadata, calibrate=False, **options)
+        return [index.metadata(name) for name in ids]
+
+    assert stored({"c": {"n": 1}, "a": {"n": 2}}) == [{"n": 2}, None, {"n": 1}]
+    assert stored(iter([{"n": 1}, None, {}])) == [{"n": 1}, None, {}]
+    frame = pd.DataFrame({"n": [1, 2, None], "s": ["x", None, "z"], "ID": ["c", "a", "b"]})
+    assert stored(frame) == [{"n": 2.0}, {"s": "z"}, {"n": 1.0, "s": "x"}]
+    assert stored(frame[["s"]]) == [{"s": "x"}, {}, {"s": "z"}]
+    assert stored(frame[[]]) == [{}, {}, {}]
+    assert stored(pd.DataFrame({"id": ids, "tags": [np.array([1, 2]), [], None]})) == [
+        {"tags": [1, 2]},
+        {"tags": []},
+        {},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metadata", "parts"),
+    [
+        ([{}, {}], {"expected": "metadata of 3 documents", "got": "2"}),
+        ({"z": {}}, {"option": "metadata", "got": "'z'"}),
+        ("abc", {"expected": "metadata as a list"}),
+        ([{}, {"a": {1, 2}}, {}], {"where": "metadata of document 1, field 'a'", "expected": "values of JSON"}),
+        ([1, 2, 3], {"where": "metadata of document 0", "expected": "a mapping"}),
+    ],
+)
+def test_metadata_that_are_refused(tmp_path: Path, metadata: Any, parts: dict[str, str]) -> None:
+    """Before anything is written."""
+    with refused(InputError, **parts):
+        segmax.build(sp.identity(3, format="csr"), ids=["a", "b", "c"], metadata=metadata, path=tmp_path / "index")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_that_are_refused() -> None:
+    """Ids twice or in another order, columns without names."""
+    pd = pytest.importorskip("pandas")
+    docs = sp.identity(2, format="csr", dtype=np.int64)
+    for frame, parts in (
+        (pd.DataFrame({"id": ["a", "a"], "n": [1, 2]}), {"expected": "every id once in column 'id'"}),
+        (pd.DataFrame({"n": [1, 2]}, index=["b", "a"]), {"expected": "metadata in the order", "hint": "reindex"}),
+        (pd.DataFrame([[1], [2]]), {"expected": "strings as names of columns", "got": "0"}),
+        (pd.DataFrame({"t": pd.to_datetime(["2020-01-01", "2021-01-01"])}), {"hint": "isoformat"}),
+    ):
+        with refused(InputError, **parts):
+            segmax.build(docs, ids=["a", "b"], metadata=frame)
+
+
+def test_damaged_metadata_of_an_index(index: segmax.Index, tmp_path: Path) -> None:
+    """A changed column gives other rows or FormatError; verify notices it."""
+    index.close()
+    file = next((tmp_path / "index").glob("metadata_column.*"))
+    content = bytearray(file.read_bytes())
+    content[0] ^= 255
+    file.write_bytes(content)
+    with refused(FormatError, message="checksum"):
+        segmax.verify(tmp_path / "index")
+
+
+def test_many_long_fields_fit_the_directory(tmp_path: Path) -> None:
+    """The most that is listed fits meta.json, in every kind and with names that JSON escapes."""
+    values = [None, True, 1, 2.5, "a", [None, True, 1, 2.5, "a"], {}, 2**70]
+    fields = [f"{number:03d}" + "🙂" * 125 for number in range(600)]
+    documents = [dict.fromkeys(fields, value) for value in values]
+    docs = sp.identity(len(values), format="csr", dtype=np.int64)
+    segmax.build(docs, metadata=documents, path=tmp_path / "index", calibrate=False).close()
+    with segmax.open(tmp_path / "index") as index:
+        assert len(index.fields) == 512
+        assert index.count({fields[599]: "a"}) == 2
+        assert json.loads((tmp_path / "index" / "meta.json").read_text())["metadata"]["unlisted"]
