@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-import os
 import random
 import sys
 import tempfile
@@ -131,7 +130,9 @@ def soak(minutes: float, seed: int = 0) -> None:
         with segmax.Collection.create(path) as collection:
             writer = Writer(collection, seed)
             writer.step()
-            readers = [context.Process(target=read, args=(str(path), seconds, seed + n, failed)) for n in range(READERS)]
+            readers = [
+                context.Process(target=read, args=(str(path), seconds, seed + n, failed)) for n in range(READERS)
+            ]
             for reader in readers:
                 reader.start()
             end = time.monotonic() + seconds
@@ -152,7 +153,7 @@ def soak(minutes: float, seed: int = 0) -> None:
             assert memory == 0 or grown < MOST_GROWTH, f"the writer grew by {grown:,} bytes"
             collection.compact()
             sys.stdout.write(f"writer: {steps:,} steps, {len(collection):,} documents\n")
-            files = sorted(os.listdir(path))
+            files = sorted(file.name for file in path.iterdir())
             assert len([name for name in files if name.startswith("part.")]) <= 2, files
             assert len(files) <= 8, files
         with segmax.Collection.open(path) as collection:

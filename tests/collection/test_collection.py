@@ -6,7 +6,7 @@ import multiprocessing
 import threading
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -116,7 +116,11 @@ class TestWriting:
         """One bad document, one id that is taken, one id twice: nothing is added."""
         with Collection.create(path) as collection:
             collection.add(sp.csr_matrix([[1, 2]]), ids=["a"])
-            for rows, ids in (([[1, 0], [-1, 0]], ["b", "c"]), ([[1, 0], [1, 0]], ["b", "a"]), ([[1, 0], [1, 0]], ["b", "b"])):
+            for rows, ids in (
+                ([[1, 0], [-1, 0]], ["b", "c"]),
+                ([[1, 0], [1, 0]], ["b", "a"]),
+                ([[1, 0], [1, 0]], ["b", "b"]),
+            ):
                 with pytest.raises(InputError):
                     collection.add(sp.csr_matrix(np.array(rows, dtype=float)), ids=ids)
             assert list(collection.ids()) == ["a"]
@@ -383,18 +387,20 @@ class TestReaders:
 
     def test_readers_see_commits(self, path: Path) -> None:
         """At once on refresh; within a second otherwise."""
-        with Collection.create(path, durability="commit") as collection:
-            with Collection.open(path, read_only=True) as reader:
-                collection.add(random_rows(5, 1), ids=range(5))
-                reader.refresh()
-                assert len(reader) == 0
-                collection.commit()
-                reader.refresh()
-                assert len(reader) == 5
-                collection.delete([1])
-                collection._open_store.flush({"threads": 1})
-                reader.refresh()
-                assert list(reader.ids()) == [0, 2, 3, 4]
+        with (
+            Collection.create(path, durability="commit") as collection,
+            Collection.open(path, read_only=True) as reader,
+        ):
+            collection.add(random_rows(5, 1), ids=range(5))
+            reader.refresh()
+            assert len(reader) == 0
+            collection.commit()
+            reader.refresh()
+            assert len(reader) == 5
+            collection.delete([1])
+            collection._open_store.flush({"threads": 1})
+            reader.refresh()
+            assert list(reader.ids()) == [0, 2, 3, 4]
 
     def test_another_process(self, path: Path) -> None:
         """It searches the same documents."""
@@ -441,7 +447,7 @@ def _searched_elsewhere(path: str) -> Any:
 class TestWords:
     """BM25: rarity comes from the documents that are alive."""
 
-    TEXTS = {
+    TEXTS: ClassVar = {
         "a": "copper wire and copper plates",
         "b": "silver wire",
         "c": "noise of a microwave tube",

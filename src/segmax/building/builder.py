@@ -31,6 +31,7 @@ from segmax.building.spool import Spool
 from segmax.metadata import pack_metadata
 from segmax.search.calibration import LEAST_DOCS
 from segmax.search.index import Index, check_opens
+from segmax.storage.blocks import Append
 from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
 from segmax.storage.meta import FORMAT_VERSION
@@ -179,6 +180,7 @@ class CodedDocuments(NamedTuple):
     scale: NDArray[np.float64]  #: by term: weight = code * scale
     rows: NDArray[np.uint32]  #: by document, in the order in which they are read: its row
     components: Arrays  #: their ids, and what else a collection keeps of them, by row
+    write_metadata: Callable[[Append], dict[str, Any]] | None  #: appends components, and returns the entry of meta.json
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -278,7 +280,9 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         if texts is not None:
             with _counted("texts", texts, num_docs, resources) as each:
                 write_texts(each, num_docs, writer.append)
-        if metadata is not None:
+        if request.coded is not None and request.coded.write_metadata is not None:
+            meta["metadata"] = request.coded.write_metadata(writer.append)
+        elif metadata is not None:
             with _counted("metadata", metadata, num_docs, resources) as each:
                 meta["metadata"] = pack_metadata(each, num_docs, writer.append)
         arrays = writer.finish(meta)
@@ -307,7 +311,7 @@ def _tables_and_texts(
     names, spool = collection.names, collection.spool
     if request.coded is not None:
         texts = None if request.texts is None else texts_by_row(request.texts, None, spool.num_rows)
-        return request.coded.components, texts, request.metadata  # type: ignore[return-value]
+        return request.coded.components, texts, None
     ids = names.ids if request.ids is None else listed_ids(request.ids)
     tables = {
         **id_arrays(ids, spool.num_rows, names.place_of if request.ids is None else None),

@@ -92,7 +92,9 @@ class ChangeMaker:
         texts = None
         if given.texts is not None and self._keep_texts:
             texts = [StoredText(document.title, document.text) for document in given.texts]
-        metadata = None if given.metadata is None else [checked_metadata(one, row) for row, one in enumerate(given.metadata)]
+        metadata = (
+            None if given.metadata is None else [checked_metadata(one, row) for row, one in enumerate(given.metadata)]
+        )
         if self._schema is not None:
             self._schema.check(metadata if metadata is not None else [None] * given.num_docs)
         return Ready(given.ids, vectors, words, texts, metadata)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from segmax.collection.applying import chosen_ids, joined_ids
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed_ids, lookup_arrays
 from segmax.collection.state import View
+from segmax.metadata import merge_metadata
+from segmax.storage.blocks import Append
 from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig
 from segmax.vectors.csr import Csr
@@ -151,15 +153,13 @@ def write_merged(
     where = _Order(views)
     ids = where.ids()
     components: Arrays = {**ids, "doc_number": ordered, **lookup_arrays(hashed_ids(ids)), **where.counts()}
-    has_metadata = any(view.part.metadata is not None for view in views)
     request = BuildRequest(
         path=path,
         overwrite=False,
         config=config.updated({"bits": 16 if wide else 8, "calibrate": False, "pruning": ()}),
         clustering=Sparse(),
         texts=where.texts() if keep_texts else None,
-        metadata=where.metadata() if has_metadata else None,
-        coded=CodedDocuments(lattice.scale, rows, components),
+        coded=CodedDocuments(lattice.scale, rows, components, where.write_metadata()),
     )
     with open_resources(path, options) as resources:
         build_index(documents, request, resources).close()
@@ -195,16 +195,18 @@ class _Order:
 
     def texts(self) -> Iterator[object]:
         """Yield titles and texts."""
-        for view, row in self._places():
-            yield ("", "") if view.part.ids.stored is None else view.part.ids.text_of(row)
+        for at, row in zip(*(array.tolist() for array in self._places()), strict=True):
+            ids = self._views[at].part.ids
+            yield ("", "") if ids.stored is None else ids.text_of(row)
 
-    def metadata(self) -> Iterator[Mapping[str, Any] | None]:
-        """Yield metadata."""
-        for view, row in self._places():
-            yield None if view.part.metadata is None else view.part.metadata[row]
+    def write_metadata(self) -> Callable[[Append], dict[str, Any]] | None:
+        """Return what writes metadata; None where there are none."""
+        sources = [view.part.metadata for view in self._views]
+        if all(source is None for source in sources):
+            return None
+        return lambda append: merge_metadata(sources, *self._places(), append)
 
-    def _places(self) -> Iterator[tuple[View, int]]:
+    def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the view and the row there of every document."""
         at = np.repeat(np.arange(len(self._views)), [len(rows) for rows in self._rows])[self._order]
-        rows = np.concatenate(self._rows)[self._order]
-        for number, row in zip(at.tolist(), rows.tolist(), strict=True):
-            yield self._views[number], row
+        return at, np.concatenate(self._rows)[self._order]

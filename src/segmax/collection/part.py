@@ -66,7 +66,6 @@ class Part:
     engine: Engine
     numbers: NDArray[np.int64]  #: by row, ascending
     lookup: Arrays
-    metadata: Metadata | None = None
     counts: Csr | None = None  #: BM25: how often each document has each word
     name: str = ""  #: its folder in that of the collection; "" in memory
     documents: Documents | None = None  #: in memory: what it is made of
@@ -85,6 +84,11 @@ class Part:
     def ids(self) -> DocIds:
         """The ids by row."""
         return self.engine.ids
+
+    @property
+    def metadata(self) -> Metadata | None:
+        """What documents are described by, by row; None where none of them is."""
+        return self.engine.metadata
 
     @property
     def id_arrays(self) -> Arrays:
@@ -125,22 +129,24 @@ def small_part(docs: Documents, scale: NDArray[np.float64], *, wide: bool) -> Pa
     core = _core.Index(codes.num_rows, codes.num_columns, 1, 2 if wide else 1, _IN_MEMORY.head_ratio, arrays)
     arrays = {**arrays, **docs.ids}
     labels = np.arange(core.num_clusters, dtype=np.int64)
-    engine = Engine(core, arrays, _doc_ids(docs.ids, codes.num_rows, docs.texts), None, labels)
+    metadata = None if docs.metadata is None else Metadata.from_rows(docs.metadata)
+    engine = Engine(core, arrays, _doc_ids(docs, metadata), None, labels, metadata)
     return Part(
         engine,
         docs.numbers,
         lookup_arrays(hashed_ids(docs.ids)),
-        None if docs.metadata is None else Metadata.from_rows(docs.metadata),
         docs.counts,
         documents=docs,
     )
 
 
-def _doc_ids(ids: Arrays, num_docs: int, texts: Sequence[StoredText] | None) -> DocIds:
-    stored = None if texts is None else TextList(texts)
+def _doc_ids(docs: Documents, metadata: Metadata | None) -> DocIds:
+    ids, count = docs.ids, docs.num_docs
+    stored = None if docs.texts is None else TextList(docs.texts)
     if "id_number" in ids:
-        return DocIds(num_docs, numbers=ids["id_number"], stored=stored)
-    return DocIds(num_docs, texts=TextTable(ids["id_offset"], ids["id_text"], num_docs), stored=stored)
+        return DocIds(count, numbers=ids["id_number"], stored=stored, metadata=metadata)
+    names = TextTable(ids["id_offset"], ids["id_text"], count)
+    return DocIds(count, texts=names, stored=stored, metadata=metadata)
 
 
 #: The components of a part that a plain index does not need.
@@ -153,10 +159,10 @@ def open_part(folder: Path, name: str) -> Part:
     meta, arrays = load_index(path, preload=False, verify=False)
     with index_errors(path):
         engine = Engine.from_arrays(meta, arrays, path)
-        return part_of(engine, meta, path, name)
+        return part_of(engine, path, name)
 
 
-def part_of(engine: Engine, meta: Any, path: Path, name: str) -> Part:
+def part_of(engine: Engine, path: Path, name: str) -> Part:
     """Return an open index as a part, checked."""
     arrays, num_docs = engine.arrays, engine.core.num_docs
     missing = [component for component in PART_COMPONENTS if component not in arrays]
@@ -174,8 +180,7 @@ def part_of(engine: Engine, meta: Any, path: Path, name: str) -> Part:
     hashes = arrays["id_hash"]
     if len(hashes) != num_docs or len(rows) != num_docs or rows.max(initial=0) >= max(1, num_docs):
         raise damaged("its table of ids has the wrong length", path)
-    metadata = Metadata.from_arrays(arrays, meta["metadata"], num_docs, path) if "metadata" in meta else None
-    return Part(engine, numbers, arrays, metadata, _stored_counts(arrays, num_docs, engine.core.num_terms, path), name)
+    return Part(engine, numbers, arrays, _stored_counts(arrays, num_docs, engine.core.num_terms, path), name)
 
 
 def _stored_counts(arrays: Arrays, num_docs: int, num_terms: int, path: Path) -> Csr | None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import abc
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,15 @@ from segmax.base.checks import check_listed
 from segmax.base.errors import ConfigError
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
 from segmax.collection.words import WordWeights
-from segmax.metadata import Metadata, Where, parse_where
-from segmax.search.arguments import EXACT, checked_k, core_params, input_errors, num_threads, per_query
+from segmax.metadata import Metadata, Scalar, Where, parse_where
+from segmax.metadata.facets import Counts
+from segmax.metadata.values import MISSING, find
+from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_errors, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.explain import explain
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.results import BatchHits, BatchStats, Explanation, Hits
+from segmax.search.queries import Filter, Wanted, best, grouped
+from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr, is_matrix
@@ -141,26 +144,57 @@ class CollectionReader(abc.ABC):
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
+    @overload
+    def search(
+        self,
+        query: Query,
+        k: int = ...,
+        params: SearchParams | None = ...,
+        *,
+        target_recall: float | None = ...,
+        trace: bool = ...,
+        where: Filter | None = ...,
+        offset: int = ...,
+        min_score: float | None = ...,
+    ) -> Hits: ...
+
+    @overload
+    def search(
+        self,
+        query: Query,
+        k: int = ...,
+        params: SearchParams | None = ...,
+        *,
+        target_recall: float | None = ...,
+        where: Filter | None = ...,
+        offset: int = ...,
+        min_score: float | None = ...,
+        group_by: str,
+        group_size: int = ...,
+    ) -> Groups: ...
+
     def search(
         self,
         query: Query,
         k: int = 10,
         params: SearchParams | None = None,
         *,
-        where: Mapping[str, Any] | None = None,
         target_recall: float | None = None,
         trace: bool = False,
-    ) -> Hits:
+        where: Filter | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
+    ) -> Hits | Groups:
         """Return the k best documents for one query: score descending, then in the order in which they came.
 
         Parameters
         ----------
-        query, k, params, target_recall
+        query, k, params, target_recall, where, offset, min_score, group_by, group_size
             As for `Index.search`.
-        where
-            Only documents whose metadata match; see docs/filters.md.
         trace
-            Not for collections: ask one part with `explain` instead.
+            Not for collections: decisions are about the clusters of one index. `explain` tells about one document.
 
         Examples
         --------
@@ -176,34 +210,39 @@ class CollectionReader(abc.ABC):
         state = self._current()
         k = checked_k(k)
         if target_recall is not None:
-            params = self._params_for(k, params, target_recall, filtered=where is not None)
+            is_part = where is not None or group_by is not None
+            params = self._params_for(k, params, target_recall, filtered=is_part)
         terms, weights = self._query(state, query)
-        masks = None if where is None else self._filters.masks(state, parse_where(where))
-        with input_errors():
-            numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, core_params(params), masks)
-        return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
+        in_core = core_params(params)
+
+        def search(k: int, where: Where | None) -> Hits:
+            masks = None if where is None else self._filters.masks(state, where)
+            with input_errors():
+                numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, in_core, masks)
+            return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
+
+        wanted = Wanted.checked(where, offset, min_score, group_by, group_size)
+        return best(search, k, wanted) if wanted.group_by is None else grouped(search, _values, k, wanted)
 
     def search_batch(
         self,
         queries: Queries,
         k: int | Sequence[int] = 10,
-        params: SearchParams | Sequence[SearchParams | None] | None = None,
+        params: SearchParams | Sequence[SearchParams] | None = None,
         *,
-        where: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
         target_recall: float | None = None,
         threads: int | None = None,
+        where: Filter | Sequence[Filter | None] | None = None,
+        offset: int = 0,
+        min_score: float | None = None,
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
 
-        Parameters
-        ----------
-        queries, k, params, target_recall, threads
-            As for `Index.search_batch`.
-        where
-            As for `search`: one for all queries, or one for each.
+        All of them see one state of the collection. Parameters are those of `Index.search_batch`.
         """
         state = self._current()
         batch = self._batch(state, queries)
+        wanted = Wanted.checked(None, offset, min_score)
         ks = per_query("k", k, checked_k, batch.num_rows)
         if target_recall is not None:
             if len(ks) != 1:
@@ -211,8 +250,10 @@ class CollectionReader(abc.ABC):
             params = self._params_for(ks[0], params, target_recall, filtered=where is not None)
         chosen = per_query("params", params, core_params, batch.num_rows)
         wheres = per_query("where", where, lambda one: None if one is None else parse_where(one), batch.num_rows)
-        found = [None if one is None else self._filters.masks(state, one) for one in wheres]
-        return self._found(state, batch, ks, chosen, num_threads(threads), found)
+        masks = [None if one is None else self._filters.masks(state, one) for one in wheres]
+        depths = [min(depth + wanted.offset, MOST_RESULTS) for depth in ks]
+        hits = self._found(state, batch, depths, chosen, num_threads(threads), masks)
+        return hits if wanted == Wanted() else hits.narrowed(wanted.offset, wanted.min_score)
 
     def _found(
         self,
@@ -285,7 +326,7 @@ class CollectionReader(abc.ABC):
         check_listed("an id, or several ids", ids)
         return [_document(state, state.place_of(_plain(one))) for one in ids]
 
-    def count(self, where: Mapping[str, Any] | None = None) -> int:
+    def count(self, where: Filter | None = None) -> int:
         """Return how many documents there are, or how many match."""
         state = self._current()
         if where is None:
@@ -293,21 +334,16 @@ class CollectionReader(abc.ABC):
         rows = self._filters.rows(state, parse_where(where))
         return sum(int(np.count_nonzero(own)) for own in rows)
 
-    def facets(
-        self, field: str, where: Mapping[str, Any] | None = None, limit: int | None = None
-    ) -> list[tuple[Any, int]]:
+    def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Return the values of a field and how many of the documents that match have each, the most frequent first."""
         state = self._current()
         parsed = None if where is None else parse_where(where)
-        counts: dict[Any, tuple[Any, int]] = {}
+        counts = Counts()
         for view, rows in zip(state.views, self._filters.rows(state, parsed), strict=True):
-            if view.part.metadata is None:
-                continue
-            for value, count in view.part.metadata.facet(field, rows):
-                key = (type(value).__name__, repr(value))
-                counts[key] = (value, counts.get(key, (value, 0))[1] + count)
-        ranked = sorted(counts.values(), key=lambda pair: (-pair[1], type(pair[0]).__name__, str(pair[0])))
-        return ranked if limit is None else ranked[:limit]
+            if view.part.metadata is not None:
+                for value, count in view.part.metadata.facet(field, rows):
+                    counts.add(value, count)
+        return counts.largest(limit)
 
     def row_of(self, id: DocId) -> int:
         """Return the insertion number of a document; raise UnknownIdError if no document has this id."""
@@ -401,6 +437,12 @@ class CollectionReader(abc.ABC):
 
         encoder = self.encoder
         return encoder.query_rows(texts) if isinstance(encoder, Encoder) else encoder.encode_queries(texts)
+
+
+def _values(field: str, hits: Hits) -> list[Any]:
+    """Return the value of a field in each of some results."""
+    found = (find(metadata, field) for metadata in hits.metadata)
+    return [None if value is MISSING else value for value in found]
 
 
 class TextsByNumber:

@@ -18,7 +18,7 @@ class Documents(Protocol):
     def __getitem__(self, row: int, /) -> dict[str, Any] | None: ...
 
 
-class _Counts:
+class Counts:
     """How many documents have each value; equal values of other types count together, with the first one's type."""
 
     def __init__(self) -> None:
@@ -26,11 +26,13 @@ class _Counts:
         self._counts: dict[tuple[int, Any], int] = {}
 
     def add(self, value: Scalar, count: int = 1) -> None:
+        """Count documents that have a value."""
         key = value_key(value)
         self._values.setdefault(key, value)
         self._counts[key] = self._counts.get(key, 0) + count
 
     def largest(self, limit: int | None) -> list[tuple[Scalar, int]]:
+        """Return the values and their counts, the largest count first."""
         ordered = sorted(self._counts, key=lambda key: (-self._counts[key], key))
         return [(self._values[key], self._counts[key]) for key in ordered[:limit]]
 
@@ -39,7 +41,7 @@ def counted_values(
     columns: Mapping[str, Column] | None, field: str, rows: Mask, documents: Documents, limit: int | None
 ) -> list[tuple[Scalar, int]]:
     """Return the values of a field over some rows, and how many documents have each."""
-    counts = _Counts()
+    counts = Counts()
     if columns is None:
         _count_one_by_one(np.flatnonzero(rows), field, documents, counts)
         return counts.largest(limit)
@@ -59,13 +61,13 @@ def counted_values(
     return counts.largest(limit)
 
 
-def _count_one_by_one(rows: NDArray[np.int64], field: str, documents: Documents, counts: _Counts) -> None:
+def _count_one_by_one(rows: NDArray[np.int64], field: str, documents: Documents, counts: Counts) -> None:
     for row in rows.tolist():
         for value in scalars_of(find(documents[row], field)):
             counts.add(value)
 
 
-def _count_items(column: ListColumn, rows: Mask, counts: _Counts) -> None:
+def _count_items(column: ListColumn, rows: Mask, counts: Counts) -> None:
     """Count every distinct element of a list once."""
     owners = column.row_of_items()
     wanted = rows[owners]
