@@ -37,6 +37,7 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = {
     ),
     "ids and vocabulary": ("id_number", "id_offset", "id_text", "term_offset", "term_text"),
     "texts": ("text_data", "text_offset", "text_first_row"),
+    "metadata": ("metadata_column", "metadata_data", "metadata_offset", "metadata_first_row"),
 }
 _OTHER = "other"
 _STRUCTURE_OF = {component: structure for structure, components in STRUCTURES.items() for component in components}
