@@ -101,6 +101,14 @@ class History(abc.ABC):
                 continue
         raise AssertionError("it cannot be opened again")
 
+    def go_on(self, folder: Path, ack: Callable[[int], object]) -> None:
+        """Open what a crash left, and do two more steps."""
+        handle = self.open(folder, read_only=False)
+        ack(0)
+        for number in (1, 2):
+            self.one_more(handle)
+            ack(number)
+
     # --- checking what a crash left ----------------------------------------------------------------------------------
 
     def allowed(self, states: Sequence[Any], num_acks: int, *, power_loss: bool) -> list[Any]:
@@ -110,6 +118,16 @@ class History(abc.ABC):
             kept = [number for number in range(num_acks) if self.steps[number][0] == self.durable]
             first = kept[-1] + 1 if kept else 1 if num_acks else 0
         return list(states[first : num_acks + 2])
+
+    def states_going_on(self, folder: Path) -> list[Any]:
+        """Return what `go_on` finds, and makes of it."""
+        handle = self.open(folder, read_only=False)
+        found = [self.read(handle)]
+        for _ in range(2):
+            self.one_more(handle)
+            found.append(self.read(handle))
+        self.close(handle)
+        return found
 
     def check(self, folder: Path, allowed: Sequence[Any]) -> None:
         """Raise AssertionError unless what is there is allowed, for readers and a writer, and can be continued."""

@@ -186,12 +186,27 @@ def _early_removal() -> None:
     globals()["write_manifest"] = write
 
 
+def _cuts_not_synced() -> None:
+    """A cut may be undone by a power loss after something was written over it."""
+    cut, sync, were_cut = os.ftruncate, os.fsync, set()
+
+    def ftruncate(descriptor: int, size: int) -> None:
+        were_cut.add(descriptor)
+        cut(descriptor, size)
+
+    def fsync(descriptor: int) -> None:
+        if descriptor not in were_cut:
+            sync(descriptor)
+        were_cut.discard(descriptor)
+
+    os.ftruncate, os.fsync = ftruncate, fsync
+
+
 _MUTANTS = {
     "": lambda: None,
     "no data syncs": _no_data_syncs,
     "no syncs of folders": _no_syncs_of_folders,
     "no syncs of files": _no_syncs_of_files,
     "early removal": _early_removal,
+    "cuts not synced": _cuts_not_synced,
 }
-#: The names of the mistakes.
-MUTANTS = tuple(name for name in _MUTANTS if name)

@@ -49,12 +49,23 @@ NameChange = list[tuple[Folder, str, File | Folder | None]]
 
 
 class Disk:
-    """A folder that was empty and got the calls of a trace, one by one."""
+    """A folder that gets the calls of a trace, one by one; at the beginning it has what `start` has, all synced."""
 
-    def __init__(self) -> None:
+    def __init__(self, start: Path | None = None) -> None:
         self.root = Folder()
         self.changes: list[NameChange] = []  # that are not synced
         self._files: dict[int, File] = {}
+        if start is not None:
+            self._load(start, self.root)
+
+    def _load(self, path: Path, folder: Folder) -> None:
+        for entry in path.iterdir():
+            node: File | Folder = Folder() if entry.is_dir() else File(entry.read_bytes())
+            folder.entries[entry.name] = folder.durable[entry.name] = node
+            if isinstance(node, Folder):
+                self._load(entry, node)
+            else:
+                self._files[entry.stat().st_ino] = node
 
     def apply(self, call: Call) -> None:
         """Do what a call did."""
@@ -234,14 +245,14 @@ class Loss:
                 (folder / name).write_bytes(content)
 
 
-def losses(calls: Sequence[Call], seed: int = 0, num_random: int = 4) -> Iterator[Loss]:
-    """Yield different states that power losses may leave, at every point of a trace.
+def losses(disk: Disk, calls: Sequence[Call], seed: int = 0, num_random: int = 4) -> Iterator[Loss]:
+    """Yield different states that power losses may leave of a disk, at every point of a trace.
 
     The worst cases are always among them: every kind of data with all names, none, all but the last one and the last
     one only. `num_random` more are drawn at every point, each file and name for itself.
     """
     draw = random.Random(seed)
-    disk, acks = Disk(), []
+    acks: list[str] = []
     seen: set[bytes] = set()
     for number, call in enumerate(calls, 1):
         if call.type == "A":
