@@ -6,6 +6,7 @@ Everything acknowledged is there afterwards, everything else is there as a whole
 from __future__ import annotations
 
 import errno
+import pickle
 import random
 import shutil
 import signal
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from crash.collection_history import CollectionHistory
 from crash.driver import FAIL, FAIL_HALF, KILL, KILL_HALF, Server, build_shim
-from crash.history import History
+from crash.history import Allowed, History
 from crash.ledger import LedgerHistory
 from crash.power_loss import Disk, Loss, losses
 from crash.trace import Call, read_trace
@@ -89,10 +91,12 @@ def check_failures(
     server: Server, bench: Bench, subject: str, history: History, count: int | None, **options: Any
 ) -> None:
     """Let every call fail, alone and with the next ones, as on a full and on a broken disk."""
+    states = pickle.dumps(history.states(bench.fresh()))
     whole = server.run(subject, bench.fresh(), **options)
     for number in chosen(range(1, whole.calls + 1), count):
         for action, code, length in ((FAIL, errno.ENOSPC, 1), (FAIL_HALF, errno.ENOSPC, 5), (FAIL, errno.EIO, 3)):
             folder = bench.fresh()
+            folder.with_suffix(".states").write_bytes(states)
             last = number + length - 1
             run = server.run(
                 subject, folder, action=action, first=number, last=last, code=code, method="run_failing", **options
@@ -102,16 +106,25 @@ def check_failures(
 
 
 def traced(
-    server: Server, folder: Path, subject: str, *, disk: Disk | None = None, method: str = "run", **options: Any
+    server: Server,
+    folder: Path,
+    subject: str,
+    count: int | None,
+    *,
+    disk: Disk | None = None,
+    method: str = "run",
+    **options: Any,
 ) -> list[Loss]:
-    """The states that power losses may leave of a run in a folder, which the disk describes."""
+    """Some of the states that power losses may leave of a run in a folder, which the disk describes."""
     trace = folder.with_suffix(".trace")
     run = server.run(subject, folder, trace=trace, method=method, **options)
     assert run.status == 0, run.error
-    return list(losses(disk or Disk(), list(read_trace(trace))))
+    calls = list(read_trace(trace))
+    share = 1.0 if count is None else min(1.0, 2 * count / len(calls))
+    return chosen(list(losses(disk or Disk(), calls, share=share)), count)
 
 
-def check_loss(history: History, folder: Path, loss: Loss, allowed: Sequence[Any]) -> None:
+def check_loss(history: History, folder: Path, loss: Loss, allowed: Allowed) -> None:
     """What a power loss left is allowed."""
     loss.write(folder)
     try:
@@ -125,7 +138,7 @@ def check_power_losses(
 ) -> None:
     """Cut the power after every call."""
     states = history.states(bench.fresh())
-    for loss in chosen(traced(server, bench.fresh(), subject, **options), count):
+    for loss in traced(server, bench.fresh(), subject, count, **options):
         check_loss(history, bench.fresh(), loss, history.allowed(states, len(loss.acks), power_loss=True))
 
 
@@ -140,17 +153,19 @@ def check_second_losses(
 ) -> None:
     """Cut the power, open what is left, go on, and cut the power again after every call."""
     states = history.states(bench.fresh())
-    for first in chosen([loss for loss in traced(server, bench.fresh(), subject, **options) if loss.acks], count):
+    for first in traced(server, bench.fresh(), subject, count, **options):
+        if not first.acks:
+            continue
         first.write(folder := bench.fresh())
         later = history.states_going_on(folder)
         first.write(folder := bench.fresh())
         before = history.allowed(states, len(first.acks), power_loss=True)
-        found = traced(server, folder, subject, disk=Disk(folder), method="go_on", **options)
-        for second in chosen(found, second_count, seed=first.call):
+        for second in traced(server, folder, subject, second_count, disk=Disk(folder), method="go_on", **options):
             num_acks = len(second.acks)
             first_kept = 0 if history.durable else num_acks - 1
-            allowed = [*later[first_kept : num_acks + 1]] if num_acks else [*before, later[0]]
-            check_loss(history, bench.fresh(), second, allowed)
+            allowed = later[first_kept : num_acks + 1] if num_acks else [*before.writer, later[0]]
+            seen = [*before.reader, *allowed] if history.visible or not num_acks else allowed
+            check_loss(history, bench.fresh(), second, Allowed(allowed, seen))
 
 
 # --- log and manifest ------------------------------------------------------------------------------------------------
@@ -198,6 +213,45 @@ def test_the_harness_finds_records_that_come_back(server: Server, bench: Bench) 
         check_second_losses(
             server, bench, LEDGER, LedgerHistory(sync=False), None, None, sync=False, mutant="cuts not synced"
         )
+
+
+# --- collections -----------------------------------------------------------------------------------------------------
+
+COLLECTION = "crash.collection_history:CollectionHistory"
+DURABILITIES = pytest.mark.parametrize("durability", ["batch", "commit", "none"])
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_a_killed_writer_of_a_collection(server: Server, bench: Bench, count: int | None) -> None:
+    """Killed before any call or in the middle of it, all that was acknowledged is there."""
+    check_kills(server, bench, COLLECTION, CollectionHistory(), count)
+
+
+@pytest.mark.parametrize("count", [4, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_a_failing_disk_under_a_collection(server: Server, bench: Bench, count: int | None) -> None:
+    """Any call may fail: the collection stays readable, and the writer goes on once the disk works again."""
+    check_failures(server, bench, COLLECTION, CollectionHistory(), count)
+
+
+@DURABILITIES
+@pytest.mark.parametrize("count", [15, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_a_power_loss_under_a_collection(server: Server, bench: Bench, count: int | None, durability: str) -> None:
+    """What the chosen durability promises is there; what it does not may be lost, but not half of a write."""
+    history = CollectionHistory(durability)
+    check_power_losses(server, bench, COLLECTION, history, count, durability=durability)
+
+
+@DURABILITIES
+@pytest.mark.parametrize("counts", [(2, 5), pytest.param((100, 30), marks=pytest.mark.slow)], ids=["some", "more"])
+def test_two_power_losses_under_a_collection(
+    server: Server, bench: Bench, counts: tuple[int, int], durability: str
+) -> None:
+    """What recovery did is safe, too."""
+    history = CollectionHistory(durability)
+    check_second_losses(server, bench, COLLECTION, history, *counts, durability=durability)
+
+
+# --- the model of a power loss ---------------------------------------------------------------------------------------
 
 
 def call(kind: str, path: str = "", other: str = "", *, file: int = 0, number: int = 0) -> Call:

@@ -6,10 +6,10 @@ A step is done whole or not at all. `ack` is called when a step has returned: fr
 from __future__ import annotations
 
 import abc
-import tempfile
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from segmax.base.errors import WriteError, WriterStoppedError
 
@@ -18,12 +18,21 @@ Step = tuple[Any, ...]
 _MOST_ATTEMPTS = 40
 
 
+class Allowed(NamedTuple):
+    """The states that a writer may find, and those that a reader may find."""
+
+    writer: list[Any]
+    reader: list[Any]
+
+
 class History(abc.ABC):
     """Steps, and how to do and check them. The first step makes the thing."""
 
     steps: ClassVar[Sequence[Step]]
-    #: What a step has to be so that it, and all before it, survive a power loss; "" for any step.
-    durable: str = ""
+    #: The steps that make themselves, and all before them, survive a power loss; empty if every step does.
+    durable: tuple[str, ...] = ()
+    #: The steps after which other processes see everything; empty if every step does that.
+    visible: tuple[str, ...] = ()
 
     @abc.abstractmethod
     def do(self, handle: Any, folder: Path, step: Step) -> Any:
@@ -64,9 +73,11 @@ class History(abc.ABC):
         return found
 
     def run_failing(self, folder: Path, ack: Callable[[int], object]) -> None:
-        """Do all steps while the disk fails: repeat what failed, and open again what stopped. All has to end well."""
-        with tempfile.TemporaryDirectory(dir=folder.parent) as other:
-            states = self.states(Path(other))
+        """Do all steps while the disk fails: repeat what failed, and open again what stopped. All has to end well.
+
+        A file beside the folder has the `states` of the history.
+        """
+        states = pickle.loads(folder.with_suffix(".states").read_bytes())
         handle = None
         for number, step in enumerate(self.steps):
             for _ in range(_MOST_ATTEMPTS):
@@ -111,13 +122,15 @@ class History(abc.ABC):
 
     # --- checking what a crash left ----------------------------------------------------------------------------------
 
-    def allowed(self, states: Sequence[Any], num_acks: int, *, power_loss: bool) -> list[Any]:
+    def allowed(self, states: Sequence[Any], num_acks: int, *, power_loss: bool) -> Allowed:
         """Return the states that may be there after so many steps were acknowledged."""
-        first = num_acks
-        if power_loss and self.durable:
-            kept = [number for number in range(num_acks) if self.steps[number][0] == self.durable]
-            first = kept[-1] + 1 if kept else 1 if num_acks else 0
-        return list(states[first : num_acks + 2])
+        first = self._last(self.durable, num_acks) if power_loss else num_acks
+        seen = min(first, self._last(self.visible, num_acks))
+        return Allowed(list(states[first : num_acks + 2]), list(states[seen : num_acks + 2]))
+
+    def _last(self, kinds: Sequence[str], num_acks: int) -> int:
+        """Return the number of steps up to the last one of some kinds; all if no kind is given."""
+        return max((n + 1 for n in range(num_acks) if not kinds or self.steps[n][0] in kinds), default=0)
 
     def states_going_on(self, folder: Path) -> list[Any]:
         """Return what `go_on` finds, and makes of it."""
@@ -129,16 +142,16 @@ class History(abc.ABC):
         self.close(handle)
         return found
 
-    def check(self, folder: Path, allowed: Sequence[Any]) -> None:
+    def check(self, folder: Path, allowed: Allowed) -> None:
         """Raise AssertionError unless what is there is allowed, for readers and a writer, and can be continued."""
         reader = self.open(folder, read_only=True)
         before = None if reader is None else self.read(reader)
         if reader is not None:
             self.close(reader)
-        assert before in allowed, f"a reader finds {before}, not one of {allowed}"
+        assert before in allowed.reader, f"a reader finds {before}, not one of {allowed.reader}"
         writer = self.open(folder, read_only=False)
         after = None if writer is None else self.read(writer)
-        assert after in allowed, f"a writer finds {after}, not one of {allowed}"
+        assert after in allowed.writer, f"a writer finds {after}, not one of {allowed.writer}"
         if writer is None:
             return
         self.one_more(writer)

@@ -111,7 +111,7 @@ class LedgerHistory(History):
 
     def __init__(self, sync: bool = True, mutant: str = "") -> None:
         self.sync = sync
-        self.durable = "" if sync else "commit"
+        self.durable = () if sync else ("create", "commit", "reopen")
         _MUTANTS[mutant]()
 
     def do(self, handle: Any, folder: Path, step: Step) -> Any:

@@ -12,7 +12,6 @@ The model is that of POSIX, read as badly as it can be:
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import random
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -245,24 +244,27 @@ class Loss:
                 (folder / name).write_bytes(content)
 
 
-def losses(disk: Disk, calls: Sequence[Call], seed: int = 0, num_random: int = 4) -> Iterator[Loss]:
+def losses(
+    disk: Disk, calls: Sequence[Call], *, seed: int = 0, num_random: int = 4, share: float = 1.0
+) -> Iterator[Loss]:
     """Yield different states that power losses may leave of a disk, at every point of a trace.
 
     The worst cases are always among them: every kind of data with all names, none, all but the last one and the last
-    one only. `num_random` more are drawn at every point, each file and name for itself.
+    one only. `num_random` more are drawn at every point, each file and name for itself. `share` is the share of the
+    points to look at.
     """
     draw = random.Random(seed)
     acks: list[str] = []
-    seen: set[bytes] = set()
+    seen: set[int] = set()
     for number, call in enumerate(calls, 1):
         if call.type == "A":
             acks += call.path.split()
         else:
             disk.apply(call)
-        for files, how in _states(disk, draw, num_random):
-            digest = hashlib.sha256(repr((len(acks), files)).encode()).digest()
-            if digest not in seen:
-                seen.add(digest)
+        for files, how in _states(disk, draw, num_random) if draw.random() < share else ():
+            key = hash((len(acks), tuple(files.items())))  # bytes remember their hash: most files are the same objects
+            if key not in seen:
+                seen.add(key)
                 yield Loss(files, number, tuple(acks), how)
 
 
