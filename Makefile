@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race report stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race soak report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -110,6 +110,11 @@ bench: $(VENV)/.installed
 race: $(VENV)/.installed
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py rivals)
 	$(PY) -m benchmarks.race $(RACE)
+
+# One writer, readers and merges against each other, for MINUTES.
+MINUTES ?= 10
+soak: $(VENV)/.installed
+	$(PY) -m tests.collection.soak --minutes $(MINUTES)
 
 # The page of all experiments of the paper, docs/report.html, drawn from the outcomes that are kept.
 report: $(VENV)/.installed

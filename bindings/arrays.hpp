@@ -10,6 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "segmax/base/types.hpp"
+
 namespace segmax::bindings {
 
 namespace nb = nanobind;
@@ -36,6 +38,14 @@ nb::object owned(std::vector<T>&& values, std::initializer_list<std::size_t> sha
 template <class T>
 nb::object owned(std::vector<T>&& values) {
     const std::size_t size = values.size();
+    return owned(std::move(values), {size});
+}
+
+/// The same, followed by the readable bytes that the kernels want after the arrays of an index.
+template <class T>
+nb::object owned_with_slack(std::vector<T>&& values) {
+    const std::size_t size = values.size();
+    values.resize(size + (kSlackBytes + sizeof(T) - 1) / sizeof(T));
     return owned(std::move(values), {size});
 }
 
@@ -67,13 +77,14 @@ private:
 /// A numpy array with a copy of these values, likewise.
 template <class T>
 nb::object copied(std::span<const T> values) {
+    static_assert(sizeof(T) == 8 || std::is_same_v<T, std::uint32_t>);
     static const nb::handle from = nb::module_::import_("numpy").attr("frombuffer").inc_ref();  // lives for ever
     static const nb::handle type = nb::module_::import_("numpy")
                                        .attr("dtype")(std::is_floating_point_v<T> ? "f8"
                                                       : std::is_signed_v<T>       ? "i8"
-                                                                                  : "u8")
+                                                      : sizeof(T) == 8            ? "u8"
+                                                                                  : "u4")
                                        .release();
-    static_assert(sizeof(T) == 8);
     const auto bytes = nb::steal(PyByteArray_FromStringAndSize(reinterpret_cast<const char*>(values.data()),
                                                                static_cast<Py_ssize_t>(values.size_bytes())));
     return from(bytes, type);

@@ -36,5 +36,7 @@ NB_MODULE(_core, module) {
     segmax::bindings::register_build(module);
     segmax::bindings::register_index(module);
     segmax::bindings::register_io(module);
+    segmax::bindings::register_masks(module);
     segmax::bindings::register_search(module);
+    segmax::bindings::register_parts(module);
 }

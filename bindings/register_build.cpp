@@ -12,6 +12,7 @@
 #include "segmax/index/components.hpp"
 #include "segmax/index/order.hpp"
 #include "segmax/index/project.hpp"
+#include "segmax/index/small_index.hpp"
 
 namespace segmax::bindings {
 
@@ -158,6 +159,22 @@ nb::typed<nb::dict, nb::str, nb::object> fill(const Array<std::int64_t>& indptr,
     return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
 }
 
+template <class Code, class Term>
+nb::typed<nb::dict, nb::str, nb::object> small(const Array<std::int64_t>& indptr, const Array<Term>& terms,
+                                               const Array<Code>& codes, std::uint32_t num_terms,
+                                               std::uint32_t head_ratio) {
+    require(head_ratio >= 1 && head_ratio <= kMaxHeadRatio, "expected a head_ratio from 1 to 65535");
+    const auto docs = coded_docs(indptr, terms, codes, num_terms);
+    SmallIndex<Code> made;
+    run_released([&] { made = small_index(docs, head_ratio); });
+    nb::dict out;
+#define SEGMAX_PUT(name, entry, check) out[#name] = owned_with_slack(std::move(made.name));
+    SEGMAX_COMPONENTS(SEGMAX_PUT)
+#undef SEGMAX_PUT
+    nb::del(out["term_scale"]);  // belongs to whoever made the codes
+    return nb::typed<nb::dict, nb::str, nb::object>(std::move(out));
+}
+
 template <class Code, class Term, bool back>
 nb::object project(const Array<std::int64_t>& indptr, const Array<Term>& terms, const Array<Code>& codes,
                    const Array<std::int32_t>& row_of_term, const Array<float>& matrix, std::size_t num_dims,
@@ -208,6 +225,9 @@ void register_build(nb::module_& module) {
         module.def("count_terms", &count<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "num_terms"_a, "cluster_first"_a, "first"_a, "last"_a, "stop"_a,
                    "Postings and pairs of every term in a range of clusters.");
+        module.def("small_index", &small<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
+                   "num_terms"_a, "head_ratio"_a,
+                   "The arrays of an index of few documents in the order given, one segment, all but term_scale.");
         module.def("fill_terms", &fill<Code, Term>, "indptr"_a, "terms"_a.noconvert(), "codes"_a.noconvert(),
                    "cluster_first"_a, "order"_a, "segments"_a, "num_segments"_a, "head_ratio"_a,
                    "cluster_first_position"_a, "postings"_a, "pairs"_a, "first_term"_a, "last_term"_a, "stop"_a,

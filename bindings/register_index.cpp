@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "arrays.hpp"
+#include "checks.hpp"
 #include "py_index.hpp"
 #include "registers.hpp"
 #include "segmax/base/errors.hpp"
@@ -70,6 +71,24 @@ nb::tuple vectors(const PyIndex& self, const Array<std::int64_t>& rows) {
     return nb::make_tuple(owned(std::move(found.indptr)), owned(std::move(found.terms)), owned(std::move(found.codes)));
 }
 
+template <class Code>
+nb::tuple documents_as(const Index& index, Position first, Position last) {
+    DocumentRange<Code> found;
+    {
+        const nb::gil_scoped_release release;
+        found = document_range<Code>(index, first, last);
+    }
+    return nb::make_tuple(owned(std::move(found.rows)), owned(std::move(found.indptr)), owned(std::move(found.terms)),
+                          owned(std::move(found.codes)));
+}
+
+nb::tuple documents(const PyIndex& self, std::uint32_t first, std::uint32_t last) {
+    const Index& index = self.get();
+    require(first <= last && last <= index.num_positions(), "expected a range of the positions");
+    return index.arrays().code_bytes == 1 ? documents_as<std::uint8_t>(index, first, last)
+                                          : documents_as<std::uint16_t>(index, first, last);
+}
+
 std::uint32_t cluster_of(const PyIndex& self, std::uint32_t row) {
     return self.get().cluster_of(self.position_of(row));
 }
@@ -96,12 +115,20 @@ void register_index(nb::module_& module) {
         .def_prop_ro("num_terms", [](const PyIndex& self) { return self.get().num_terms(); })
         .def_prop_ro("num_segments", [](const PyIndex& self) { return self.get().num_segments(); })
         .def_prop_ro("num_clusters", [](const PyIndex& self) { return self.get().num_clusters(); })
+        .def_prop_ro("num_positions", [](const PyIndex& self) { return self.get().num_positions(); })
         .def_prop_ro("num_blocks", [](const PyIndex& self) { return self.get().num_blocks(); })
         .def("vectors", &vectors,
              nb::sig("def vectors(self, rows: numpy.typing.NDArray[numpy.int64]) -> "
                      "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], "
                      "numpy.typing.NDArray[numpy.uint32]]"),
              "rows"_a, "The stored documents as (indptr, terms, codes).")
+        .def("documents", &documents,
+             nb::sig("def documents(self, first_position: int, last_position: int) -> "
+                     "tuple[numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.int64], "
+                     "numpy.typing.NDArray[numpy.uint32], "
+                     "numpy.typing.NDArray[numpy.uint8] | numpy.typing.NDArray[numpy.uint16]]"),
+             "first_position"_a, "last_position"_a,
+             "The documents of a range of positions as (rows, indptr, terms, codes); faster than `vectors` for many.")
         .def("cluster_of", &cluster_of, "row"_a, "The cluster that a document is in.")
         .def("cluster_sizes", &cluster_sizes, nb::sig("def cluster_sizes(self) -> numpy.typing.NDArray[numpy.uint32]"),
              "The number of documents in every cluster.");

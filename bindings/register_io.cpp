@@ -4,13 +4,19 @@
 #include <nanobind/stl/string_view.h>
 
 #include <cmath>
+#include <cstdint>
 #include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "arrays.hpp"
+#include "checks.hpp"
 #include "registers.hpp"
 #include "segmax/io/ciff.hpp"
 #include "segmax/io/errors.hpp"
 #include "segmax/io/json_vectors.hpp"
+#include "segmax/io/text.hpp"
 
 namespace segmax::bindings {
 
@@ -163,6 +169,20 @@ nb::bytes ciff_docs(std::uint64_t first_row, const Strings& ids, const Array<std
     return bytes_object(out);
 }
 
+nb::object hash_texts(const Array<std::uint64_t>& offsets, const Array<std::uint8_t>& text) {
+    require_offsets("offsets", view(offsets), text.size());
+    std::vector<std::uint64_t> hashes(offsets.size() - 1);
+    {
+        const nb::gil_scoped_release release;
+        const std::string_view all(reinterpret_cast<const char*>(text.data()), text.size());
+        for (std::size_t i = 0; i < hashes.size(); ++i) {
+            const std::uint64_t first = view(offsets)[i];
+            hashes[i] = stable_hash(all.substr(first, view(offsets)[i + 1] - first));
+        }
+    }
+    return owned(std::move(hashes));
+}
+
 }  // namespace
 
 void register_io(nb::module_& module) {
@@ -212,6 +232,11 @@ void register_io(nb::module_& module) {
                        "tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], "
                        "numpy.typing.NDArray[numpy.float64]]"),
                "data"_a, "first_doc"_a, "num_docs"_a, "The rows of a bucket: indptr, terms and weights.");
+    module.def("hash_texts", &hash_texts,
+               nb::sig("def hash_texts(offsets: numpy.typing.NDArray[numpy.uint64], "
+                       "text: numpy.typing.NDArray[numpy.uint8]) -> numpy.typing.NDArray[numpy.uint64]"),
+               "offsets"_a, "text"_a,
+               "A hash of each text, the same on every machine; text i is text[offsets[i]:offsets[i + 1]].");
     module.def("ciff_list", &ciff_list, "term"_a, "rows"_a, "tfs"_a, "A postings list as CIFF has it.");
     module.def("ciff_docs", &ciff_docs, "first_row"_a, "ids"_a, "lengths"_a, "Document records as CIFF has them.");
 }

@@ -22,20 +22,13 @@
 #include "interrupt.hpp"
 #include "py_index.hpp"
 #include "registers.hpp"
+#include "search_results.hpp"
 #include "segmax/search/batch.hpp"
 #include "segmax/search/search.hpp"
 
 namespace segmax::bindings {
 
 namespace {
-
-#define SEGMAX_COUNT(name, meaning) +1
-constexpr std::size_t kStatsFields = 0 SEGMAX_STATS(SEGMAX_COUNT);
-#undef SEGMAX_COUNT
-/// SearchStats read as a row of numbers: nothing but these fields, in this order, without gaps.
-using StatsRow = std::array<std::uint64_t, kStatsFields>;
-static_assert(sizeof(SearchStats) == sizeof(StatsRow) && alignof(SearchStats) == alignof(std::uint64_t));
-static_assert(std::is_standard_layout_v<SearchStats> && std::is_trivially_copyable_v<SearchStats>);
 
 nb::dict stats_fields() {
     nb::dict fields;
@@ -71,53 +64,23 @@ struct Output {
     std::vector<std::uint64_t> stats;
 };
 
-/// k of each query, or one for all: never more than documents.
-std::vector<std::size_t> checked_ks(const PyIndex& self, std::span<const std::int64_t> ks, std::size_t queries) {
-    require(ks.size() == 1 || ks.size() == queries, "expected one k, or one for each query");
-    std::vector<std::size_t> checked;
-    for (const std::int64_t k : ks) {
-        require(k >= 1, "expected k to be at least 1, got less");
-        checked.push_back(std::min<std::size_t>(static_cast<std::size_t>(k), self.get().num_docs()));
-    }
-    return checked;
-}
-
-/// A mask belongs to the index that it was made for.
-void require_mask(const PyIndex& self, const SearchParams& params) {
-    require(!params.mask || params.mask->size() == self.get().num_blocks(),
-            "expected a mask that was made for this index, got one of another length");
-}
-
-/// The number of results to make room for: there are never more than documents.
-std::size_t checked_k(const PyIndex& self, std::size_t k) {
-    require(k >= 1, "expected k to be at least 1, got 0");
-    return std::min<std::size_t>(k, self.get().num_docs());
-}
-
 PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> terms, std::span<const double> weights,
-                            double mass = 1.0) {
+                            const SearchParams& params = SearchParams()) {
     require_one_length("terms", terms.size(), "weights", weights.size());
-    return prepare_query(self.get(), terms, weights, mass);
+    return prepare_query(self.lattice(), terms, weights, params);
 }
 
 nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
                        const Array<double>& weights, const Array<std::int64_t>& k,
                        const std::vector<const SearchParams*>& params, unsigned threads) {
-    require_one_length("terms", view(terms).size(), "weights", view(weights).size());
-    require_offsets("indptr", view(indptr), view(terms).size());
-    require(threads >= 1, "expected threads to be at least 1, got 0");
-    const std::size_t queries = view(indptr).size() - 1;
-    require(params.size() == 1 || params.size() == queries, "expected one SearchParams, or one for each query");
-    for (const SearchParams* some : params) {
-        require(some != nullptr, "expected SearchParams, got None");
-        require_mask(self, *some);
-    }
-    const std::vector<std::size_t> ks = checked_ks(self, view(k), queries);
+    const std::size_t queries = checked_batch(indptr, terms, weights, params, threads);
+    for (const SearchParams* some : params) require_mask(self.get(), some->mask.get());
+    const std::vector<std::size_t> ks = checked_ks(view(k), queries, self.get().num_docs());
     const Batch batch{view(indptr), view(terms), view(weights), ks, params};
     Output out(queries, ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()));
     run_interruptible([&] {
         segmax::search_batch(
-            self.get(), batch, threads,
+            self.get(), self.lattice(), batch, threads,
             [&](std::size_t i, const SearchResult& result, double scale) { out.store(i, result, scale); },
             SignalPoll());
     });
@@ -129,9 +92,9 @@ nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, c
 nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, std::size_t k,
                      const SearchParams& params) {
     const PreparedQuery query =
-        checked_query(self, Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view(), params.query_mass);
-    k = checked_k(self, k);
-    require_mask(self, params);
+        checked_query(self, Buffer<std::int64_t>(terms).view(), Buffer<double>(weights).view(), params);
+    k = checked_k(k, self.get().num_docs());
+    require_mask(self.get(), params.mask.get());
     SearchParams interruptible = params;
     SearchResult result;
     run_interruptible([&] {
@@ -156,9 +119,9 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
     SearchParams traced = params;
     traced.trace = true;
     if (watch_row >= 0) traced.watch = self.position_of(watch_row);
-    const PreparedQuery query = checked_query(self, view(terms), view(weights), params.query_mass);
-    k = checked_k(self, k);
-    require_mask(self, params);
+    const PreparedQuery query = checked_query(self, view(terms), view(weights), params);
+    k = checked_k(k, self.get().num_docs());
+    require_mask(self.get(), params.mask.get());
     SearchResult result;
     run_interruptible([&] {
         traced.stop = SignalPoll();
@@ -218,17 +181,12 @@ nb::tuple bounds(const PyIndex& self, const Array<std::int64_t>& terms, const Ar
                           owned(std::move(all.segment_sum)), owned(std::move(all.best_score)), query.scale);
 }
 
-/// Lets a search return only some rows.
-void set_mask(SearchParams& params, const PyIndex& index, const Array<bool>& rows) {
-    const auto allowed = view(rows);
-    require(allowed.size() == index.get().num_docs(), "expected a mask with an entry for each row");
-    auto mask = std::make_shared<Mask>(index.get().num_blocks(), std::uint8_t{0});
-    for (Position position = 0; position < index.get().num_positions(); ++position) {
-        const Row row = index.get().row_at(position);
-        if (row == kNoRow || !allowed[row]) continue;
-        (*mask)[position / kBlockDocs] |= static_cast<std::uint8_t>(1U << (position % kBlockDocs));
-    }
-    params.mask = std::move(mask);
+nb::object get_mask(const SearchParams& params) {
+    return params.mask ? nb::cast(PyMask{params.mask}) : nb::none();
+}
+
+void set_mask(SearchParams& params, const PyMask* mask) {
+    params.mask = mask == nullptr ? nullptr : mask->mask;
 }
 
 void set_floor(SearchParams& params, double score, std::int64_t row) {
@@ -292,7 +250,10 @@ void register_search(nb::module_& module) {
         .def_rw("bound_dropped", &SearchParams::bound_dropped)
         .def(
             "copy", [](const SearchParams& self) { return SearchParams(self); }, "The same parameters, to be changed.")
-        .def("set_mask", &set_mask, "index"_a, "rows"_a, "Let only the rows be returned that are True here.")
+        .def_prop_rw("mask", &get_mask, &set_mask, nb::for_setter(nb::arg("mask").none()),
+                     nb::for_getter(nb::sig("def mask(self) -> Mask | None")),
+                     nb::for_setter(nb::sig("def mask(self, mask: Mask | None, /) -> None")),
+                     "The rows that may be returned; None: all.")
         .def("set_floor", &set_floor, "score"_a, "row"_a,
              "Return only what comes before this result, the last of k that were found elsewhere; row -1 lets results "
              "with its score in.")

@@ -18,6 +18,7 @@ LAYERS = [
     "base",
     "drawing vectors",
     "encoders io storage",
+    "metadata",
     "search",
     "building paper",
     "text",

@@ -14,6 +14,8 @@
 #include "segmax/index/components.hpp"
 #include "segmax/index/index.hpp"
 #include "segmax/index/order.hpp"
+#include "segmax/search/lattice.hpp"
+#include "segmax/search/mask.hpp"
 #include "segmax/search/query.hpp"
 
 namespace segmax::test {
@@ -339,6 +341,20 @@ struct Indexed {
     Parts<Code> parts;
     Index index;
 };
+
+/// A query for one index, by its own lattice.
+inline PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms,
+                                   std::span<const double> weights, const SearchParams& params = SearchParams()) {
+    return segmax::prepare_query(Lattice(index), terms, weights, params);
+}
+
+/// A mask of the documents that `allows` says yes to, by row.
+template <class Allows>
+std::shared_ptr<const Mask> make_mask(const Index& index, Allows allows) {
+    std::vector<std::uint8_t> rows(index.num_docs());
+    for (Row row = 0; row < index.num_docs(); ++row) rows[row] = allows(row) ? 1 : 0;
+    return std::make_shared<const Mask>(index, rows);
+}
 
 /// That many distinct terms, or all, with whole weights up to `largest_weight`.
 inline PreparedQuery random_query(const Index& index, Random& random, std::size_t num_terms,

@@ -46,7 +46,8 @@ struct OwnedBatch {
             SearchParams& some = params.back();
             if (draw(random, 0, 3) == 0) some.query_mass = 0.6;
             if (draw(random, 0, 3) == 0) {
-                some.mask = std::make_shared<Mask>(index.num_blocks(), static_cast<std::uint8_t>(random()));
+                some.mask =
+                    make_mask(index, [&, share = draw(random, 0, 8)](Row) { return draw(random, 0, 7) < share; });
             }
             if (draw(random, 0, 3) == 0) some.floor = Floor{static_cast<double>(draw(random, 1, 300)), 50};
             if (draw(random, 0, 3) == 0 && some.method == Method::asc) some.eta = 0.8;
@@ -77,7 +78,7 @@ std::vector<Answer> one_by_one(const Index& index, const Batch& batch) {
         const auto first = static_cast<std::size_t>(batch.indptr[i]);
         const auto count = static_cast<std::size_t>(batch.indptr[i + 1]) - first;
         const PreparedQuery query = prepare_query(index, batch.terms.subspan(first, count),
-                                                  batch.weights.subspan(first, count), batch.params_of(i).query_mass);
+                                                  batch.weights.subspan(first, count), batch.params_of(i));
         answers.push_back(answer_of(search(index, query, batch.k(i), batch.params_of(i)), query.scale));
     }
     return answers;
@@ -88,7 +89,7 @@ std::vector<Answer> at_once(const Index& index, const Batch& batch, unsigned thr
     std::vector<Answer> answers(batch.size());
     std::vector<std::atomic<int>> times(batch.size());
     search_batch(
-        index, batch, threads,
+        index, Lattice(index), batch, threads,
         [&](std::size_t i, const SearchResult& result, double scale) {
             ++times.at(i);
             answers[i] = answer_of(result, scale);
@@ -147,7 +148,7 @@ TEST(batch_of_several_callers) {
                 for (int round = 0; round < 5; ++round) {
                     std::vector<Answer> answers(expected.size());
                     search_batch(
-                        index, owned.view(), 3,
+                        index, Lattice(index), owned.view(), 3,
                         [&](std::size_t i, const SearchResult& result, double scale) {
                             answers[i] = answer_of(result, scale);
                         },
@@ -172,14 +173,16 @@ TEST(batch_ends_with_the_first_error) {
         bad.terms[static_cast<std::size_t>(*found)] = -1;
         std::atomic<std::size_t> stored{0};
         const auto count = [&](std::size_t, const SearchResult&, double) { ++stored; };
-        CHECK_THROWS(search_batch(made.index, bad.view(), threads, count, never), std::invalid_argument);
+        CHECK_THROWS(search_batch(made.index, Lattice(made.index), bad.view(), threads, count, never),
+                     std::invalid_argument);
         CHECK(stored < good.view().size());
         std::atomic<std::size_t> calls{0};
         const auto fail = [&](std::size_t i, const SearchResult&, double) {
             ++calls;
             if (i == 20) throw std::runtime_error("cannot store");
         };
-        CHECK_THROWS(search_batch(made.index, good.view(), threads, fail, never), std::runtime_error);
+        CHECK_THROWS(search_batch(made.index, Lattice(made.index), good.view(), threads, fail, never),
+                     std::runtime_error);
         CHECK(calls < good.view().size());
         CHECK(at_once(made.index, good.view(), threads) == expected);
     }
@@ -205,7 +208,8 @@ TEST(batch_stops_on_request) {
             const auto store = [&](std::size_t, const SearchResult&, double) {
                 while (!asked && std::this_thread::get_id() != caller) std::this_thread::yield();
             };
-            CHECK_THROWS(search_batch(made.index, owned.view(), threads, store, stop), Interrupted);
+            CHECK_THROWS(search_batch(made.index, Lattice(made.index), owned.view(), threads, store, stop),
+                         Interrupted);
             CHECK(!elsewhere);
             CHECK(at_once(made.index, owned.view(), threads) == expected);
         }

@@ -127,17 +127,6 @@ std::vector<std::uint32_t> copy_of(std::span<const std::uint32_t> found) {
     return {found.begin(), found.end()};
 }
 
-/// A mask of the documents that `allows` says yes to, by row.
-template <class Allows>
-std::shared_ptr<const Mask> make_mask(const Index& index, Allows allows) {
-    Mask mask(index.num_blocks(), 0);
-    for (Position p = 0; p < index.num_positions(); ++p) {
-        if (index.row_at(p) == kNoRow || !allows(index.row_at(p))) continue;
-        mask[p / kBlockDocs] = static_cast<std::uint8_t>(mask[p / kBlockDocs] | 1U << (p % kBlockDocs));
-    }
-    return std::make_shared<const Mask>(std::move(mask));
-}
-
 /// What a mask and a floor leave of a ranking. The floor is in the query's integers, here as twice its value, so that
 /// it may lie between two scores.
 struct Restriction {

@@ -41,6 +41,12 @@ PreparedQuery prepare(const Index& index, std::vector<std::int64_t> terms, std::
     return prepare_query(index, terms, weights);
 }
 
+SearchParams with_mass(double mass) {
+    SearchParams params;
+    params.query_mass = mass;
+    return params;
+}
+
 void check_terms(const PreparedQuery& query, const std::vector<std::pair<std::uint32_t, std::uint32_t>>& expected) {
     std::vector<std::uint32_t> terms, weights, expected_terms, expected_weights;
     for (const QueryTerm& t : query.terms) {
@@ -152,7 +158,7 @@ TEST(query_keeps_a_share_of_the_mass) {
     const Indexed<std::uint8_t> made(full_documents<std::uint8_t>(20, 4));
     const std::vector<std::int64_t> terms{0, 1, 2, 3, 4};
     const std::vector<double> weights{1, 5, 2, 5, 7};  // 20 in all, times the same largest code
-    const auto kept = [&](double mass) { return prepare_query(made.index, terms, weights, mass); };
+    const auto kept = [&](double mass) { return prepare_query(made.index, terms, weights, with_mass(mass)); };
     check_terms(kept(0.01), {{4, 7}});
     check_terms(kept(0.35), {{4, 7}});
     check_terms(kept(0.36), {{1, 5}, {4, 7}});
@@ -165,7 +171,7 @@ TEST(query_keeps_a_share_of_the_mass) {
     CHECK_EQ(kept(1.0).dropped_terms, 0U);
     // 9 of 10 equal terms are 0.9 of the mass, though 0.9 is no binary number.
     const std::vector<std::int64_t> ten{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-    CHECK_EQ(prepare_query(made.index, ten, std::vector<double>(10, 1.0), 0.9).terms.size(), 9U);
+    CHECK_EQ(prepare_query(made.index, ten, std::vector<double>(10, 1.0), with_mass(0.9)).terms.size(), 9U);
 }
 
 // A negative term number, and a weight that is negative, infinite or no number, are errors, even of unknown terms.

@@ -127,6 +127,18 @@ void each_damaged_index(const Parts<Code>& whole, Visit visit) {
     }
 }
 
+std::vector<std::int64_t> numbers_of(const PreparedQuery& query) {
+    std::vector<std::int64_t> terms;
+    for (const QueryTerm& t : query.terms) terms.push_back(t.term);
+    return terms;
+}
+
+std::vector<double> weights_of(const PreparedQuery& query) {
+    std::vector<double> weights;
+    for (const QueryTerm& t : query.terms) weights.push_back(t.weight);
+    return weights;
+}
+
 /// Whatever is in the arrays, results are at most k rows of the index, best first.
 void check_plausible(const Index& index, const SearchResult& result, std::size_t k) {
     CHECK(result.rows.size() <= k);
@@ -144,7 +156,8 @@ void use_damaged(const Index& index, Random& random) {
             params.eta = eta;
             params.watch = static_cast<Position>(draw(random, 0, index.num_positions() - 1));
             if (draw(random, 0, 3) == 0) {
-                params.mask = std::make_shared<Mask>(index.num_blocks(), static_cast<std::uint8_t>(random()));
+                params.mask =
+                    make_mask(index, [&, share = draw(random, 0, 8)](Row) { return draw(random, 0, 7) < share; });
             }
             if (draw(random, 0, 3) == 0) params.floor = Floor{static_cast<double>(draw(random, 1, 1000)), kNoRow};
             const std::size_t k = draw(random, 0, 1) == 0 ? 3 : 60;
@@ -249,10 +262,14 @@ TEST(search_max_terms) {
                                  [&](auto& a, auto& b) { return most(a) > most(b); });
                 heaviest.terms.resize(std::min<std::size_t>(max_terms, query.terms.size()));
                 params.max_terms = max_terms;
-                params.bound_dropped = false;
-                check_result(made.index, query, rank_all(made.docs.scores(heaviest)), 10, params);
-                params.bound_dropped = true;
-                check_result(made.index, query, rank_all(made.docs.scores(query)), 10, params);
+                for (const bool bound_dropped : {false, true}) {
+                    params.bound_dropped = bound_dropped;
+                    const PreparedQuery kept = prepare_query(made.index, numbers_of(query), weights_of(query), params);
+                    const std::size_t dropped = query.terms.size() - heaviest.terms.size();
+                    const Ranking ranking = rank_all(made.docs.scores(bound_dropped ? query : heaviest));
+                    CHECK_EQ(kept.terms.size(), bound_dropped ? query.terms.size() : heaviest.terms.size());
+                    CHECK_EQ(check_result(made.index, kept, ranking, 10, params).stats.dropped_terms, dropped);
+                }
             }
         }
     }

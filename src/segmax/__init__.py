@@ -20,17 +20,19 @@ if TYPE_CHECKING:
     from segmax import typing as typing
     from segmax.base.errors import SegmaxError
     from segmax.building.builder import build
+    from segmax.collection.collection import Collection
+    from segmax.collection.opening import open_searchable
     from segmax.evaluation import evaluate
     from segmax.inspection.summary import inspect
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
     from segmax.search.methods import ASC, Exhaustive
-    from segmax.search.opening import open_index, verify
+    from segmax.search.opening import verify
     from segmax.search.results import BatchHits, Hits
     from segmax.storage.config import BuildConfig
     from segmax.text.pipeline import from_texts
 
-    open = open_index
+    open = open_searchable
 
 __version__ = "0.1.0"
 
@@ -39,6 +41,7 @@ __all__ = [
     "ASC",
     "BatchHits",
     "BuildConfig",
+    "Collection",
     "Exhaustive",
     "Hits",
     "Index",
@@ -55,18 +58,20 @@ __all__ = [
 _NAMES = {
     "base.errors": "SegmaxError",
     "building.builder": "build",
+    "collection.collection": "Collection",
+    "collection.opening": "open",
     "evaluation": "evaluate",
     "inspection.summary": "inspect",
     "search.highlighting": "highlight",
     "search.index": "Index",
     "search.methods": "ASC Exhaustive",
-    "search.opening": "open verify",
+    "search.opening": "verify",
     "search.results": "BatchHits Hits",
     "storage.config": "BuildConfig",
     "text.pipeline": "from_texts",
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
-_OTHER_NAMES = {"open": "open_index"}  # in its module, which also needs the builtin
+_OTHER_NAMES = {"open": "open_searchable"}  # in its module, which also needs the builtin
 _MODULES = ("clustering", "encoders", "errors", "evaluation", "io", "paper", "pruning", "text", "typing")
 
 

@@ -248,6 +248,42 @@ def count_terms(
     """Postings and pairs of every term in a range of clusters."""
 
 @overload
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
+@overload
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
+@overload
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]: ...
+@overload
+def small_index(
+    indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    num_terms: int,
+    head_ratio: int,
+) -> dict[str, object]:
+    """
+    The arrays of an index of few documents in the order given, one segment, all but term_scale.
+    """
+
+@overload
 def fill_terms(
     indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
     terms: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -351,6 +387,8 @@ class Index:
     @property
     def num_clusters(self) -> int: ...
     @property
+    def num_positions(self) -> int: ...
+    @property
     def num_blocks(self) -> int: ...
     def vectors(
         self, rows: numpy.typing.NDArray[numpy.int64]
@@ -359,11 +397,28 @@ class Index:
     ]:
         """The stored documents as (indptr, terms, codes)."""
 
+    def documents(
+        self, first_position: int, last_position: int
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint8] | numpy.typing.NDArray[numpy.uint16],
+    ]:
+        """
+        The documents of a range of positions as (rows, indptr, terms, codes); faster than `vectors` for many.
+        """
+
     def cluster_of(self, row: int) -> int:
         """The cluster that a document is in."""
 
     def cluster_sizes(self) -> numpy.typing.NDArray[numpy.uint32]:
         """The number of documents in every cluster."""
+
+    def with_lattice(self, lattice: Lattice) -> Index:
+        """
+        The same index, with queries prepared by a lattice that it shares with others.
+        """
 
     def search_one(
         self,
@@ -536,6 +591,13 @@ def read_ciff_bucket(
 ) -> tuple[numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.float64]]:
     """The rows of a bucket: indptr, terms and weights."""
 
+def hash_texts(
+    offsets: numpy.typing.NDArray[numpy.uint64], text: numpy.typing.NDArray[numpy.uint8]
+) -> numpy.typing.NDArray[numpy.uint64]:
+    """
+    A hash of each text, the same on every machine; text i is text[offsets[i]:offsets[i + 1]].
+    """
+
 def ciff_list(
     term: str,
     rows: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
@@ -549,6 +611,38 @@ def ciff_docs(
     lengths: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
 ) -> bytes:
     """Document records as CIFF has them."""
+
+class Lattice:
+    """
+    The scale and the largest code of every term, which queries become integers by; immutable.
+    """
+
+    def __init__(
+        self,
+        term_scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        largest: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        wide: bool,
+    ) -> None:
+        """
+        `largest` is 0 for terms that no document has; `wide` says whether codes may pass 8 bits.
+        """
+
+    @property
+    def num_terms(self) -> int: ...
+
+class Mask:
+    """The rows of an index that a search may return; immutable."""
+
+    def __init__(
+        self,
+        index: Index,
+        rows: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """Those that are True here."""
+
+    @property
+    def count(self) -> int:
+        """The number of rows."""
 
 class Method(enum.Enum):
     exhaustive = 0
@@ -653,13 +747,12 @@ class SearchParams:
     def copy(self) -> SearchParams:
         """The same parameters, to be changed."""
 
-    def set_mask(
-        self,
-        index: Index,
-        rows: Annotated[NDArray[numpy.bool_], dict(shape=(None,), order="C", device="cpu", writable=False)],
-    ) -> None:
-        """Let only the rows be returned that are True here."""
+    @property
+    def mask(self) -> Mask | None:
+        """The rows that may be returned; None: all."""
 
+    @mask.setter
+    def mask(self, mask: Mask | None, /) -> None: ...
     def set_floor(self, score: float, row: int) -> None:
         """
         Return only what comes before this result, the last of k that were found elsewhere; row -1 lets results with its score in.
@@ -674,3 +767,54 @@ def stats_fields() -> dict[str, str]:
     """
     The columns of the statistics of a search, in order, and what they count.
     """
+
+class Parts:
+    """Several indexes searched as one; immutable, safe to share."""
+
+    def __init__(
+        self,
+        lattice: Lattice,
+        indexes: Sequence[Index],
+        numbers: Sequence[numpy.typing.NDArray[numpy.int64]],
+        masks: Sequence[Mask | None],
+    ) -> None:
+        """`numbers` are the insertion numbers of each index, by row, ascending."""
+
+    def search_one(
+        self,
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: int,
+        params: SearchParams,
+        masks: Sequence[Mask | None] | None = None,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
+        """
+        One query: (numbers, scores, parts, rows, stats). `masks` take the place of the parts' own.
+        """
+
+    def search_batch(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: numpy.typing.NDArray[numpy.int64],
+        params: Sequence[SearchParams],
+        threads: int,
+        masks: Sequence[Mask | None] | Sequence[Sequence[Mask | None]] | None = None,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint32],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
+        """
+        All queries, with one k, SearchParams and masks for all or for each: (numbers, scores, counts, parts, rows, stats), padded with number -1 and score 0.
+        """

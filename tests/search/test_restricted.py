@@ -216,7 +216,7 @@ def test_masks_and_floors_that_are_refused(collection: tuple) -> None:
             engine.restricted(exact, floor=(score, 0))
     other = segmax.build(sp.csr_matrix(np.eye(3)))
     masked = other._engine.restricted(exact, rows=np.ones(3, dtype=bool))
-    with refused(InputError, expected="a mask that was made for this index", got="one of another length"):
+    with refused(InputError, expected="a mask that was made for this index", got="one of another index"):
         run(index, {0: 1}, 10, masked)
 
 

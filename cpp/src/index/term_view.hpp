@@ -231,9 +231,13 @@ private:
         }
         const std::size_t size = (part.size - kSpanBlocks) / sizeof(Code);
         std::size_t rank_in_run = 0;
-        for (std::uint32_t place = 0; place < kSpanDocs && rank_in_run < size; ++place) {
-            if ((part.bytes[place / kBlockDocs] >> (place % kBlockDocs) & 1) == 0) continue;
-            offer(place, code_in(part.bytes + kSpanBlocks, rank_in_run++));
+        for (std::uint32_t word = 0; word < kSpanDocs / 64; ++word) {
+            std::uint64_t bits;
+            std::memcpy(&bits, part.bytes + word * sizeof(bits), sizeof(bits));  // little endian
+            for (; bits != 0 && rank_in_run < size; bits &= bits - 1) {
+                offer(word * 64 + static_cast<std::uint32_t>(std::countr_zero(bits)),
+                      code_in(part.bytes + kSpanBlocks, rank_in_run++));
+            }
         }
     }
 

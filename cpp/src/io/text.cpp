@@ -21,20 +21,6 @@ std::uint64_t mixed(std::uint64_t value) {
     return value ^ (value >> 32);
 }
 
-/// Eight bytes at a time: terms are short, and most are one or two rounds.
-std::uint32_t hash_of(std::string_view text) {
-    std::uint64_t hash = 0x9E3779B97F4A7C15U * (text.size() + 1);
-    while (text.size() >= 8) {
-        std::uint64_t word;
-        std::memcpy(&word, text.data(), 8);
-        hash = mixed(hash ^ word) * 0x9E3779B97F4A7C15U;
-        text.remove_prefix(8);
-    }
-    std::uint64_t rest = 0;
-    std::memcpy(&rest, text.data(), text.size());
-    return static_cast<std::uint32_t>(mixed(hash ^ rest));
-}
-
 bool is_continuation(char byte) {
     return (static_cast<unsigned char>(byte) & 0xC0U) == 0x80U;
 }
@@ -55,6 +41,20 @@ std::size_t sequence_length(std::string_view text) {
 }
 
 }  // namespace
+
+// Eight bytes at a time: terms and ids are short, and most are one or two rounds.
+std::uint64_t stable_hash(std::string_view text) {
+    std::uint64_t hash = 0x9E3779B97F4A7C15U * (text.size() + 1);
+    while (text.size() >= 8) {
+        std::uint64_t word;
+        std::memcpy(&word, text.data(), 8);  // little endian
+        hash = mixed(hash ^ word) * 0x9E3779B97F4A7C15U;
+        text.remove_prefix(8);
+    }
+    std::uint64_t rest = 0;
+    if (!text.empty()) std::memcpy(&rest, text.data(), text.size());
+    return mixed(hash ^ rest);
+}
 
 bool is_utf8(std::string_view text) {
     while (!text.empty()) {
@@ -97,7 +97,7 @@ std::string shown(std::string_view text) {
 Vocabulary::Vocabulary() : slots_(kFirstSlots) {}
 
 Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {
-    const std::uint32_t hash = hash_of(term);
+    const auto hash = static_cast<std::uint32_t>(stable_hash(term));
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = hash & mask;
     for (; slots_[place].number_plus_one != 0; place = (place + 1) & mask) {

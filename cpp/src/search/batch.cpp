@@ -105,11 +105,12 @@ private:
     unsigned num_threads_ = 0;
 };
 
+using Answer = std::function<void(std::size_t, const PreparedQuery&, std::size_t, const SearchParams&)>;
+
 class BatchRunner {
 public:
-    BatchRunner(const Index& index, const Batch& batch,
-                const std::function<void(std::size_t, const SearchResult&, double)>& store)
-        : index_(index), batch_(batch), store_(store) {}
+    BatchRunner(const Lattice& lattice, const Batch& batch, const Answer& answer)
+        : lattice_(lattice), batch_(batch), answer_(answer) {}
 
     void run(unsigned threads, const std::function<bool()>& poll) {
         const auto check = [&] { return stopped_.load(std::memory_order_relaxed) || poll(); };
@@ -141,9 +142,9 @@ private:
                 }
                 const auto begin = static_cast<std::size_t>(batch_.indptr[i]);
                 const auto count = static_cast<std::size_t>(batch_.indptr[i + 1]) - begin;
-                const PreparedQuery query = prepare_query(index_, batch_.terms.subspan(begin, count),
-                                                          batch_.weights.subspan(begin, count), params.query_mass);
-                store_(i, search(index_, query, batch_.k(i), params), query.scale);
+                const PreparedQuery query = prepare_query(lattice_, batch_.terms.subspan(begin, count),
+                                                          batch_.weights.subspan(begin, count), params);
+                answer_(i, query, batch_.k(i), params);
                 if (stop()) throw Interrupted();
             }
         } catch (...) {
@@ -159,9 +160,9 @@ private:
         next_ = batch_.size();
     }
 
-    const Index& index_;
+    const Lattice& lattice_;
     const Batch& batch_;
-    const std::function<void(std::size_t, const SearchResult&, double)>& store_;
+    const Answer& answer_;
     std::atomic<std::size_t> next_{0};
     std::atomic<bool> stopped_{false};
     std::mutex mutex_;
@@ -170,12 +171,22 @@ private:
 
 }  // namespace
 
-void search_batch(const Index& index, const Batch& batch, unsigned threads,
-                  const std::function<void(std::size_t, const SearchResult&, double)>& store,
-                  const std::function<bool()>& poll) {
+void run_batch(const Lattice& lattice, const Batch& batch, unsigned threads, const Answer& answer,
+               const std::function<bool()>& poll) {
     assert(!batch.indptr.empty() && (batch.ks.size() == 1 || batch.ks.size() == batch.size()) &&
            (batch.params.size() == 1 || batch.params.size() == batch.size()));
-    BatchRunner(index, batch, store).run(threads, poll);
+    BatchRunner(lattice, batch, answer).run(threads, poll);
+}
+
+void search_batch(const Index& index, const Lattice& lattice, const Batch& batch, unsigned threads,
+                  const std::function<void(std::size_t, const SearchResult&, double)>& store,
+                  const std::function<bool()>& poll) {
+    run_batch(
+        lattice, batch, threads,
+        [&](std::size_t i, const PreparedQuery& query, std::size_t k, const SearchParams& params) {
+            store(i, search(index, query, k, params), query.scale);
+        },
+        poll);
 }
 
 }  // namespace segmax

@@ -93,11 +93,11 @@ private:
     /// Blocks without a document that the mask allows have nothing to bound.
     void apply_mask(std::uint32_t tile, const Mask& mask) {
         const std::size_t first = std::size_t{tile} * kTileBlocks;
-        const std::size_t count = std::min<std::size_t>(kTileBlocks, mask.size() - first);
+        const std::size_t count = std::min<std::size_t>(kTileBlocks, mask.num_blocks() - first);
         std::uint16_t largest = 0;
         for (std::size_t i = 0; i < count; ++i) {
             std::uint16_t& bound = s_.bounds[first + i];
-            bound = mask[first + i] != 0 ? bound : std::uint16_t{0};
+            bound = mask.block(first + i) != 0 ? bound : std::uint16_t{0};
             largest = std::max(largest, bound);
         }
         s_.tile_max[tile] = largest;

@@ -121,12 +121,6 @@ struct Scratch {
     SumBuffers<Acc> sums;
 };
 
-/// A floor in the query's integers.
-struct IntegerFloor {
-    std::uint64_t score = 0;
-    Row row = kNoRow;
-};
-
 inline std::uint64_t steady_now() {
     return static_cast<std::uint64_t>(
         std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
@@ -157,9 +151,7 @@ struct Context {
     std::uint64_t now() const { return params.hooks.clock ? params.hooks.clock() : steady_now(); }
 
     /// Whether the mask lets a document be returned.
-    bool allows(Position position) const {
-        return !params.mask || ((*params.mask)[position / kBlockDocs] >> (position % kBlockDocs) & 1) != 0;
-    }
+    bool allows(Position position) const { return !params.mask || params.mask->allows(position); }
 
     /// Nanoseconds until the budget is spent, below 0 afterwards; without a budget the clock is not even asked.
     double time_left() const {

@@ -53,13 +53,13 @@ std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::spa
 
 /// Keeps the fewest heaviest terms that hold a share of the mass, and returns how many were dropped. A share such as
 /// 0.9 is no exact binary number: without the tolerance, 9 of 10 equal terms would fall short of it.
-std::uint32_t keep_heaviest(const Index& index, double mass, std::vector<RealTerm>& terms) {
+std::uint32_t keep_mass(const Lattice& lattice, double mass, std::vector<RealTerm>& terms) {
     constexpr double kTolerance = 1e-12;
     std::vector<std::pair<double, std::size_t>> heaviest;
     double total = 0;
     for (std::size_t i = 0; i < terms.size(); ++i) {
         const auto most =
-            static_cast<double>(terms[i].weight * index.largest_code(static_cast<std::uint32_t>(terms[i].term)));
+            static_cast<double>(terms[i].weight * lattice.largest_code(static_cast<std::uint32_t>(terms[i].term)));
         heaviest.emplace_back(-most, i);
         total += most;
     }
@@ -75,10 +75,21 @@ std::uint32_t keep_heaviest(const Index& index, double mass, std::vector<RealTer
     return static_cast<std::uint32_t>(before - kept);
 }
 
-std::uint64_t max_score_of(const Index& index, const std::vector<QueryTerm>& terms) {
+std::uint64_t max_score_of(const Lattice& lattice, const std::vector<QueryTerm>& terms) {
     std::uint64_t sum = 0;
-    for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * index.largest_code(t.term);
+    for (const QueryTerm& t : terms) sum += std::uint64_t{t.weight} * lattice.largest_code(t.term);
     return sum;
+}
+
+/// Keeps the terms that can add most to a score, and counts the others as dropped.
+void keep_heaviest(const Lattice& lattice, std::size_t count, PreparedQuery& query) {
+    if (query.terms.size() <= count) return;
+    const auto most = [&](const QueryTerm& t) { return std::uint64_t{t.weight} * lattice.largest_code(t.term); };
+    query.dropped_terms += static_cast<std::uint32_t>(query.terms.size() - count);
+    std::stable_sort(query.terms.begin(), query.terms.end(),
+                     [&](const QueryTerm& a, const QueryTerm& b) { return most(a) > most(b); });
+    query.terms.resize(count);
+    std::sort(query.terms.begin(), query.terms.end(), [](auto& a, auto& b) { return a.term < b.term; });
 }
 
 /// Refuses a query whose scores might not fit a double: infinite scores have no order.
@@ -93,22 +104,22 @@ PreparedQuery checked_scores(PreparedQuery query) {
 
 }  // namespace
 
-PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> terms, std::span<const double> weights,
-                            double mass) {
-    assert(terms.size() == weights.size() && mass > 0 && mass <= 1);
+PreparedQuery prepare_query(const Lattice& lattice, std::span<const std::int64_t> terms,
+                            std::span<const double> weights, const SearchParams& params) {
+    assert(terms.size() == weights.size() && params.query_mass > 0 && params.query_mass <= 1);
     PreparedQuery query;
     std::vector<RealTerm> known = merged_terms(terms, weights);
     std::erase_if(known, [&](RealTerm& t) {
-        const bool unknown = t.term >= index.num_terms() || index.num_postings(static_cast<std::uint32_t>(t.term)) == 0;
-        query.unknown_terms += unknown ? 1 : 0;
-        if (!unknown) t.weight *= index.arrays().term_scale[static_cast<std::size_t>(t.term)];
-        return unknown;
+        const bool known_term = lattice.knows(t.term);
+        query.unknown_terms += known_term ? 0 : 1;
+        if (known_term) t.weight *= lattice.scale(static_cast<std::uint32_t>(t.term));
+        return !known_term;
     });
-    if (mass < 1.0) query.dropped_terms = keep_heaviest(index, mass, known);
+    if (params.query_mass < 1.0) query.dropped_terms = keep_mass(lattice, params.query_mass, known);
     bool whole = true;
     long double largest = 0;
     for (const RealTerm& t : known) {
-        const double scale = index.arrays().term_scale[static_cast<std::size_t>(t.term)];
+        const double scale = lattice.scale(static_cast<std::uint32_t>(t.term));
         whole = whole && scale == 1.0 && t.weight <= kMaxQueryWeight &&
                 static_cast<double>(t.weight) == std::floor(static_cast<double>(t.weight));
         largest = std::max(largest, t.weight);
@@ -123,17 +134,25 @@ PreparedQuery prepare_query(const Index& index, std::span<const std::int64_t> te
         }
         // Never 0, however small the weights: a result has a positive score.
         query.scale = whole ? 1.0 : std::max(static_cast<double>(largest / levels), std::numeric_limits<double>::min());
-        query.max_score = max_score_of(index, query.terms);
+        query.max_score = max_score_of(lattice, query.terms);
         return whole || !query.needs_64_bits();
     };
     // Finer weights make larger sums. Eight-bit codes may give up three bits of weight to stay with the faster
     // 32-bit sums.
-    const int fewest_bits = index.arrays().code_bytes == 1 ? 12 : 15;
-    for (int bits = 15; bits >= fewest_bits; --bits) {
-        if (quantize(static_cast<double>((1 << bits) - 1))) return checked_scores(std::move(query));
-    }
-    quantize(kMaxQueryWeight);  // 64-bit kernels take any sum, so keep the finest scale
+    const int fewest_bits = lattice.wide() ? 15 : 12;
+    int bits = 15;
+    while (bits >= fewest_bits && !quantize(static_cast<double>((1 << bits) - 1))) --bits;
+    if (bits < fewest_bits) quantize(kMaxQueryWeight);  // 64-bit kernels take any sum, so keep the finest scale
+    if (params.max_terms > 0 && !params.bound_dropped) keep_heaviest(lattice, params.max_terms, query);
     return checked_scores(std::move(query));
+}
+
+std::uint64_t most_of(const Index& index, const PreparedQuery& query) {
+    std::uint64_t sum = 0;
+    for (const QueryTerm& t : query.terms) {
+        if (index.has_term(t.term)) sum += std::uint64_t{t.weight} * index.largest_code(t.term);
+    }
+    return sum;
 }
 
 }  // namespace segmax

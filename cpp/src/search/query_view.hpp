@@ -14,7 +14,7 @@
 
 namespace segmax {
 
-/// The terms of a query over one index. Reusable: `open` keeps its buffers.
+/// The terms of a query that an index has. Reusable: `open` keeps its buffers.
 template <class Code>
 class QueryView {
 public:
@@ -24,11 +24,15 @@ public:
         rank_.resize(words * query.terms.size());
         terms_.resize(query.terms.size());
         entries_.resize(index.num_zones() * query.terms.size());
-        for (std::size_t i = 0; i < terms_.size(); ++i) {
-            terms_[i].open(index, query.terms[i].term, query.terms[i].weight, entries_.data() + index.num_zones() * i);
+        std::size_t i = 0;
+        for (const QueryTerm& t : query.terms) {
+            if (!index.has_term(t.term)) continue;
+            terms_[i].open(index, t.term, t.weight, entries_.data() + index.num_zones() * i);
             terms_[i].bits = bits_.data() + words * i;
             terms_[i].rank = rank_.data() + words * i;
+            ++i;
         }
+        terms_.resize(i);
         num_clusters_ = index.num_clusters();
         indexed_ = false;
     }

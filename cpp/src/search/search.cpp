@@ -29,16 +29,19 @@ Scratch<Code, Acc>& thread_scratch(const Index& index) {
     return scratch;
 }
 
-/// A lower bound of the k-th best score: k documents have at least this code for one of the terms.
+/// A lower bound of the k-th best score: k documents that the mask allows have at least this code for one of the terms.
 template <class Code, class Acc>
-Acc threshold_estimate(const Index& index, const PreparedQuery& query, std::size_t k) {
+Acc threshold_estimate(const Context<Code, Acc>& context, std::size_t k) {
+    const Index& index = context.index;
+    // Whatever a mask leaves out may be among the best codes.
+    const std::size_t left_out = context.params.mask ? index.num_docs() - context.params.mask->count() : 0;
     std::size_t rank = 0;
-    while (rank < kNumTopRanks && kTopRanks[rank] < k) ++rank;
+    while (rank < kNumTopRanks && kTopRanks[rank] < k + left_out) ++rank;
     if (rank == kNumTopRanks) return 0;
     const Code* codes = index.codes<Code>(index.arrays().term_top_code);
     Acc best = 0;
-    for (const QueryTerm& t : query.terms) {
-        best = std::max(best, static_cast<Acc>(t.weight) * codes[std::size_t{t.term} * kNumTopRanks + rank]);
+    for (const auto& term : context.terms()) {
+        best = std::max(best, static_cast<Acc>(term.weight) * codes[std::size_t{term.term} * kNumTopRanks + rank]);
     }
     return best;
 }
@@ -76,15 +79,15 @@ void trace_clusters(Context<Code, Acc>& context) {
     context.stats().segments_read = segments_read;
 }
 
-/// Whether a search may start from a lower bound of the final threshold. It counts documents that a mask may forbid;
-/// and the paper's methods under a limit may end below it, when pruning by it would cost results.
+/// Whether a search may start from a lower bound of the final threshold. The paper's methods under a limit may end
+/// below it, when pruning by it would cost results.
 bool may_estimate(const SearchParams& params) {
     const bool limited = params.visits_clusters() && (params.budget_ms > 0 || params.max_clusters > 0);
-    return params.hooks.estimate_threshold && params.method != Method::exhaustive && !params.mask && !limited;
+    return params.hooks.estimate_threshold && params.method != Method::exhaustive && !limited;
 }
 
 template <class Code, class Acc>
-void run_method(Context<Code, Acc>& context, const PreparedQuery& query) {
+void run_method(Context<Code, Acc>& context) {
     const SearchParams& params = context.params;
     if (params.method == Method::exhaustive) {
         search_exhaustive(context);
@@ -92,7 +95,7 @@ void run_method(Context<Code, Acc>& context, const PreparedQuery& query) {
         search_maxscore(context);
     } else if (params.visits_clusters()) {
         ClusterSearch<Code, Acc>(context).run();
-    } else if (query.terms.size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
+    } else if (context.terms().size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
         sweep(context);
     } else {
         BestFirst<Code, Acc>(context).run();
@@ -100,37 +103,24 @@ void run_method(Context<Code, Acc>& context, const PreparedQuery& query) {
     if (params.trace && !params.visits_clusters()) trace_clusters(context);
 }
 
-/// A floor in the integers of a query. A score that is not one of its multiples lies between two of them: results above
-/// the lower one are of interest then, and no row comes before row 0.
-std::optional<IntegerFloor> integer_floor(const SearchParams& params, double scale) {
-    if (!params.floor || !(params.floor->score > 0)) return std::nullopt;
-    constexpr double kMost = 9007199254740992.0;  // 2^53: integers up to here are doubles
-    const double score = params.floor->score;
-    double units = std::floor(std::min(score / scale, kMost));
-    // The division may have been rounded across a multiple.
-    if (units * scale > score) units -= 1;
-    if ((units + 1) * scale <= score) units += 1;
-    return IntegerFloor{static_cast<std::uint64_t>(units), units * scale == score ? params.floor->row : Row{0}};
-}
-
 template <class Code, class Acc>
 void search_as(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
-               SearchResult& result) {
+               const std::optional<IntegerFloor>& floor, SearchResult& result) {
     auto& scratch = thread_scratch<Code, Acc>(index);
     Context<Code, Acc> context{index, params, kernels<Code, Acc>(simd_level()), scratch, result};
     context.start = context.now();
-    context.k = std::min<std::size_t>(k, index.num_docs());
-    context.floor = integer_floor(params, query.scale);
-    if (context.floor && context.floor->score > query.max_score) return;  // nothing here reaches it
+    context.k = std::min<std::size_t>(k, params.mask ? params.mask->count() : index.num_docs());
+    context.floor = floor;
+    if (floor && floor->score > query.max_score) return;  // nothing here reaches it
+    if (context.k == 0 && !params.trace) return;          // a mask that allows nothing
     // The paper's rules are defined by θ itself. Elsewhere a θ that lags behind only prunes less, and collecting
     // results without a heap pays from some k on.
     constexpr std::size_t kSmallK = 64;
     context.reset_top(k <= kSmallK || params.visits_clusters() || params.method == Method::maxscore);
     scratch.view.open(index, query);
-    context.threshold_estimate = may_estimate(params) ? threshold_estimate<Code, Acc>(index, query, k) : 0;
+    context.threshold_estimate = may_estimate(params) ? threshold_estimate(context, k) : 0;
     result.threshold_estimate = context.threshold_estimate;
-    result.stats.unknown_terms = query.unknown_terms;
-    if (!query.terms.empty()) run_method(context, query);
+    if (!context.terms().empty()) run_method(context);
     result.rows.resize(scratch.top.size());
     result.scores.resize(scratch.top.size());
     scratch.top.drain([&](std::size_t i, Acc score, Row row) {
@@ -149,31 +139,36 @@ auto with_types(const Index& index, const PreparedQuery& query, Run run) {
     return query.needs_64_bits() ? run(std::uint16_t{}, std::uint64_t{}) : run(std::uint16_t{}, std::uint32_t{});
 }
 
-/// The query with its heaviest terms alone: those that can add most to a score.
-PreparedQuery heaviest_terms(const Index& index, const PreparedQuery& query, std::size_t count) {
-    const auto most = [&](const QueryTerm& t) { return std::uint64_t{t.weight} * index.largest_code(t.term); };
-    PreparedQuery kept = query;
-    std::stable_sort(kept.terms.begin(), kept.terms.end(),
-                     [&](const QueryTerm& a, const QueryTerm& b) { return most(a) > most(b); });
-    kept.terms.resize(count);
-    std::sort(kept.terms.begin(), kept.terms.end(), [](auto& a, auto& b) { return a.term < b.term; });
-    return kept;
-}
-
 }  // namespace
 
-SearchResult search(const Index& index, const PreparedQuery& given, std::size_t k, const SearchParams& params) {
+// A score that is not a multiple of the scale lies between two of them: results above the lower one are of interest
+// then, and no row comes before row 0.
+std::optional<IntegerFloor> integer_floor(const SearchParams& params, double scale) {
+    if (!params.floor || !(params.floor->score > 0)) return std::nullopt;
+    constexpr double kMost = 9007199254740992.0;  // 2^53: integers up to here are doubles
+    const double score = params.floor->score;
+    double units = std::floor(std::min(score / scale, kMost));
+    // The division may have been rounded across a multiple.
+    if (units * scale > score) units -= 1;
+    if ((units + 1) * scale <= score) units += 1;
+    return IntegerFloor{static_cast<std::uint64_t>(units), units * scale == score ? params.floor->row : Row{0}};
+}
+
+SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params) {
+    return search(index, query, k, params, integer_floor(params, query.scale));
+}
+
+SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
+                    const std::optional<IntegerFloor>& floor) {
     assert(k >= 1);
-    assert(!params.mask || params.mask->size() == index.num_blocks());
+    assert(!params.mask || params.mask->is_of(index));
     SearchResult result;
-    const bool shorten = params.max_terms > 0 && given.terms.size() > params.max_terms;
-    PreparedQuery shorter;
-    if (shorten && !params.bound_dropped) shorter = heaviest_terms(index, given, params.max_terms);
-    const PreparedQuery& query = shorten && !params.bound_dropped ? shorter : given;
-    result.stats.dropped_terms = given.dropped_terms + (shorten ? given.terms.size() - params.max_terms : 0);
+    result.stats.dropped_terms = num_dropped(query, params);
+    result.stats.unknown_terms = query.unknown_terms;
     for (const QueryTerm& t : query.terms) result.kept_terms.push_back(t.term);
-    with_types(index, query,
-               [&](auto code, auto acc) { search_as<decltype(code), decltype(acc)>(index, query, k, params, result); });
+    with_types(index, query, [&](auto code, auto acc) {
+        search_as<decltype(code), decltype(acc)>(index, query, k, params, floor, result);
+    });
     return result;
 }
 
@@ -200,11 +195,11 @@ MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Posit
     with_types(index, query, [&](auto code, auto) {
         QueryView<decltype(code)> view;
         view.open(index, query);
-        for (std::size_t i = 0; i < query.terms.size(); ++i) {
-            const std::uint32_t found = view.terms()[i].code_at(position);
+        for (const auto& term : view.terms()) {
+            const std::uint32_t found = term.code_at(position);
             if (found == 0) continue;
-            matched.terms.push_back(query.terms[i].term);
-            matched.weights.push_back(query.terms[i].weight);
+            matched.terms.push_back(term.term);
+            matched.weights.push_back(term.weight);
             matched.codes.push_back(found);
         }
     });
@@ -212,7 +207,8 @@ MatchedTerms matched_terms(const Index& index, const PreparedQuery& query, Posit
 }
 
 std::uint64_t ceiling(const Index& index, const PreparedQuery& query) {
-    if (query.terms.empty() || query.terms.size() > kMaxBoundedTerms) return query.max_score;
+    const std::uint64_t limit = most_of(index, query);
+    if (limit == 0 || query.terms.size() > kMaxBoundedTerms) return limit;
     std::uint64_t most = 0;
     with_types(index, query, [&](auto code, auto acc) {
         using Code = decltype(code);
@@ -229,7 +225,7 @@ std::uint64_t ceiling(const Index& index, const PreparedQuery& query) {
             most = std::max(most, terms.score_of(gate.max_bound(cluster)));
         }
     });
-    return std::min(most, query.max_score);
+    return std::min(most, limit);
 }
 
 AllBounds cluster_bounds(const Index& index, const PreparedQuery& query) {

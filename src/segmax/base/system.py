@@ -95,6 +95,12 @@ def start_worker(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
 
 
+def lower_priority() -> None:
+    """Let the calling thread, and the threads that it starts, run only where no other wants to."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+
+
 # --- the machine -----------------------------------------------------------------------------------------------------
 
 

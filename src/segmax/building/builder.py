@@ -26,6 +26,7 @@ from segmax.building.reading import Collection, read_collection
 from segmax.building.resources import BuildResources, ResourceOptions, open_resources
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.building.spool import Spool
+from segmax.metadata import pack_metadata
 from segmax.search.calibration import LEAST_DOCS
 from segmax.search.index import Index, check_opens
 from segmax.storage.components import Arrays
@@ -160,6 +161,14 @@ def build(
         return build_index(vectors, request, resources)
 
 
+class CodedDocuments(NamedTuple):
+    """What a build has to know about documents that have codes already: those of a collection's parts."""
+
+    scale: NDArray[np.float64]  #: by term: weight = code * scale
+    rows: NDArray[np.uint32]  #: by document, in the order in which they are read: its row
+    components: Arrays  #: their ids, and what else a collection keeps of them, by row
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildRequest:
     """What a build is asked for; ids, terms and texts are checked at once, before vectors are read."""
@@ -173,6 +182,8 @@ class BuildRequest:
     texts: Iterable[object] | Mapping[Any, object] | Frame | None = None
     encoder: Mapping[str, Any] | None = None
     segments: ArrayLike | None = None
+    metadata: Iterable[Mapping[str, Any] | None] | None = None  #: in the order of rows
+    coded: CodedDocuments | None = None
 
     def __post_init__(self) -> None:
         if self.ids is not None:
@@ -231,15 +242,20 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         clustering.check(source.num_docs)
     collection = read_collection(source, config.pruning, clustering.pooling, resources)
     spool, num_docs = collection.spool, collection.spool.num_rows
-    _warn_if_empty(spool, config)
+    if request.coded is None:
+        _warn_if_empty(spool, config)
     clustering.check(num_docs)
     given = None if request.segments is None else checked_segments(request.segments, num_docs, config.num_segments)
     tables, texts = _tables_and_texts(request, collection)
     coding = _code(spool, config.bits, resources)
+    if request.coded is not None:  # codes are whole numbers, which stay as they are
+        coding = coding._replace(scale=request.coded.scale)
     clustered = _cluster(collection, coding, request, resources)
     grouped = group_by_cluster(spool, clustered.labels, resources)
     spool.clear()
     segments = _segments(given, grouped, clustered, config, resources)
+    if request.coded is not None:
+        grouped = grouped._replace(rows=request.coded.rows[grouped.rows])
     meta = _meta(grouped, coding, request)
     with _writer(request) as writer:
         _write(grouped, segments, clustered, config, writer, resources)
@@ -247,6 +263,8 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
             writer.append(name, array)
         if texts is not None:
             _write_texts(texts, num_docs, writer, resources)
+        if request.metadata is not None:
+            meta["metadata"] = pack_metadata(request.metadata, num_docs, writer.append)
         arrays = writer.finish(meta)
         if config.calibrate:
             meta["calibration"] = calibrated(
@@ -269,6 +287,9 @@ def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:
 def _tables_and_texts(request: BuildRequest, collection: Collection) -> tuple[Arrays, Iterable[object] | None]:
     """Return the tables of ids and terms, given or read, and the texts by row."""
     names, spool = collection.names, collection.spool
+    if request.coded is not None:
+        texts = None if request.texts is None else texts_by_row(request.texts, None, spool.num_rows)
+        return request.coded.components, texts
     ids = names.ids if request.ids is None else listed_ids(request.ids)
     tables = {
         **id_arrays(ids, spool.num_rows, names.place_of if request.ids is None else None),

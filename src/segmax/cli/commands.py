@@ -38,6 +38,9 @@ class Command(NamedTuple):
 _TABLE = (
     Command("index", "segmax.cli.index", "build an index in one step, from texts or from vectors"),
     Command("search", "segmax.cli.search", "search an index for words or for a file of queries"),
+    Command("add", "segmax.cli.add", "add documents to a collection, which can change"),
+    Command("delete", "segmax.cli.delete", "delete documents of a collection, by id or by metadata"),
+    Command("compact", "segmax.cli.compact", "write a collection as one part"),
     Command("tune", "segmax.cli.tune", "calibrate an index for --target-recall on your queries"),
     Command("evaluate", "segmax.cli.evaluate", "compare search methods by relevance and latency"),
     Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),

@@ -223,6 +223,10 @@ class BM25(LearningEncoder):
             columns = self._terms.add(counts.terms)[counts.indices]
             yield VectorBatch(ids, sorted_rows(Csr(counts.indptr, columns, counts.counts, len(self._terms))))
 
+    def count(self, texts: Sequence[str]) -> Counts:
+        """Return how often each text has each of its words, which get numbers of their own."""
+        return self._counter.count(texts)
+
     def learn(self, counts: Csr) -> None:
         """Add documents, given as counts, to the statistics."""
         self._num_docs += counts.num_rows

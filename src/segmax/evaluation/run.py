@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError, UnknownIdError, WriteError
 from segmax.base.progress import Progress, ProgressOption, progress_of
+from segmax.collection.opening import open_searchable
 from segmax.evaluation.judged import Judged, PathLike, Qrels, asks_for_itself, read_judged
 from segmax.evaluation.measures import mean_in_order, relevance
 from segmax.evaluation.outcome import Evaluation, MethodResult
@@ -23,7 +24,6 @@ from segmax.io.writing import write_whole
 from segmax.paper import Anytime, MaxScore, method_name, parse_method
 from segmax.paper.methods import ClusterParams
 from segmax.search.methods import ASC, Exhaustive, SearchParams
-from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable, is_searchable
 from segmax.search.results import BatchHits
 
@@ -143,7 +143,7 @@ def evaluate(
 
 def _opened(index: Searchable | PathLike, encoder: object, stack: contextlib.ExitStack) -> Searchable:
     if isinstance(index, (str, os.PathLike)):
-        return stack.enter_context(open_index(index, preload=True, encoder=encoder))
+        return stack.enter_context(open_searchable(index, preload=True, encoder=encoder))
     if not is_searchable(index):
         raise ConfigError(option="index", expected="an index or the path of one", got=type(index).__name__)
     if encoder is not None:

@@ -10,10 +10,10 @@ from typing import Any, Self
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.optional import needing
+from segmax.collection.opening import open_searchable
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
-from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable
 
 with needing("haystack-ai", "segmax.integrations.haystack", "haystack"):
@@ -80,7 +80,7 @@ class SegmaxRetriever:
     def warm_up(self) -> None:
         """Open the index and load the encoder if they were given by path, name or function."""
         if self._search is None:
-            index = open_index(self.index) if isinstance(self.index, (str, os.PathLike)) else self.index
+            index = open_searchable(self.index) if isinstance(self.index, (str, os.PathLike)) else self.index
             self._search = TextSearch(index, _made(self.encoder), self.texts, self.params, self.target_recall)
 
     @component.output_types(documents=list[Document])

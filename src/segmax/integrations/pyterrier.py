@@ -15,9 +15,9 @@ from segmax.base.errors import InputError
 from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
+from segmax.collection.opening import open_searchable
 from segmax.integrations.toks import TokVectors
 from segmax.search.methods import SearchParams
-from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME, read_meta
@@ -66,7 +66,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
     def opened(self) -> Searchable:
         """Return the index itself, opened on first use."""
         if self._opened is None:
-            self._opened = open_index(self.path)
+            self._opened = open_searchable(self.path)
         return self._opened
 
     def retriever(

@@ -17,8 +17,8 @@ import scipy.sparse as sp
 from segmax.base.errors import InputError
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.builder import build
+from segmax.collection.opening import open_searchable
 from segmax.search.index import Index
-from segmax.search.opening import open_index
 from segmax.search.protocol import Searchable
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
 from segmax.vectors.rows import join_rows
@@ -138,7 +138,7 @@ def semantic_search_segmax(
         raise InputError(expected="query_embeddings", got="none")
     index: Searchable
     if isinstance(corpus_index, (str, os.PathLike)):
-        index = open_index(corpus_index)
+        index = open_searchable(corpus_index)
     elif corpus_index is not None:
         index = corpus_index
     elif corpus is not None:

@@ -156,7 +156,7 @@ class Engine:
         params = params.copy()
         with input_errors():
             if rows is not None:
-                params.set_mask(self.core, rows)
+                params.mask = _core.Mask(self.core, rows)
             if floor is not None:
                 params.set_floor(*floor)
         return params

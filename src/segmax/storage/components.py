@@ -47,6 +47,16 @@ _TABLE = (
     Component("text_offset", "<u8", checked=True, group="texts"),
     Component("text_first_row", "<u8", checked=True, group="texts"),
     Component("text_data", "u1", checked=False, group="texts"),
+    Component("metadata_offset", "<u8", checked=True, group="metadata"),
+    Component("metadata_first_row", "<u8", checked=True, group="metadata"),
+    Component("metadata_data", "u1", checked=False, group="metadata"),
+    Component("metadata_column", "u1", checked=False, group="metadata"),
+    Component("doc_number", "<i8", checked=True, group="part"),
+    Component("id_hash", "<u8", checked=True, group="part"),
+    Component("id_hash_row", "<u4", checked=True, group="part"),
+    Component("count_offset", "<u8", checked=True, group="counts"),
+    Component("count_term", "<u4", checked=False, group="counts"),
+    Component("count_value", "<u4", checked=False, group="counts"),
 )
 
 #: All components by name, in the order in which they are written.

@@ -140,6 +140,7 @@ _OPTIONAL_ENTRIES: Mapping[str, Entry] = {
     "clustering": Entry("an object of plain values", lambda value: isinstance(value, dict) and _is_plain(value)),
     "encoder": _OBJECT,
     "calibration": of_type(list, "a list"),
+    "metadata": _OBJECT,
 }
 
 

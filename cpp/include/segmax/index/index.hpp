@@ -69,6 +69,8 @@ public:
     std::uint64_t num_postings(std::uint32_t term) const {
         return arrays_.term_first_posting[term + 1] - arrays_.term_first_posting[term];
     }
+    /// Whether a document has the term.
+    bool has_term(std::uint32_t term) const { return term < num_terms() && num_postings(term) > 0; }
     bool is_wide(std::uint32_t term) const { return num_pairs(term) == num_clusters_ && num_clusters_ > 0; }
     bool has_levels(std::uint32_t term) const { return is_head(term) || is_wide(term); }
     bool is_head(std::uint32_t term) const { return head(num_postings(term), num_positions_, arrays_.head_ratio); }

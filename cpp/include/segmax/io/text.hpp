@@ -16,6 +16,10 @@ bool is_utf8(std::string_view text);
 /// escaped, so that it stays on one line and can be decoded.
 std::string shown(std::string_view text);
 
+/// A hash that is the same on every machine and in every version: files may hold it. It does not withstand whoever
+/// looks for collisions, so compare the texts as well.
+std::uint64_t stable_hash(std::string_view text);
+
 /// Texts by number.
 class TextList {
 public:

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 
+#include "segmax/search/lattice.hpp"
 #include "segmax/search/params.hpp"
 #include "segmax/search/query.hpp"
 
@@ -25,10 +26,15 @@ struct Batch {
     const SearchParams& params_of(std::size_t i) const { return *params[params.size() == 1 ? 0 : i]; }
 };
 
-/// Searches on up to `threads` threads, the caller's among them, and calls store(i, result, scale) for every query,
-/// from any of them. The first error ends the batch and is thrown. `poll` is called in the caller's thread now and
-/// then; true ends the batch with Interrupted.
-void search_batch(const Index& index, const Batch& batch, unsigned threads,
+/// Prepares the queries and calls answer(i, query, k, params) for each, on up to `threads` threads, the caller's among
+/// them. The first error ends the batch and is thrown. `poll` is called in the caller's thread now and then; true ends
+/// the batch with Interrupted.
+void run_batch(const Lattice& lattice, const Batch& batch, unsigned threads,
+               const std::function<void(std::size_t, const PreparedQuery&, std::size_t, const SearchParams&)>& answer,
+               const std::function<bool()>& poll);
+
+/// Searches an index and calls store(i, result, scale) for every query, from any of the threads.
+void search_batch(const Index& index, const Lattice& lattice, const Batch& batch, unsigned threads,
                   const std::function<void(std::size_t, const SearchResult&, double)>& store,
                   const std::function<bool()>& poll);
 

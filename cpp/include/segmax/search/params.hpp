@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "segmax/base/types.hpp"
+#include "segmax/search/mask.hpp"
 
 namespace segmax {
 
@@ -22,13 +23,16 @@ enum class DocumentMethod { blocks, maxscore };
 /// Nanoseconds since some moment; replaced in tests.
 using Clock = std::function<std::uint64_t()>;
 
-/// The documents that a search may return: a byte for each block, the lowest bit its first document.
-using Mask = std::vector<std::uint8_t>;
-
 /// The last of k documents that were found elsewhere: only what comes before it is of interest.
 struct Floor {
     double score = 0;  ///< as users see it
     Row row = kNoRow;  ///< kNoRow: results with this score are of interest, whatever their rows
+};
+
+/// A floor in the integers of a query.
+struct IntegerFloor {
+    std::uint64_t score = 0;
+    Row row = kNoRow;
 };
 
 /// What only tests and experiments change. The defaults are what every search uses. cluster_order and documents select

@@ -1,6 +1,12 @@
 // The two entry points of the search code: prepare a query, run it.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
 #include "segmax/index/index.hpp"
 #include "segmax/search/params.hpp"
 #include "segmax/search/query.hpp"
@@ -8,8 +14,15 @@
 namespace segmax {
 
 /// The k best documents of a prepared query, best first. Thread-safe: buffers belong to the calling thread.
-/// k is at least 1. Throws Interrupted once params.stop returns true.
+/// k is at least 1. Terms that the index does not have add nothing. Throws Interrupted once params.stop returns true.
 SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params);
+
+/// The same with a floor in the query's integers, which takes the place of params.floor.
+SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
+                    const std::optional<IntegerFloor>& floor);
+
+/// params.floor in the integers of a query.
+std::optional<IntegerFloor> integer_floor(const SearchParams& params, double scale);
 
 /// The integer score of every given position.
 std::vector<std::uint64_t> score_positions(const Index& index, const PreparedQuery& query,

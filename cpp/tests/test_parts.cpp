@@ -1,0 +1,2 @@
+// Several indexes searched as one.
+#include "check.hpp"

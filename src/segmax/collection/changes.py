@@ -1,0 +1,135 @@
+"""What a write changes, and its bytes in the log: applied whole, when it is made and when it is replayed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.base.errors import FormatError
+from segmax.storage.components import Arrays
+from segmax.storage.tables import TextTable, text_arrays
+from segmax.storage.texts import StoredText
+from segmax.vectors.csr import Csr, check_structure
+from segmax.vectors.rows import narrowest
+
+#: The kind of a log record.
+CHANGE = 1
+
+Json = dict[str, Any]
+
+
+class Change(NamedTuple):
+    """Documents that go and documents that come. Documents that come have their numbers already."""
+
+    deleted: NDArray[np.int64]  #: insertion numbers
+    numbers: NDArray[np.int64]  #: of the documents that come, ascending
+    ids: Arrays  #: of these, as components of an index
+    vectors: Csr  #: their weights; for BM25 the counts of their words
+    texts: list[StoredText] | None = None
+    metadata: list[Json | None] | None = None
+    terms: Sequence[str] = ()  #: words that the vocabulary gets
+    mean_length: float = 0.0  #: BM25: of a document, when these came
+
+    @property
+    def num_docs(self) -> int:
+        """How many documents come."""
+        return len(self.numbers)
+
+
+def no_documents(num_columns: int = 0) -> Csr:
+    """Return the vectors of no documents."""
+    return Csr(np.zeros(1, np.int64), np.zeros(0, np.uint32), np.zeros(0, np.float32), num_columns)
+
+
+def deletion(numbers: NDArray[np.int64]) -> Change:
+    """Return the change that only deletes."""
+    return Change(numbers, np.zeros(0, np.int64), {"id_number": np.zeros(0, np.int64)}, no_documents())
+
+
+def to_pieces(change: Change) -> list[bytes | memoryview]:
+    """Return a change as the pieces of a log record: a table of contents, then arrays."""
+    arrays: Arrays = {
+        "deleted": change.deleted,
+        "numbers": change.numbers,
+        "lengths": np.diff(change.vectors.indptr).astype(np.uint32),
+        "terms": _narrow_terms(change.vectors.indices),
+        "values": narrowest(change.vectors.values),
+        **change.ids,
+    }
+    for name, strings in _strings(change).items():
+        arrays.update(text_arrays(name, strings))
+    head = {
+        "num_columns": change.vectors.num_columns,
+        "mean_length": change.mean_length,
+        "arrays": [[name, array.dtype.str] for name, array in arrays.items()],
+    }
+    return [json.dumps(head).encode("ascii"), *(memoryview(np.ascontiguousarray(a)).cast("B") for a in arrays.values())]
+
+
+def _strings(change: Change) -> dict[str, list[str]]:
+    """Return what a change has in strings, by name."""
+    strings: dict[str, list[str]] = {}
+    if change.texts is not None:
+        strings["title"] = [text.title for text in change.texts]
+        strings["body"] = [text.text for text in change.texts]
+    if change.metadata is not None:
+        strings["metadata"] = [json.dumps(one) for one in change.metadata]
+    if change.terms:
+        strings["word"] = list(change.terms)
+    return strings
+
+
+def from_pieces(pieces: Sequence[memoryview]) -> Change:
+    """Read what `to_pieces` wrote. The log has checked the bytes; what they say is checked here."""
+    try:
+        head = json.loads(bytes(pieces[0]))
+        names = head["arrays"]
+        arrays = {
+            name: np.frombuffer(piece, dtype=np.dtype(kind))
+            for (name, kind), piece in zip(names, pieces[1:], strict=True)
+        }
+        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(arrays["lengths"], dtype=np.int64)])
+        vectors = Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], int(head["num_columns"]))
+        check_structure(vectors, len(arrays["numbers"]))
+        texts = _read_texts(arrays)
+        metadata = (
+            [json.loads(line) for line in _read_strings(arrays, "metadata")] if "metadata_text" in arrays else None
+        )
+        change = Change(
+            arrays["deleted"],
+            arrays["numbers"],
+            {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays},
+            vectors,
+            texts,
+            metadata,
+            _read_strings(arrays, "word") if "word_text" in arrays else (),
+            float(head["mean_length"]),
+        )
+    except (ValueError, TypeError, KeyError, LookupError) as error:
+        raise FormatError(
+            where="the log of the collection",
+            expected="a change to its documents",
+            got=f"something else ({str(error)[:200]})",
+            hint="restore a backup",
+        ) from error
+    return change
+
+
+def _read_texts(arrays: Arrays) -> list[StoredText] | None:
+    if "body_text" not in arrays:
+        return None
+    titles, bodies = _read_strings(arrays, "title"), _read_strings(arrays, "body")
+    return [StoredText(title, body) for title, body in zip(titles, bodies, strict=True)]
+
+
+def _read_strings(arrays: Arrays, name: str) -> list[str]:
+    offsets = arrays[f"{name}_offset"]
+    return list(TextTable(offsets, arrays[f"{name}_text"], len(offsets) - 1))
+
+
+def _narrow_terms(terms: NDArray[Any]) -> NDArray[Any]:
+    return terms.astype(np.uint16 if int(terms.max(initial=0)) < 2**16 else np.uint32)

@@ -1,0 +1,743 @@
+"""The collection that users see: create, open, add, change, delete, search, keep."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
+
+import numpy as np
+
+from segmax.base.checks import check_listed, checked_choice, checked_number, checked_path
+from segmax.base.display import counted, printable
+from segmax.base.errors import ConfigError, IndexClosedError, IndexExistsError, InputError
+from segmax.base.files import sync_folder, write_errors
+from segmax.base.progress import ProgressOption, progress_of
+from segmax.building.builder import effective_config
+from segmax.collection.changes import Change, deletion
+from segmax.collection.inputs import STREAM_DOCS, Columns, given_batches
+from segmax.collection.lattice import Lattice
+from segmax.collection.maintenance import Maintainer
+from segmax.collection.making import ChangeMaker, check_update, cut, numbers_at
+from segmax.collection.manifest import MANIFEST_NAME, Manifest
+from segmax.collection.reading import CollectionReader
+from segmax.collection.starting import lattice_of
+from segmax.collection.state import State, checked_ids
+from segmax.collection.store import DURABILITIES, Durability, Store, create_store
+from segmax.collection.words import WordWeights
+from segmax.metadata import Schema, parse_where
+from segmax.search.calibration import Calibration, Expectation
+from segmax.search.index import Index
+from segmax.search.opening import open_index
+from segmax.search.tuning import Targets
+from segmax.storage.config import BuildConfig, BuildOptions, check_names
+from segmax.vectors.documents import DocId, Document
+
+if TYPE_CHECKING:
+    from segmax.encoders.base import Encoder
+    from segmax.vectors.types import Queries
+
+#: A reader looks for new states when it searches, but not more often.
+REFRESH_SECONDS = 1.0
+
+
+class Stats(NamedTuple):
+    """What a collection consists of.
+
+    Examples
+    --------
+    >>> Stats(1, 0, 1, 0, 0, 0, 0, 0).num_docs
+    1
+    """
+
+    num_docs: int  #: alive
+    num_deleted: int  #: dead, and still in a part
+    num_parts: int
+    num_in_memory: int  #: parts that are in memory only, and in the log
+    num_postings: int
+    part_bytes: int  #: of parts on disk
+    log_bytes: int
+    sequence: int  #: of the last write
+
+
+class Collection(CollectionReader):
+    """Documents that can be added, changed, deleted and filtered while others search.
+
+    `Collection.create` makes one, `Collection.open` opens it. It answers whatever an `Index` answers. Threads can share
+    it freely. One process at a time can write; any number can read (`read_only=True`).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = f"{tempfile.mkdtemp()}/papers"
+    >>> with Collection.create(path, encoder="bm25") as papers:
+    ...     papers.add([{"id": "a", "text": "a copper waveguide"}, {"id": "b", "text": "noise in diodes"}])
+    ...     papers.delete(["b"])
+    ...     papers.search("copper").ids
+    2
+    1
+    ['a']
+    """
+
+    def __init__(
+        self, path: Path, *, read_only: bool = False, encoder: object = None, memory_limit: int | str | None = None
+    ) -> None:
+        super().__init__()
+        self._path = path
+        self._choice = encoder
+        self._encoder: Encoder | None = None
+        self._word_weights: WordWeights | None = None
+        self._schema: Schema | None = None
+        self._looked = time.monotonic()
+        self._store: Store | None = Store(path, read_only=read_only)
+        self._maintainer: Maintainer | None = None
+        self._store.open(self._prepare)
+        self._terms = Vocabulary(self._store.vocabulary.terms, self._store.vocabulary.get)
+        if not read_only:
+            self._maintainer = Maintainer(self._store, memory_limit)
+
+    # --- making one --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        encoder: object = None,
+        terms: Iterable[str] | None = None,
+        schema: Mapping[str, str] | None = None,
+        durability: Durability = "batch",
+        keep_texts: bool = True,
+        config: BuildConfig | None = None,
+        memory_limit: int | str | None = None,
+        **options: Unpack[BuildOptions],
+    ) -> Collection:
+        """Make an empty collection in a new folder, and open it for writing.
+
+        Parameters
+        ----------
+        path
+            The folder; it must not exist yet, or be empty.
+        encoder
+            What turns texts into vectors: "bm25", the name or folder of a model, a `SparseEncoder` of
+            sentence-transformers, or an encoder. None: you add vectors.
+        terms
+            The words of the columns of your vectors, if you want to name terms by word. More may come with documents.
+        schema
+            The types of fields of the metadata, where documents with others shall be refused: see docs/filters.md.
+        durability
+            When a write is acknowledged: "batch", once it is safe on disk; "commit" and "none", at once. What was
+            acknowledged survives a crash of the process in any case; "commit" makes it safe from a loss of power when
+            `commit` returns, and "none" never waits for the disk but for `commit` and `close`.
+        keep_texts
+            Store texts, so that results come back with them.
+        config, options
+            Options of `segmax.build` for the parts on disk, such as `num_segments`.
+        memory_limit
+            As for `segmax.build`, for merges.
+
+        Raises
+        ------
+        IndexExistsError
+            If something is at the path.
+        """
+        folder = checked_path("path", path).absolute()
+        checked_choice("durability", durability, DURABILITIES)
+        check_names(options, BuildOptions.__annotations__, "Collection.create")
+        settings = effective_config(config, options)
+        if settings.pruning:
+            raise ConfigError(option="pruning", expected="none for a collection", got=f"{len(settings.pruning)} steps")
+        description, made, words = _described(encoder)
+        if terms is not None:
+            check_listed("terms as a list, a word per column", terms)
+            words = [*words, *terms]
+        lattice = Lattice()
+        if made is not None and description is not None and description.get("encoder") == "bm25":
+            lattice = WordWeights(made).first_lattice()
+        manifest = Manifest(
+            config=settings.to_dict(),
+            encoder=description,
+            schema=None if schema is None else Schema(schema).to_dict(),
+            extra={"durability": durability, "keep_texts": keep_texts, "committed": 0, "id_kind": None},
+        )
+        create_store(folder, manifest, lattice, words)
+        return cls(folder, encoder=made, memory_limit=memory_limit)
+
+    @classmethod
+    def from_index(
+        cls,
+        index: Index | str | os.PathLike[str],
+        path: str | os.PathLike[str],
+        *,
+        encoder: object = None,
+        durability: Durability = "batch",
+        memory_limit: int | str | None = None,
+    ) -> Collection:
+        """Start a collection with the documents of an index, and open it for writing.
+
+        The index becomes the first part: its documents, ids, words, texts and metadata. Weights stay as they are
+        stored. The texts of an index that was made with BM25 are counted anew, so it has to have them.
+
+        Parameters
+        ----------
+        index
+            An index, or its folder.
+        path, durability, memory_limit
+            As for `create`.
+        encoder
+            As for `segmax.open`, where the index was made with a model.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, segmax, tempfile
+        >>> index = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]), ids=["a", "b"])
+        >>> collection = Collection.from_index(index, f"{tempfile.mkdtemp()}/docs")
+        >>> collection.delete("a"), collection.search({0: 1}).ids
+        (1, ['b'])
+        """
+        if not isinstance(index, Index):
+            with open_index(index) as opened:
+                return cls.from_index(opened, path, encoder=encoder, durability=durability, memory_limit=memory_limit)
+        folder = checked_path("path", path).absolute()
+        checked_choice("durability", durability, DURABILITIES)
+        description = index._meta.get("encoder")
+        if isinstance(description, Mapping) and description.get("encoder") == "bm25":
+            return _counted_anew(index, folder, durability, memory_limit)
+        lattice = lattice_of(index)
+        kept = index.config.updated({"pruning": ()})
+        manifest = Manifest(
+            config=kept.to_dict(),
+            encoder=description,
+            next_number=index.num_docs,
+            extra={"durability": durability, "keep_texts": True, "committed": 0},
+        )
+        words = [] if index.terms is None else list(index.terms)
+        create_store(folder, manifest, lattice, words, index)
+        return cls(folder, encoder=encoder, memory_limit=memory_limit)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        encoder: object = None,
+        memory_limit: int | str | None = None,
+    ) -> Collection:
+        """Open a collection.
+
+        Parameters
+        ----------
+        path
+            Its folder.
+        read_only
+            Only search; other processes may write meanwhile, and their commits are seen within a second, or on
+            `refresh`.
+        encoder
+            As for `segmax.open`.
+        memory_limit
+            As for `segmax.build`, for merges.
+
+        Raises
+        ------
+        IndexNotFoundError
+            If there is nothing at the path.
+        CollectionLockedError
+            If another process has it open for writing.
+        FormatError
+            If there is no collection, or a damaged one.
+        """
+        return cls(
+            checked_path("path", path).absolute(), read_only=read_only, encoder=encoder, memory_limit=memory_limit
+        )
+
+    def _prepare(self, store: Store) -> None:
+        """Get ready what the manifest asks for, before the log is replayed."""
+        manifest = store.manifest
+        self._schema = None if manifest.schema is None else Schema.from_dict(manifest.schema)
+        self._targets = Targets(Calibration.from_list(list(manifest.calibration)))
+        if manifest.encoder is not None and manifest.encoder.get("encoder") == "bm25" and self._word_weights is None:
+            from segmax.encoders.stored import encoder_for_index
+
+            bm25 = encoder_for_index(None, dict(manifest.encoder), [], str(self._path / MANIFEST_NAME))
+            self._word_weights = WordWeights(bm25)  # type: ignore[arg-type]
+            self._encoder = bm25
+            store.on_words(bm25.add_terms)  # type: ignore[attr-defined]
+            store.weigh = self._word_weights.weigh
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def path(self) -> Path:
+        """The folder of the collection."""
+        return self._path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether it was opened to be searched only."""
+        return self._open_store.read_only
+
+    @property
+    def durability(self) -> str:
+        """When writes are safe on disk: as given to `create`."""
+        return self._open_store.settings.durability
+
+    @property
+    def config(self) -> BuildConfig:
+        """Options of its parts on disk."""
+        return self._open_store.settings.config
+
+    @property
+    def terms(self) -> Vocabulary | None:
+        """The words of the terms by number; None if terms are numbers only."""
+        return self._terms if len(self._terms) else None
+
+    def stats(self) -> Stats:
+        """Return what the collection consists of."""
+        store, state = self._open_store, self._current()
+        memory = [view for view in state.views if not view.part.name]
+        return Stats(
+            num_docs=state.num_docs,
+            num_deleted=sum(view.part.num_docs - view.num_alive for view in state.views),
+            num_parts=len(state.views),
+            num_in_memory=len(memory),
+            num_postings=self.num_postings,
+            part_bytes=sum(view.part.num_bytes for view in state.views if view.part.name),
+            log_bytes=store.log_bytes,
+            sequence=state.sequence,
+        )
+
+    def __repr__(self) -> str:
+        if self._store is None:
+            return "Collection(closed)"
+        state = self._store.state
+        where = printable(self._path)
+        return f"Collection('{where}': {counted(state.num_docs, 'document')}, {counted(len(state.views), 'part')})"
+
+    # --- encoders ----------------------------------------------------------------------------------------------------
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns texts into vectors: the encoder passed to `create` or `open`, or BM25 if it was made with it."""
+        if self._encoder is None:
+            self._encoder = self.encoder_for(self._choice)
+        return self._encoder
+
+    @encoder.setter
+    def encoder(self, encoder: object) -> None:
+        self._choice, self._encoder = encoder, None if encoder is None else self.encoder_for(encoder)
+
+    def encoder_for(self, encoder: object) -> Encoder:
+        """Return the encoder that a name, a folder or an object stands for, checked against that of the collection."""
+        from segmax.encoders.stored import encoder_for_index
+
+        description = self._open_store.manifest.encoder
+        where = f"'{self._path / MANIFEST_NAME}'"
+        if self._word_weights is not None and encoder in (None, "bm25", "stored"):
+            return self._word_weights.bm25
+        made = encoder_for_index(encoder, None if description is None else dict(description), self.terms, where)
+        _check_same_encoder(made, description)
+        return made
+
+    @property
+    def _words(self) -> WordWeights | None:
+        return self._word_weights
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def add(
+        self,
+        documents: object,
+        *,
+        ids: Iterable[Any] | None = None,
+        texts: Iterable[Any] | None = None,
+        metadata: Iterable[Any] | None = None,
+        progress: ProgressOption = None,
+    ) -> int:
+        """Add documents that are new, and return how many.
+
+        A matrix or a list is one batch, which is added whole or not at all (a batch of more than 65,536 documents is
+        cut); a stream, a reader or files are a batch after the other. When this returns, searches find the documents.
+
+        Parameters
+        ----------
+        documents
+            Vectors, as `segmax.build` takes them; texts, as `segmax.from_texts` takes them, if the collection has an
+            encoder; or records: mappings with "id", "text" and "title", or "vector", and "metadata".
+        ids
+            One per document, if these have none: all strings or all integers. Without ids, documents are numbered.
+        texts
+            The texts of vectors, to be stored beside them.
+        metadata
+            A mapping per document, or None, of anything that JSON can hold.
+        progress
+            As for `segmax.build`.
+
+        Raises
+        ------
+        InputError
+            If a document is invalid, or its id is there already.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, tempfile
+        >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs")
+        >>> collection.add(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]), ids=["a", "b"], metadata=[{"year": 1950}, None])
+        2
+        >>> collection.search({0: 1}).ids
+        ['a', 'b']
+        """
+        return self._put(documents, Columns(ids, texts, metadata), progress, replace=False)
+
+    def upsert(
+        self,
+        documents: object,
+        *,
+        ids: Iterable[Any] | None = None,
+        texts: Iterable[Any] | None = None,
+        metadata: Iterable[Any] | None = None,
+        progress: ProgressOption = None,
+    ) -> int:
+        """Add documents, and replace those whose ids are there already; return how many were given.
+
+        A document that replaces another one counts as new: it gets an insertion number of its own, and comes last
+        among equal scores. Parameters are those of `add`.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, tempfile
+        >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs")
+        >>> collection.upsert(sp.csr_matrix([[3, 0]]), ids=["a"]), collection.upsert(sp.csr_matrix([[0, 2]]), ids=["a"])
+        (1, 1)
+        >>> len(collection), collection.search({0: 1}).ids
+        (1, [])
+        """
+        return self._put(documents, Columns(ids, texts, metadata), progress, replace=True)
+
+    def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
+        """Change the metadata or the text of documents that are there, and return how many.
+
+        Parameters
+        ----------
+        updates
+            Records with "id", and "metadata", which replaces the old one, or "text" (and "title"), or both. A changed
+            text is encoded again. The documents keep their insertion numbers.
+
+        Raises
+        ------
+        UnknownIdError
+            If no document has one of the ids. Nothing is changed then.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
+        >>> collection.add({"a": "copper"})
+        1
+        >>> collection.update({"id": "a", "metadata": {"year": 1950}})
+        1
+        >>> collection.get("a").metadata
+        {'year': 1950}
+        """
+        store, maker = self._writable(), self._maker()
+        records = [updates] if isinstance(updates, Mapping) else list(updates)
+        for record in records:
+            check_update(record)
+        encoded = maker.encoded_updates(records)
+        change = store.write(lambda state: maker.updating(state, records, encoded))
+        self._wrote()
+        return 0 if change is None else change.num_docs
+
+    def delete(self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
+        """Delete documents by id, or those that match; return how many there were. Unknown ids are ignored.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
+        >>> collection.add({"a": "copper", "b": "diodes"})
+        2
+        >>> collection.delete(["a", "c"]), len(collection)
+        (1, 1)
+        """
+        if (ids is None) == (where is None):
+            raise ConfigError(expected="ids or where", got="neither" if ids is None else "both")
+        parsed = None if where is None else parse_where(where)
+        listed = [] if ids is None else [ids] if isinstance(ids, (str, int, np.integer)) else list(ids)
+
+        def make(state: State) -> Change | None:
+            if parsed is not None:
+                rows = self._filters.rows(state, parsed)
+                numbers = [view.part.numbers[own] for view, own in zip(state.views, rows, strict=True)]
+                gone = np.sort(np.concatenate(numbers)) if numbers else np.zeros(0, np.int64)
+            else:
+                places = state.find(checked_ids(listed, state.id_kind))
+                gone = numbers_at(state, places)
+            return deletion(gone) if len(gone) else None
+
+        change = self._writable().write(make)
+        self._wrote()
+        return 0 if change is None else len(change.deleted)
+
+    def commit(self) -> None:
+        """Make all writes safe on disk, and visible to other processes."""
+        self._writable().commit()
+
+    def _put(self, documents: object, columns: Columns, progress: ProgressOption, *, replace: bool) -> int:
+        store, maker = self._writable(), self._maker()
+        count = 0
+        with progress_of(progress) as shown_progress, shown_progress.stage("add", None, "documents") as stage:
+            for given in given_batches(documents, columns):
+                for batch in cut(given):
+                    ready = maker.ready(batch)
+                    store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
+                    self._wrote()
+                    count += batch.num_docs
+                    stage.advance(batch.num_docs)
+        return count
+
+    def _maker(self) -> ChangeMaker:
+        store = self._open_store
+        has_encoder = store.manifest.encoder is not None or self._choice is not None
+        encoder = (lambda: self.encoder) if has_encoder else None
+        return ChangeMaker(
+            store.vocabulary, self._schema, self._word_weights, encoder, keep_texts=store.settings.keep_texts
+        )
+
+    def _wrote(self) -> None:
+        if self._maintainer is not None:
+            self._maintainer.notify()
+
+    # --- keeping -----------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Return a view of the collection as it is now, which later writes and merges do not change.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
+        >>> before = collection.snapshot()
+        >>> collection.add({"a": "copper"})
+        1
+        >>> len(before), len(collection)
+        (0, 1)
+        """
+        return Snapshot(self, self._current())
+
+    def refresh(self) -> None:
+        """Take over what another process has written. A writer sees its own writes at once."""
+        store = self._open_store
+        if store.read_only:
+            with store.writing:
+                self._looked = time.monotonic()
+                store.reload(self._prepare)
+
+    def compact(self, progress: ProgressOption = None) -> None:
+        """Write all living documents as one part, and forget the dead ones. Searches and writes go on meanwhile.
+
+        A collection with BM25 weighs its documents by today's mean length: afterwards it is as if all of them had just
+        come.
+        """
+        store = self._writable()
+        assert self._maintainer is not None
+        with self._maintainer.paused():
+            options = {**self._maintainer.options(), "threads": None, "progress": progress}
+            store.flush(options)  # type: ignore[arg-type]
+            store.compact(options, self._word_weights)  # type: ignore[arg-type]
+
+    def settle(self, timeout: float | None = None) -> bool:
+        """Wait until merges have nothing left to do; return False if that takes longer than `timeout` seconds."""
+        self._writable()
+        assert self._maintainer is not None
+        return self._maintainer.settle(None if timeout is None else checked_number("timeout", timeout))
+
+    def pause_merges(self) -> None:
+        """Let no merge go on until `resume_merges`; documents that come stay in memory and in the log."""
+        self._writable()
+        assert self._maintainer is not None
+        self._maintainer.pause()
+
+    def resume_merges(self) -> None:
+        """Let merges go on."""
+        self._writable()
+        assert self._maintainer is not None
+        self._maintainer.resume()
+
+    def tune(
+        self, queries: Queries, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
+    ) -> Expectation:
+        """Measure approximate settings on your queries, and store the results with the collection; see `Index.tune`."""
+        self.calibration.expectation(k, target_recall)
+        calibration = self._measured(queries, k, threads, seed)
+        self._targets = Targets(calibration)
+        if not self._open_store.read_only:
+            self._open_store.update_manifest(calibration=tuple(calibration.to_list()))
+        return calibration.expectation(k, target_recall)
+
+    def backup(self, path: str | os.PathLike[str]) -> None:
+        """Copy the collection, as it is now, to a new folder, which can be opened like any other."""
+        target = checked_path("path", path).absolute()
+        store = self._writable()
+        store.commit()
+        store.backup(target)
+
+    @classmethod
+    def restore(cls, backup: str | os.PathLike[str], path: str | os.PathLike[str]) -> Collection:
+        """Copy a backup to a new folder and open it for writing."""
+        with cls.open(backup, read_only=True):
+            pass  # raises if there is no collection
+        source, target = checked_path("backup", backup).absolute(), checked_path("path", path).absolute()
+        if target.exists():
+            raise IndexExistsError(f"'{target}' is taken", hint="choose another path")
+        with write_errors(target):
+            shutil.copytree(source, target, symlinks=True)
+            sync_folder(target.parent)
+        return cls.open(target)
+
+    def close(self) -> None:
+        """Make all writes safe on disk and release files. Closing twice is fine."""
+        if self._maintainer is not None:
+            self._maintainer.stop()
+            self._maintainer = None
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    @property
+    def _open_store(self) -> Store:
+        if self._store is None:
+            raise IndexClosedError("the collection is closed", hint="open it again with segmax.Collection.open")
+        return self._store
+
+    def _current(self) -> State:
+        store = self._open_store
+        if store.read_only and time.monotonic() - self._looked > REFRESH_SECONDS:
+            self.refresh()
+        return store.state
+
+    def _writable(self) -> Store:
+        store = self._open_store
+        if store.read_only:
+            raise ConfigError(option="read_only", expected="False, to change a collection", got="True")
+        return store
+
+
+class Snapshot(CollectionReader):
+    """A collection as it was when `Collection.snapshot` was called."""
+
+    def __init__(self, collection: Collection, state: State) -> None:
+        super().__init__()
+        self._collection = collection
+        self._state = state
+        self._targets = collection._targets
+        self._filters = collection._filters
+
+    def _current(self) -> State:
+        return self._state
+
+    @property
+    def path(self) -> Path:
+        """The folder of the collection."""
+        return self._collection.path
+
+    @property
+    def terms(self) -> Vocabulary | None:
+        """The words of the terms by number; None if terms are numbers only."""
+        return self._collection.terms
+
+    @property
+    def encoder(self) -> Encoder:
+        """What turns texts into vectors."""
+        return self._collection.encoder
+
+    def encoder_for(self, encoder: object) -> Encoder:
+        """Return the encoder that a name, a folder or an object stands for, checked against that of the collection."""
+        return self._collection.encoder_for(encoder)
+
+    @property
+    def _words(self) -> WordWeights | None:
+        return self._collection._words
+
+    def __repr__(self) -> str:
+        return f"Snapshot('{printable(self.path)}': {counted(self.num_docs, 'document')})"
+
+
+class Vocabulary:
+    """The words of a collection's terms, by number; it grows with the collection."""
+
+    def __init__(self, words: list[str], find: Any) -> None:
+        self._words = words
+        self._find = find
+
+    def __len__(self) -> int:
+        return len(self._words)
+
+    def __getitem__(self, number: int) -> str:
+        return self._words[number]
+
+    def __iter__(self) -> Any:
+        return iter(self._words)
+
+    def find(self, value: str) -> int | None:
+        """Return the number of a word, or None."""
+        found: int | None = self._find(value)
+        return found
+
+
+def _described(encoder: object) -> tuple[dict[str, Any] | None, Any, list[str]]:
+    """Return what a manifest says about an encoder, the encoder, and its words."""
+    if encoder is None:
+        return None, None, []
+    from segmax.encoders import BM25, as_encoder
+
+    made = as_encoder(encoder)
+    return made.to_dict(), made, [] if isinstance(made, BM25) else list(made.vocabulary)
+
+
+def _counted_anew(index: Index, folder: Path, durability: Durability, memory_limit: int | str | None) -> Collection:
+    """Start a collection with BM25 from the texts of an index."""
+    if index.texts is None:
+        raise InputError(
+            expected="an index with texts, because a collection with BM25 counts their words",
+            got="one that stores none",
+            hint="create a collection with {encoder='bm25'}, and add the texts",
+        )
+    made = Collection.create(folder, encoder=index.encoder, durability=durability, memory_limit=memory_limit)
+    for first in range(0, index.num_docs, STREAM_DOCS):
+        rows = range(first, min(first + STREAM_DOCS, index.num_docs))
+        ids = [index._ids.id_of(row) for row in rows]
+        documents = [Document("-", *index.texts[row]) for row in rows]
+        metadata = None if index._ids.metadata is None else [index._ids.metadata[row] for row in rows]
+        made._put(
+            [document._asdict() | {"id": id} for document, id in zip(documents, ids, strict=True)],
+            Columns(metadata=metadata),
+            None,
+            replace=False,
+        )
+    return made
+
+
+def _check_same_encoder(made: Encoder, description: Mapping[str, Any] | None) -> None:
+    """Raise InputError for another encoder than the one that made the vectors."""
+    own = made.to_dict() if hasattr(made, "to_dict") else None
+    if own is None or description is None:
+        return
+    if own.get("encoder") != description.get("encoder"):
+        raise InputError(
+            expected=f"the encoder of the collection ({description.get('encoder')})", got=f"{own.get('encoder')}"
+        )

@@ -1,0 +1,183 @@
+"""The work that goes on behind a collection: parts in memory are joined and flushed, parts on disk are merged."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from segmax.base.errors import SegmaxError
+from segmax.base.system import lower_priority
+from segmax.building.resources import ResourceOptions
+from segmax.collection.applying import SMALL_DOCS
+from segmax.collection.merging import chosen_for_merge
+from segmax.collection.state import State
+from segmax.collection.store import Store
+
+_LOG = logging.getLogger("segmax.collection")
+
+#: So many documents in memory are written as a part on disk.
+FLUSH_DOCS = 1 << 15
+#: Writers wait while so many times as many are in memory.
+_MOST_MEMORY = 4
+#: So many parts in memory of about one size are joined.
+_JOINED_PARTS = 4
+#: While documents come, so many parts are merged at least; fewer once it is quiet.
+_BUSY_MERGE, _QUIET_MERGE = 8, 2
+_QUIET_SECONDS = 0.5
+#: Parts with a larger share of dead documents are written again.
+_MOST_DEAD = 0.5
+_RETRY_SECONDS = 5.0  # after a failure, such as a full disk
+
+
+class Stopped(Exception):
+    """The collection is being closed."""
+
+
+class Maintainer:
+    """A thread that keeps the parts of a collection few. It yields to searches, and can be paused."""
+
+    def __init__(self, store: Store, memory_limit: int | str | None = None) -> None:
+        self._store = store
+        self._memory_limit = memory_limit
+        self._wake = threading.Condition()
+        self._paused = 0
+        self._stopping = False
+        self._working = False
+        self._last_write = 0.0
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
+        self._thread.start()
+
+    # --- what others ask for -----------------------------------------------------------------------------------------
+
+    def notify(self) -> None:
+        """Say that there was a write, and wait while far too much is in memory."""
+        with self._wake:
+            self._last_write = time.monotonic()
+            self._wake.notify_all()
+            while self._memory_docs() > _MOST_MEMORY * FLUSH_DOCS and self._failure is None and not self._paused:
+                if self._stopping:
+                    return
+                self._wake.wait(timeout=0.1)
+
+    @contextlib.contextmanager
+    def paused(self) -> Iterator[None]:
+        """Do nothing in the meantime; work that is under way waits, too."""
+        self.pause()
+        try:
+            yield
+        finally:
+            self.resume()
+
+    def pause(self) -> None:
+        """Stop working until `resume`."""
+        with self._wake:
+            self._paused += 1
+
+    def resume(self) -> None:
+        """Go on."""
+        with self._wake:
+            self._paused = max(0, self._paused - 1)
+            self._wake.notify_all()
+
+    def settle(self, timeout: float | None = None) -> bool:
+        """Wait until there is nothing left to do; return whether that came in time."""
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._wake:
+            self._last_write = 0.0
+            self._wake.notify_all()
+            while self._working or (self._paused == 0 and self._failure is None and self._next_work() is not None):
+                left = None if end is None else end - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                self._wake.wait(timeout=0.05 if left is None else min(0.05, left))
+            return self._failure is None
+
+    def stop(self) -> None:
+        """End the thread; a merge that is under way is given up."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify_all()
+        self._thread.join()
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why the last piece of work failed; None if it did not."""
+        return self._failure
+
+    def options(self) -> ResourceOptions:
+        """Return how merges work: on one thread, and in steps between which they can be paused."""
+        return {"threads": 1, "memory_limit": self._memory_limit, "progress": self._step}
+
+    # --- the thread --------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        lower_priority()
+        while True:
+            with self._wake:
+                work = None
+                while not self._stopping and (self._paused or (work := self._next_work()) is None):
+                    self._wake.wait(timeout=_QUIET_SECONDS)
+                if self._stopping:
+                    return
+                self._working = True
+            failed = self._failed(work)
+            with self._wake:
+                self._working = False
+                self._wake.notify_all()
+                if failed and not self._stopping:
+                    self._wake.wait(timeout=_RETRY_SECONDS)
+                    self._failure = None
+
+    def _failed(self, work: Any) -> bool:
+        try:
+            work()
+        except Stopped:
+            return False
+        except (SegmaxError, OSError, MemoryError) as error:
+            _LOG.warning("a merge of '%s' failed and will be tried again (%s)", self._store.path, error)
+            self._failure = error
+            return True
+        return False
+
+    def _step(self, progress: Any) -> None:
+        """Wait while paused, and give up when the collection closes: called between the steps of a build."""
+        with self._wake:
+            while self._paused and not self._stopping:
+                self._wake.wait(timeout=0.1)
+            if self._stopping:
+                raise Stopped
+
+    def _memory_docs(self) -> int:
+        return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
+
+    def _next_work(self) -> Any:
+        """Return what to do next; None for nothing."""
+        state = self._store.state
+        memory = [view for view in state.views if not view.part.name]
+        if self._memory_docs() >= FLUSH_DOCS:
+            return lambda: self._store.flush(self.options())
+        for wide in (False, True):
+            group = [v for v in memory if v.part.is_wide == wide and v.part.num_docs >= SMALL_DOCS // 2]
+            chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)
+            if chosen and not state.lattice.provisional:
+                views = [group[number] for number in chosen]
+                return lambda: self._store.join(views)
+        names = self._parts_to_merge(state)
+        return (lambda: self._store.merge(names, self.options())) if names else None
+
+    def _parts_to_merge(self, state: State) -> list[str]:
+        disk = [view for view in state.views if view.part.name]
+        is_quiet = time.monotonic() - self._last_write > _QUIET_SECONDS
+        for wide in (False, True):
+            group = [view for view in disk if view.part.is_wide == wide]
+            fewest = _QUIET_MERGE if is_quiet else _BUSY_MERGE
+            chosen = chosen_for_merge([view.num_alive for view in group], fewest)
+            if chosen:
+                return [group[number].part.name for number in chosen]
+        dead = (v for v in disk if v.num_alive < (1 - _MOST_DEAD) * v.part.num_docs)
+        return [view.part.name for view in list(dead)[:1]] if is_quiet else []

@@ -1,0 +1,189 @@
+"""A part of a collection: an immutable index in memory or on disk, and the insertion numbers of its documents."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.base.errors import FormatError, damaged
+from segmax.collection.lookup import candidates, hashed_ids, lookup_arrays
+from segmax.metadata import Metadata
+from segmax.search.engine import Engine
+from segmax.storage.components import Arrays
+from segmax.storage.config import BuildConfig
+from segmax.storage.reading import index_errors, load_index
+from segmax.storage.tables import DocIds, TextTable
+from segmax.storage.texts import StoredText
+from segmax.vectors.csr import Csr
+from segmax.vectors.documents import DocId
+
+_IN_MEMORY = BuildConfig(num_segments=1)
+
+
+class TextList:
+    """Titles and texts in memory, by row."""
+
+    def __init__(self, texts: Sequence[StoredText]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, row: int) -> StoredText:
+        return self._texts[row]
+
+    def __iter__(self) -> Iterator[StoredText]:
+        return iter(self._texts)
+
+
+class Documents(NamedTuple):
+    """What a part in memory is made of, by row."""
+
+    codes: Csr
+    ids: Arrays
+    numbers: NDArray[np.int64]
+    texts: Sequence[StoredText] | None
+    metadata: Sequence[Any] | None
+    counts: Csr | None
+    weights: Csr | None  #: as they came, while the lattice is provisional
+
+    @property
+    def num_docs(self) -> int:
+        """How many there are."""
+        return len(self.numbers)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Part:
+    """Documents that are searched together. Which of them are alive is for a state to know."""
+
+    engine: Engine
+    numbers: NDArray[np.int64]  #: by row, ascending
+    lookup: Arrays
+    metadata: Metadata | None = None
+    counts: Csr | None = None  #: BM25: how often each document has each word
+    name: str = ""  #: its folder in that of the collection; "" in memory
+    documents: Documents | None = None  #: in memory: what it is made of
+
+    @property
+    def num_docs(self) -> int:
+        """The number of documents, dead ones among them."""
+        return len(self.numbers)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether codes take 16 bits."""
+        return self.engine.arrays["term_top_code"].dtype.itemsize == 2
+
+    @property
+    def ids(self) -> DocIds:
+        """The ids by row."""
+        return self.engine.ids
+
+    @property
+    def id_arrays(self) -> Arrays:
+        """The components that hold the ids."""
+        arrays = self.engine.arrays
+        return {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays}
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of its arrays."""
+        return sum(array.nbytes for array in self.engine.arrays.values())
+
+    def rows_of_numbers(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the row of every insertion number, -1 where the part has none."""
+        if not self.num_docs:
+            return np.full(len(numbers), -1, dtype=np.int64)
+        rows = np.minimum(np.searchsorted(self.numbers, numbers), self.num_docs - 1)
+        return np.where(self.numbers[rows] == numbers, rows, -1)
+
+    def find(self, ids: Sequence[DocId], hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+        """Yield (place in `ids`, row) of the documents that have one of the ids, dead ones among them."""
+        for place, row in candidates(self.lookup, hashes):
+            if self.ids.id_of(row) == ids[place]:
+                yield place, row
+
+
+def small_part(docs: Documents, scale: NDArray[np.float64], *, wide: bool) -> Part:
+    """Make a part in memory, fast: its documents stay in the order in which they came, and are not clustered."""
+    codes = docs.codes
+    arrays = _core.small_index(
+        codes.indptr,
+        codes.indices.astype(np.uint32, copy=False),
+        codes.values.astype(np.uint16 if wide else np.uint8),
+        codes.num_columns,
+        _IN_MEMORY.head_ratio,
+    )
+    arrays["term_scale"] = scale
+    core = _core.Index(codes.num_rows, codes.num_columns, 1, 2 if wide else 1, _IN_MEMORY.head_ratio, arrays)
+    arrays = {**arrays, **docs.ids}
+    labels = np.arange(core.num_clusters, dtype=np.int64)
+    engine = Engine(core, arrays, _doc_ids(docs.ids, codes.num_rows, docs.texts), None, labels)
+    return Part(
+        engine,
+        docs.numbers,
+        lookup_arrays(hashed_ids(docs.ids)),
+        None if docs.metadata is None else Metadata.from_rows(docs.metadata),
+        docs.counts,
+        documents=docs,
+    )
+
+
+def _doc_ids(ids: Arrays, num_docs: int, texts: Sequence[StoredText] | None) -> DocIds:
+    stored = None if texts is None else TextList(texts)
+    if "id_number" in ids:
+        return DocIds(num_docs, numbers=ids["id_number"], stored=stored)
+    return DocIds(num_docs, texts=TextTable(ids["id_offset"], ids["id_text"], num_docs), stored=stored)
+
+
+#: The components of a part that a plain index does not need.
+PART_COMPONENTS = ("doc_number", "id_hash", "id_hash_row")
+
+
+def open_part(folder: Path, name: str) -> Part:
+    """Open a part that is on disk."""
+    path = folder / name
+    meta, arrays = load_index(path, preload=False, verify=False)
+    with index_errors(path):
+        engine = Engine.from_arrays(meta, arrays, path)
+        return part_of(engine, meta, path, name)
+
+
+def part_of(engine: Engine, meta: Any, path: Path, name: str) -> Part:
+    """Return an open index as a part, checked."""
+    arrays, num_docs = engine.arrays, engine.core.num_docs
+    missing = [component for component in PART_COMPONENTS if component not in arrays]
+    if missing:
+        raise FormatError(
+            where=f"'{path}'",
+            expected="a part of a collection",
+            got=f"an index without {missing[0]}",
+            hint="open it as an index",
+        )
+    numbers, rows = arrays["doc_number"], arrays["id_hash_row"]
+    ascending = bool((numbers[1:] > numbers[:-1]).all())
+    if len(numbers) != num_docs or not ascending or (num_docs and numbers[0] < 0):
+        raise damaged("its insertion numbers do not ascend", path)
+    hashes = arrays["id_hash"]
+    if len(hashes) != num_docs or len(rows) != num_docs or rows.max(initial=0) >= max(1, num_docs):
+        raise damaged("its table of ids has the wrong length", path)
+    metadata = Metadata.from_arrays(arrays, meta["metadata"], num_docs, path) if "metadata" in meta else None
+    return Part(engine, numbers, arrays, metadata, _stored_counts(arrays, num_docs, engine.core.num_terms, path), name)
+
+
+def _stored_counts(arrays: Arrays, num_docs: int, num_terms: int, path: Path) -> Csr | None:
+    if "count_offset" not in arrays:
+        return None
+    indptr = arrays["count_offset"].astype(np.int64)
+    terms, values = arrays["count_term"], arrays["count_value"]
+    whole = len(indptr) == num_docs + 1 and indptr[0] == 0 and bool((np.diff(indptr) >= 0).all())
+    if not whole or indptr[-1] != len(terms) or len(terms) != len(values) or terms.max(initial=0) >= max(1, num_terms):
+        raise damaged("its counts of words have the wrong length", path)
+    return Csr(indptr, terms, values, num_terms)

@@ -1,0 +1,495 @@
+"""What can be asked of a collection: everything that an `Index` answers, on one state from start to end."""
+
+from __future__ import annotations
+
+import abc
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax import _core
+from segmax.base.checks import check_listed
+from segmax.base.errors import ConfigError
+from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
+from segmax.collection.words import WordWeights
+from segmax.metadata import Metadata, Where, parse_where
+from segmax.search.arguments import EXACT, checked_k, core_params, input_errors, num_threads, per_query
+from segmax.search.calibration import Calibration, Expectation
+from segmax.search.explain import explain
+from segmax.search.methods import ASC, SearchParams
+from segmax.search.results import BatchHits, BatchStats, Explanation, Hits
+from segmax.search.tuning import Targets, measured_on
+from segmax.storage.texts import StoredText
+from segmax.vectors.csr import Csr, is_matrix
+from segmax.vectors.documents import DocId
+from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+    from segmax.encoders.base import Encoder
+    from segmax.vectors.types import Queries, Query
+else:
+    from segmax.base.optional import scipy_sparse as sp
+
+Masks = list[_core.Mask | None]
+_MOST_MASKS = 64
+
+
+class StoredDocument(NamedTuple):
+    """A document as a collection has it; None for what it does not have.
+
+    Examples
+    --------
+    >>> StoredDocument("d1", StoredText("", "copper"), {"year": 1950}).metadata["year"]
+    1950
+    """
+
+    id: DocId
+    text: StoredText | None
+    metadata: dict[str, Any] | None
+
+
+class CollectionReader(abc.ABC):
+    """A state of a collection that can be searched; `Collection` and `Snapshot` derive from it."""
+
+    def __init__(self) -> None:
+        self._targets = Targets(Calibration(()))
+        self._filters = Filters()
+
+    @abc.abstractmethod
+    def _current(self) -> State:
+        """Return the state to answer from."""
+
+    @property
+    @abc.abstractmethod
+    def path(self) -> Path | None:
+        """The folder of the collection."""
+
+    @property
+    @abc.abstractmethod
+    def terms(self) -> Any:
+        """The words of the terms by number; None if terms are numbers only."""
+
+    @property
+    @abc.abstractmethod
+    def encoder(self) -> Encoder:
+        """What turns text into vectors."""
+
+    @abc.abstractmethod
+    def encoder_for(self, encoder: object) -> Encoder:
+        """Return the encoder that a name, a folder or an object stands for, checked against that of the collection."""
+
+    @property
+    @abc.abstractmethod
+    def _words(self) -> WordWeights | None: ...
+
+    # --- what it is --------------------------------------------------------------------------------------------------
+
+    @property
+    def num_docs(self) -> int:
+        """The number of living documents."""
+        return self._current().num_docs
+
+    def __len__(self) -> int:
+        return self.num_docs
+
+    @property
+    def num_terms(self) -> int:
+        """The number of terms so far."""
+        return self._current().lattice.num_terms
+
+    @property
+    def num_clusters(self) -> int:
+        """The number of clusters of all parts."""
+        return sum(view.part.engine.core.num_clusters for view in self._current().views)
+
+    @property
+    def num_segments(self) -> int:
+        """The largest number of segments per cluster in any part."""
+        return max((view.part.engine.core.num_segments for view in self._current().views), default=1)
+
+    @property
+    def num_postings(self) -> int:
+        """The number of stored weights, of dead documents too as long as they are there."""
+        return sum(int(view.part.engine.arrays["term_first_posting"][-1]) for view in self._current().views)
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all parts."""
+        return sum(view.part.num_bytes for view in self._current().views)
+
+    @property
+    def id_kind(self) -> type[int | str] | None:
+        """What its ids are, `int` or `str`; None as long as there is no document."""
+        return self._current().id_kind
+
+    def ids(self) -> Iterator[DocId]:
+        """Yield the ids of all documents, in the order in which they came."""
+        state = self._current()
+        return (state.id_of(place) for place in state.living())
+
+    def __contains__(self, id: object) -> bool:
+        state = self._current()
+        kind = state.id_kind
+        return kind is not None and isinstance(id, kind) and state.find([id])[0] is not None  # type: ignore[list-item]
+
+    # --- searching ---------------------------------------------------------------------------------------------------
+
+    def search(
+        self,
+        query: Query,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        where: Mapping[str, Any] | None = None,
+        target_recall: float | None = None,
+        trace: bool = False,
+    ) -> Hits:
+        """Return the k best documents for one query: score descending, then in the order in which they came.
+
+        Parameters
+        ----------
+        query, k, params, target_recall
+            As for `Index.search`.
+        where
+            Only documents whose metadata match; see docs/filters.md.
+        trace
+            Not for collections: ask one part with `explain` instead.
+
+        Examples
+        --------
+        >>> import segmax, tempfile
+        >>> collection = segmax.Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
+        >>> collection.add([{"id": "a", "text": "copper", "metadata": {"year": 1950}}])
+        1
+        >>> collection.search("copper", where={"year": {"$gte": 1960}}).ids
+        []
+        """
+        if trace:
+            raise ConfigError(option="trace", expected="False for a collection", got="True", hint="use explain")
+        state = self._current()
+        k = checked_k(k)
+        if target_recall is not None:
+            params = self._params_for(k, params, target_recall, filtered=where is not None)
+        terms, weights = self._query(state, query)
+        masks = None if where is None else self._filters.masks(state, parse_where(where))
+        with input_errors():
+            numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, core_params(params), masks)
+        return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
+
+    def search_batch(
+        self,
+        queries: Queries,
+        k: int | Sequence[int] = 10,
+        params: SearchParams | Sequence[SearchParams | None] | None = None,
+        *,
+        where: Mapping[str, Any] | Sequence[Mapping[str, Any] | None] | None = None,
+        target_recall: float | None = None,
+        threads: int | None = None,
+    ) -> BatchHits:
+        """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
+
+        Parameters
+        ----------
+        queries, k, params, target_recall, threads
+            As for `Index.search_batch`.
+        where
+            As for `search`: one for all queries, or one for each.
+        """
+        state = self._current()
+        batch = self._batch(state, queries)
+        ks = per_query("k", k, checked_k, batch.num_rows)
+        if target_recall is not None:
+            if len(ks) != 1:
+                raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
+            params = self._params_for(ks[0], params, target_recall, filtered=where is not None)
+        chosen = per_query("params", params, core_params, batch.num_rows)
+        wheres = per_query("where", where, lambda one: None if one is None else parse_where(one), batch.num_rows)
+        found = [None if one is None else self._filters.masks(state, one) for one in wheres]
+        return self._found(state, batch, ks, chosen, num_threads(threads), found)
+
+    def _found(
+        self,
+        state: State,
+        batch: Csr,
+        ks: Sequence[int],
+        params: Sequence[_core.SearchParams],
+        threads: int,
+        masks: Sequence[Masks | None],
+    ) -> BatchHits:
+        own: Masks = [view.mask for view in state.views]
+        each: Any = None if all(one is None for one in masks) else [own if one is None else one for one in masks]
+        if each is not None and len(each) == 1:
+            each = each[0]
+        with input_errors():
+            numbers, scores, counts, parts, rows, stats = state.core.search_batch(
+                batch.indptr,
+                batch.indices,
+                batch.values,
+                np.minimum(np.array(ks, dtype=np.int64), max(1, state.num_docs)),
+                list(params),
+                min(threads, max(1, batch.num_rows)),
+                each,
+            )
+        return BatchHits(numbers, scores, counts, BatchStats(stats), FoundDocs(state, numbers, parts, rows))
+
+    # --- approximation -----------------------------------------------------------------------------------------------
+
+    @property
+    def calibration(self) -> Calibration:
+        """What `tune` measured about approximate settings; without it, `target_recall` searches exactly."""
+        return self._targets.calibration
+
+    def expectation(self, k: int = 10, target_recall: float = 0.99) -> Expectation:
+        """Return what a `target_recall` chooses, the recall and cost to expect from it, and what that is based on."""
+        return self.calibration.expectation(checked_k(k), target_recall)
+
+    def params_for(self, k: int = 10, target_recall: float = 0.99) -> ASC:
+        """Return the parameters that a `target_recall` chooses."""
+        return self.expectation(k, target_recall).params
+
+    def _params_for(self, k: int, params: object, target_recall: float, *, filtered: bool) -> SearchParams:
+        chosen = self._targets.params(k, params, target_recall)
+        return EXACT if filtered else chosen  # nothing was measured under a filter
+
+    def _measured(self, queries: Queries, k: int, threads: int | None, seed: int) -> Calibration:
+        """Return the calibration with what these queries show about approximate settings."""
+        state = self._current()
+        count = num_threads(threads)
+
+        def search(batch: Csr, k: int, params: SearchParams) -> BatchHits:
+            return self._found(state, batch, [k], [core_params(params)], count, [None])
+
+        measured = measured_on(search, self._batch(state, queries), k, state.num_docs, seed)
+        return self.calibration.with_measured(measured)
+
+    # --- single documents --------------------------------------------------------------------------------------------
+
+    def get(self, ids: DocId | Iterable[DocId]) -> Any:
+        """Return a document, or a list of documents for several ids: id, text and metadata.
+
+        Raises
+        ------
+        UnknownIdError
+            If no document has one of the ids.
+        """
+        state = self._current()
+        if isinstance(ids, (str, int, np.integer)):
+            return _document(state, state.place_of(_plain(ids)))
+        check_listed("an id, or several ids", ids)
+        return [_document(state, state.place_of(_plain(one))) for one in ids]
+
+    def count(self, where: Mapping[str, Any] | None = None) -> int:
+        """Return how many documents there are, or how many match."""
+        state = self._current()
+        if where is None:
+            return state.num_docs
+        rows = self._filters.rows(state, parse_where(where))
+        return sum(int(np.count_nonzero(own)) for own in rows)
+
+    def facets(
+        self, field: str, where: Mapping[str, Any] | None = None, limit: int | None = None
+    ) -> list[tuple[Any, int]]:
+        """Return the values of a field and how many of the documents that match have each, the most frequent first."""
+        state = self._current()
+        parsed = None if where is None else parse_where(where)
+        counts: dict[Any, tuple[Any, int]] = {}
+        for view, rows in zip(state.views, self._filters.rows(state, parsed), strict=True):
+            if view.part.metadata is None:
+                continue
+            for value, count in view.part.metadata.facet(field, rows):
+                key = (type(value).__name__, repr(value))
+                counts[key] = (value, counts.get(key, (value, 0))[1] + count)
+        ranked = sorted(counts.values(), key=lambda pair: (-pair[1], type(pair[0]).__name__, str(pair[0])))
+        return ranked if limit is None else ranked[:limit]
+
+    def row_of(self, id: DocId) -> int:
+        """Return the insertion number of a document; raise UnknownIdError if no document has this id."""
+        state = self._current()
+        return state.number_of(state.place_of(_plain(id)))
+
+    def text(self, id: DocId) -> StoredText:
+        """Return the title and text of a document; raise InputError if it has none."""
+        state = self._current()
+        return state.text_of(state.place_of(_plain(id)))
+
+    def metadata(self, id: DocId) -> dict[str, Any] | None:
+        """Return the metadata of a document; None if it has none."""
+        state = self._current()
+        return state.metadata_of(state.place_of(_plain(id)))
+
+    @property
+    def texts(self) -> TextsByNumber | None:
+        """The stored titles and texts by insertion number; None if none are stored."""
+        state = self._current()
+        stored = any(view.part.ids.stored is not None for view in state.views)
+        return TextsByNumber(state) if stored else None
+
+    def vector(self, id: DocId) -> sp.csr_matrix:
+        """Return a document as the collection stores it: a CSR row of weights after coding."""
+        return self.vectors([id])
+
+    def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
+        """Return many documents as the collection stores them, a CSR row each."""
+        check_listed("several ids", ids)
+        state = self._current()
+        width = state.lattice.num_terms
+        rows = []
+        for one in ids:
+            place = state.place_of(_plain(one))
+            part = state.views[place.view].part
+            own = part.engine.vectors(np.array([place.row], dtype=np.int64))
+            rows.append(sp.csr_matrix((own.values, own.indices, own.indptr), shape=(1, width)))
+        return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, width))
+
+    def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
+        """Return the score of each given document for one query; 0 where they share no term."""
+        check_listed("several ids", ids)
+        state = self._current()
+        terms, weights = self._query(state, query)
+        scores = []
+        for one in ids:
+            place = state.place_of(_plain(one))
+            core = state.views[place.view].part.engine.core.with_lattice(state.core_lattice)
+            with input_errors():
+                scores.append(float(core.score(terms, weights, np.array([place.row], dtype=np.int64))[0]))
+        return np.array(scores)
+
+    def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
+        """Explain why a document is or is not among the k best, and what each term of the query adds to its score."""
+        state = self._current()
+        place = state.place_of(_plain(id))
+        terms, weights = self._query(state, query)
+        params = EXACT if params is None else params
+        return explained(state, place, terms, weights, checked_k(k), params)
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _query(self, state: State, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the terms and weights of a query."""
+        if isinstance(query, str):
+            encoded = self._encoded([str(query)])
+            found = row_arrays(encoded) if isinstance(encoded, Csr) else query_arrays(encoded, self._lookup, 0)
+        else:
+            found = query_arrays(query, self._lookup, state.lattice.num_terms)
+        terms, weights = found
+        return terms, weights if self._words is None else weights * self._words.rarity(state, terms)
+
+    def _batch(self, state: State, queries: object) -> Csr:
+        """Return the terms and weights of many queries."""
+        if not isinstance(queries, Csr) and not is_matrix(queries):
+            queries = query_list(queries)
+            if queries and all(isinstance(query, str) for query in queries):
+                queries = self._encoded([str(query) for query in queries])  # numpy's strings, too
+        batch = query_batch(queries, self._lookup, state.lattice.num_terms)
+        if self._words is None:
+            return batch
+        return batch._replace(values=batch.values * self._words.rarity(state, batch.indices))
+
+    @property
+    def _lookup(self) -> Any:
+        return None if self.terms is None else self.terms.find
+
+    def _encoded(self, texts: list[str]) -> object:
+        from segmax.encoders import Encoder
+
+        encoder = self.encoder
+        return encoder.query_rows(texts) if isinstance(encoder, Encoder) else encoder.encode_queries(texts)
+
+
+class TextsByNumber:
+    """Titles and texts of a state, by insertion number."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def __len__(self) -> int:
+        return self._state.next_number
+
+    def __getitem__(self, row: int) -> StoredText:
+        place = self._state.place_of_number(row)
+        if place is None:
+            msg = f"no document has the insertion number {row}"
+            raise IndexError(msg)
+        return self._state.text_of(place)
+
+
+class Filters:
+    """Which rows match a filter, and the core's masks of them: kept by expression and view."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, str], tuple[NDArray[np.bool_], _core.Mask]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def masks(self, state: State, where: Where) -> Masks:
+        """Return the mask of every view: rows that are alive and match."""
+        return [self._of(view, where)[1] for view in state.views]
+
+    def rows(self, state: State, where: Where | None) -> list[NDArray[np.bool_]]:
+        """Return by view which rows are alive and match."""
+        if where is None:
+            return [np.ones(view.part.num_docs, bool) if view.alive is None else view.alive for view in state.views]
+        return [self._of(view, where)[0] for view in state.views]
+
+    def _of(self, view: View, where: Where) -> tuple[NDArray[np.bool_], _core.Mask]:
+        key = (view.serial, where.key)
+        with self._lock:
+            found = self._kept.get(key)
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        metadata = view.part.metadata
+        if metadata is None:
+            metadata = Metadata.from_rows([None] * view.part.num_docs)
+        rows = metadata.rows(where)
+        if view.alive is not None:
+            rows = rows & view.alive
+        made = (rows, _core.Mask(view.part.engine.core, rows))
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _MOST_MASKS:
+                self._kept.popitem(last=False)
+        return made
+
+
+def explained(
+    state: State, place: Place, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: SearchParams
+) -> Explanation:
+    """Explain a document: by a search of its part, with the rank that it has among all parts."""
+    import dataclasses
+
+    view = state.views[place.view]
+    engine = dataclasses.replace(view.part.engine, core=view.part.engine.core.with_lattice(state.core_lattice))
+    found = explain(engine, terms, weights, place.row, k, params)
+    with input_errors():
+        numbers, scores, *_ = state.core.search_one(terms, weights, k, core_params(params), None)
+    number = state.number_of(place)
+    rank = next((rank for rank, one in enumerate(numbers.tolist(), start=1) if one == number), None)
+    final = float(scores[-1]) if len(scores) == k else 0.0
+    reason = found.reason
+    if found.rank is not None and rank is None:
+        reason = f"{_subject(reason)} is not returned: the k-th result, of another part, has {final:g}"
+    elif rank is not None:
+        reason = f"{_subject(reason)} is returned at rank {rank}"
+    return dataclasses.replace(found, rank=rank, final_threshold=final, reason=reason)
+
+
+def _subject(reason: str) -> str:
+    """Return the part of a reason that names the document."""
+    return reason.partition(" is ")[0]
+
+
+def _plain(id: object) -> Any:
+    return checked_ids([id], None)[0]
+
+
+def _document(state: State, place: Place) -> StoredDocument:
+    stored = state.views[place.view].part.ids.stored
+    text = None if stored is None else state.text_of(place)
+    return StoredDocument(state.id_of(place), text, state.metadata_of(place))

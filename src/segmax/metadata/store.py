@@ -1,0 +1,225 @@
+"""The metadata of the documents of an index: what was given, by row, and which rows a filter keeps."""
+
+from __future__ import annotations
+
+import contextlib
+import operator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.base.checks import checked_int
+from segmax.base.errors import InputError, SegmaxError, damaged
+from segmax.metadata.columns import Column, Mask, tested
+from segmax.metadata.directory import read_fields
+from segmax.metadata.facets import counted_values, values_of
+from segmax.metadata.packing import DOCUMENTS, pack_metadata
+from segmax.metadata.values import MISSING, Scalar, find, from_json
+from segmax.metadata.where import AllOf, Node, Not, Test, Where, holds, parse_where
+from segmax.storage.blocks import Append, Blocks
+
+#: The components that metadata lie in.
+METADATA_COMPONENTS = ("metadata_offset", "metadata_first_row", "metadata_data", "metadata_column")
+
+
+class Metadata(Sequence[dict[str, Any] | None]):
+    """What documents are described by: a JSON object each, or None. Share it between threads freely.
+
+    Parameters
+    ----------
+    arrays
+        The components of an index.
+    entry
+        What meta.json says of them.
+    num_docs
+        The number of documents.
+    path
+        Where the index is, for messages.
+
+    Raises
+    ------
+    FormatError
+        If they do not fit together.
+
+    Examples
+    --------
+    >>> metadata = Metadata.from_rows([{"year": 2019}, {"year": 2024, "lang": "de"}, None])
+    >>> metadata[1]
+    {'year': 2024, 'lang': 'de'}
+    >>> metadata.rows({"year": {"$gte": 2020}}).tolist()
+    [False, True, False]
+    """
+
+    def __init__(
+        self, arrays: Mapping[str, NDArray[Any]], entry: object, num_docs: int, path: Path | None = None
+    ) -> None:
+        self._arrays = {name: arrays[name] for name in METADATA_COMPONENTS}
+        self._entry = entry
+        self._path = path
+        self._num_docs = num_docs
+        self._documents = Blocks(DOCUMENTS, arrays, num_docs, path)
+        with self._damage():
+            self._fields, self._unlisted = _opened(entry, arrays["metadata_column"], num_docs)
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[Mapping[str, Any] | None]) -> Self:
+        """Return the metadata of documents in memory.
+
+        Raises
+        ------
+        InputError
+            If a value is not one of JSON.
+        """
+        listed = rows if isinstance(rows, Sequence) else list(rows)
+        pieces: dict[str, list[NDArray[Any]]] = {}
+        entry = pack_metadata(listed, len(listed), lambda name, array: pieces.setdefault(name, []).append(array))
+        return cls({name: np.concatenate(arrays) for name, arrays in pieces.items()}, entry, len(listed))
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, NDArray[Any]], entry: object, num_docs: int, path: Path | None = None
+    ) -> Self:
+        """Open the components of an index."""
+        return cls(arrays, entry, num_docs, path)
+
+    def write(self, append: Append) -> dict[str, Any]:
+        """Write the components as they are, and return what meta.json has to say of them."""
+        for name, array in self._arrays.items():
+            append(name, array)
+        return dict(self._entry)  # type: ignore[call-overload, no-any-return]
+
+    # --- documents ---------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._num_docs
+
+    def __getitem__(self, row: Any) -> Any:
+        if isinstance(row, slice):
+            return [self[one] for one in range(*row.indices(len(self)))]
+        (text,) = self._documents[operator.index(row)]
+        try:
+            return from_json(text)
+        except (ValueError, RecursionError) as error:
+            raise self._documents.damaged() from error
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields that documents have, and the kinds of values in each.
+
+        Examples
+        --------
+        >>> Metadata.from_rows([{"year": 2019}, {"year": None}, {"tags": ["a"]}]).fields
+        {'tags': ('list',), 'year': ('null', 'int')}
+        """
+        return {name: tuple(columns) for name, columns in self._fields.items()}
+
+    # --- filters -----------------------------------------------------------------------------------------------------
+
+    def rows(self, where: Mapping[str, Any] | Where) -> Mask:
+        """Return by row whether a filter matches.
+
+        Raises
+        ------
+        InputError
+            If the filter is not well-formed.
+        """
+        root = parse_where(where).root
+        with self._damage():
+            return self._evaluated(root)
+
+    def _evaluated(self, node: Node) -> Mask:
+        """Return by row whether an expression holds, in an array of its own."""
+        if isinstance(node, Test):
+            return self._tested(node)
+        if isinstance(node, Not):
+            found = self._evaluated(node.part)
+            return np.logical_not(found, out=found)
+        join = np.logical_and if isinstance(node, AllOf) else np.logical_or
+        if not node.parts:
+            return np.ones(self._num_docs, dtype=np.bool_)
+        found = self._evaluated(node.parts[0])
+        for part in node.parts[1:]:
+            join(found, self._evaluated(part), out=found)
+        return found
+
+    def _tested(self, test: Test) -> Mask:
+        def exact(rows: NDArray[np.int64]) -> Mask:
+            values = (find(self[row], test.field) for row in rows.tolist())
+            return np.fromiter((value is not MISSING and holds(test, value) for value in values), bool, len(rows))
+
+        columns = self._columns(test.field)
+        return exact(np.arange(self._num_docs)) if columns is None else tested(columns, self._num_docs, test, exact)
+
+    def _columns(self, field: str) -> Mapping[str, Column] | None:
+        """Return the columns of a field; None where only the JSON of documents tells which of them have it."""
+        found = self._fields.get(field)
+        return {} if found is None and not self._unlisted else found
+
+    # --- values ------------------------------------------------------------------------------------------------------
+
+    def facet(self, field: str, rows: Mask | None = None, limit: int | None = None) -> list[tuple[Scalar, int]]:
+        """Count the documents by the value of a field: the most frequent values first, equal counts by value.
+
+        A document with a list counts once for each distinct element. Nulls are counted, documents without the field
+        and objects are not.
+
+        Parameters
+        ----------
+        field
+            The field.
+        rows
+            By row: whether to count it; None counts all.
+        limit
+            How many values to return; None returns all.
+
+        Examples
+        --------
+        >>> Metadata.from_rows([{"lang": "en"}, {"lang": "de"}, {"lang": "en"}, {}]).facet("lang")
+        [('en', 2), ('de', 1)]
+        """
+        most = None if limit is None else checked_int("limit", limit, 1)
+        with self._damage():
+            return counted_values(self._columns(field), field, self._checked_rows(rows), self, most)
+
+    def values(self, field: str, rows: NDArray[np.int64] | Sequence[int]) -> list[Any]:
+        """Return the value of a field in each of some rows; None where it is missing or null.
+
+        Examples
+        --------
+        >>> Metadata.from_rows([{"lang": "en"}, {}]).values("lang", [1, 0])
+        [None, 'en']
+        """
+        wanted = np.asarray(rows, dtype=np.int64)
+        with self._damage():
+            return values_of(self._columns(field), field, wanted, self)
+
+    def _checked_rows(self, rows: Mask | None) -> Mask:
+        if rows is None:
+            return np.ones(self._num_docs, dtype=np.bool_)
+        if rows.dtype != np.bool_ or rows.shape != (self._num_docs,):
+            raise InputError(
+                option="rows",
+                expected=f"{self._num_docs:,} booleans, one per document",
+                got=f"{rows.dtype}{rows.shape}",
+            )
+        return rows
+
+    @contextlib.contextmanager
+    def _damage(self) -> Iterator[None]:
+        """Turn whatever the content of columns causes into FormatError."""
+        try:
+            yield
+        except SegmaxError:
+            raise
+        except (ArithmeticError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
+            raise damaged(f"its columns of metadata cannot be read ({error})", self._path) from error
+
+
+def _opened(entry: Any, data: NDArray[Any], num_docs: int) -> tuple[dict[str, dict[str, Column]], bool]:
+    unlisted = entry["unlisted"]
+    if type(unlisted) is not bool:
+        raise ValueError("no truth value")
+    return read_fields(entry, data, num_docs), unlisted

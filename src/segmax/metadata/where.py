@@ -1,0 +1,390 @@
+"""Filters: a mapping such as {"year": {"$gte": 2020}}, checked and made canonical. docs/filters.md is its reference."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from segmax.base.checks import shown
+from segmax.base.errors import InputError
+from segmax.metadata.values import Scalar, checked_value, same, value_key
+
+_DEEPEST = 32  # expressions inside each other
+_MOST_PARTS = 100_000  # tests, and values in them
+_MOST_CHARACTERS = 1 << 22
+
+
+@dataclasses.dataclass(frozen=True)
+class Test:
+    """One test of one field: the operator without its dollar sign, and what it compares with."""
+
+    field: str
+    operator: str  # eq, gt, gte, lt, lte, in, exists, prefix, contains
+    operand: Any  # of `in`: a tuple of scalars, none twice
+
+    @cached_property
+    def key(self) -> str:
+        """The test as canonical text."""
+        operand = list(self.operand) if self.operator == "in" else self.operand
+        return f'{{{_text(self.field)}:{{"${self.operator}":{_text(_canonical(operand))}}}}}'
+
+
+@dataclasses.dataclass(frozen=True)
+class AllOf:
+    """Holds where all of its parts do; without parts, everywhere."""
+
+    parts: tuple[Node, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """The expression as canonical text."""
+        return f'{{"$and":[{_sorted_keys(self.parts)}]}}' if self.parts else "{}"
+
+
+@dataclasses.dataclass(frozen=True)
+class AnyOf:
+    """Holds where one of its parts does."""
+
+    parts: tuple[Node, ...]
+
+    @cached_property
+    def key(self) -> str:
+        """The expression as canonical text."""
+        return f'{{"$or":[{_sorted_keys(self.parts)}]}}'
+
+
+@dataclasses.dataclass(frozen=True)
+class Not:
+    """Holds where its part does not."""
+
+    part: Node
+
+    @cached_property
+    def key(self) -> str:
+        """The expression as canonical text."""
+        return f'{{"$not":{self.part.key}}}'
+
+
+Node = Test | AllOf | AnyOf | Not
+
+
+class Where:
+    """A checked filter, as `parse_where` returns it: immutable, hashable, and equal to others of the same `key`.
+
+    Examples
+    --------
+    >>> where = parse_where({"lang": {"$in": ["en", "de"]}, "year": 2020})
+    >>> where == parse_where({"$and": [{"year": {"$eq": 2020.0}}, {"lang": {"$in": ["de", "en"]}}]})
+    True
+    >>> where.key
+    '{"$and":[{"lang":{"$in":["de","en"]}},{"year":{"$eq":2020}}]}'
+    """
+
+    __slots__ = ("key", "root")
+
+    key: str  #: Canonical text. Filters that differ only in the order of their parts have the same.
+    root: Node  #: What it is made of.
+
+    def __init__(self, root: Node) -> None:
+        object.__setattr__(self, "root", root)
+        object.__setattr__(self, "key", root.key)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        msg = "a filter cannot be changed"
+        raise AttributeError(msg)
+
+    def __eq__(self, other: object) -> bool:
+        return self.key == other.key if isinstance(other, Where) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Where, (self.root,)
+
+    def __repr__(self) -> str:
+        return f"Where({self.key})"
+
+    @property
+    def fields(self) -> frozenset[str]:
+        """The fields that it tests."""
+        return frozenset(_fields(self.root))
+
+
+def _fields(node: Node) -> Iterator[str]:
+    if isinstance(node, Test):
+        yield node.field
+    else:
+        for part in (node.part,) if isinstance(node, Not) else node.parts:
+            yield from _fields(part)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _canonical(value: Any) -> Any:
+    """Return a value with whole numbers as integers: 2.0 and 2 are equal."""
+    if isinstance(value, list):
+        return [_canonical(item) for item in value]
+    if isinstance(value, dict):
+        return {key: _canonical(item) for key, item in value.items()}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _sorted_keys(parts: tuple[Node, ...]) -> str:
+    return ",".join(sorted(part.key for part in parts))
+
+
+# --- testing one value -----------------------------------------------------------------------------------------------
+
+
+def holds(test: Test, value: Any) -> bool:
+    """Whether a test holds for the value of a field that a document has; a list may also match by an element."""
+    if test.operator == "exists":
+        return True
+    if test.operator == "contains":
+        return type(value) is list and any(same(item, test.operand) for item in value)
+    if _matches(test, value):
+        return True
+    return type(value) is list and any(_matches(test, item) for item in value)
+
+
+def _matches(test: Test, value: Any) -> bool:
+    operand = test.operand
+    if test.operator == "eq":
+        return same(value, operand)
+    if test.operator == "in":
+        return any(same(value, item) for item in operand)
+    if test.operator == "prefix":
+        return isinstance(value, str) and value.startswith(operand)
+    if isinstance(value, str) != isinstance(operand, str) or not is_ordered(value):
+        return False
+    return _ORDER[test.operator](value, operand)
+
+
+_ORDER: dict[str, Callable[[Any, Any], bool]] = {
+    "gt": lambda value, operand: value > operand,
+    "gte": lambda value, operand: value >= operand,
+    "lt": lambda value, operand: value < operand,
+    "lte": lambda value, operand: value <= operand,
+}
+
+
+def is_ordered(value: object) -> bool:
+    """Whether a value can be less than another: numbers and strings can, booleans cannot."""
+    return isinstance(value, (int, float, str)) and not isinstance(value, bool)
+
+
+# --- parsing ---------------------------------------------------------------------------------------------------------
+
+
+def parse_where(where: Mapping[str, Any] | Where) -> Where:
+    """Check a filter.
+
+    Parameters
+    ----------
+    where
+        A mapping of field to value, or to operators: `$eq $ne $gt $gte $lt $lte $in $nin $exists $prefix $contains
+        $not`. Fields and operators beside each other have to hold together. `$and` and `$or` take a list of such
+        mappings, `$not` takes one. An empty mapping matches everything.
+
+    Raises
+    ------
+    InputError
+        If the filter is not well-formed; the message says where in it.
+
+    Examples
+    --------
+    >>> parse_where({"year": {"$gte": 2020, "$lt": 2023}}).key
+    '{"$and":[{"year":{"$gte":2020}},{"year":{"$lt":2023}}]}'
+    """
+    if isinstance(where, Where):
+        return where
+    found = Where(_Parser().expression(where, "where", 1))
+    if len(found.key) > _MOST_CHARACTERS:
+        raise InputError(option="where", expected=f"at most {_MOST_CHARACTERS:,} characters", got=f"{len(found.key):,}")
+    return found
+
+
+class _Parser:
+    """Turns mappings into nodes; counts what they are made of."""
+
+    def __init__(self) -> None:
+        self._parts = 0
+
+    def expression(self, given: object, place: str, depth: int) -> Node:
+        """Return the node of a mapping of fields and logical operators."""
+        if depth > _DEEPEST:
+            raise InputError(option="where", expected=f"at most {_DEEPEST} levels of nesting", got="more")
+        if not isinstance(given, Mapping):
+            raise InputError(where=place, expected='a mapping such as {"year": {"$gte": 2020}}', got=shown(given))
+        parts: list[Node] = []
+        for key, value in given.items():
+            if not isinstance(key, str):
+                raise InputError(where=place, expected="fields and operators as strings", got=shown(key))
+            inside = f"{place}[{shown(key)}]"
+            if key.startswith("$"):
+                parts.append(self._logical(key, value, inside, depth))
+            else:
+                parts.append(self._field(str(key), value, inside, depth))
+        return _all_of(parts)
+
+    def _logical(self, operator: str, given: object, place: str, depth: int) -> Node:
+        if operator == "$not":
+            return _negated(self.expression(given, place, depth + 1))
+        if operator not in ("$and", "$or"):
+            raise _unknown(operator, place, ("$and", "$or", "$not"), in_field=False)
+        if not isinstance(given, (list, tuple)) or not given:
+            raise InputError(where=place, expected="a list of one or more filters", got=shown(given))
+        parts = [self.expression(one, f"{place}[{number}]", depth + 1) for number, one in enumerate(given)]
+        return _all_of(parts) if operator == "$and" else _any_of(parts)
+
+    def _field(self, field: str, given: object, place: str, depth: int) -> Node:
+        """Return the node of a value that a field has to have, or of operators."""
+        if isinstance(given, Mapping):
+            return self._operators(field, given, place, depth)
+        if isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
+            raise InputError(
+                where=place,
+                expected="a value or operators",
+                got=shown(given),
+                hint="write '$in' for one of these values, '$eq' for this very list",
+            )
+        return self._test(field, "$eq", given, place)
+
+    def _operators(self, field: str, given: Mapping[Any, Any], place: str, depth: int) -> Node:
+        if depth > _DEEPEST:
+            raise InputError(option="where", expected=f"at most {_DEEPEST} levels of nesting", got="more")
+        if not given:
+            raise InputError(where=place, expected='operators such as {"$gte": 2020}', got="none")
+        parts: list[Node] = []
+        for operator, operand in given.items():
+            inside = f"{place}[{shown(operator)}]"
+            if not isinstance(operator, str) or not operator.startswith("$"):
+                raise InputError(
+                    where=place,
+                    expected='operators such as {"$gte": 2020}',
+                    got=shown(operator),
+                    hint="name a field of an object by its path, such as 'author.name', or compare the object by '$eq'",
+                )
+            if operator == "$not":
+                if not isinstance(operand, Mapping):
+                    raise InputError(where=inside, expected='operators such as {"$gte": 2020}', got=shown(operand))
+                parts.append(_negated(self._operators(field, operand, inside, depth + 1)))
+            else:
+                parts.append(self._test(field, operator, operand, inside))
+        return _all_of(parts)
+
+    def _test(self, field: str, operator: str, operand: object, place: str) -> Node:
+        check = _OPERANDS.get(operator)
+        if check is None:
+            raise _unknown(operator, place, (*_OPERANDS, "$not"), in_field=True)
+        try:
+            checked = check(operand)
+        except InputError as error:
+            raise error.at(place) from None
+        self._count(len(checked) + 1 if isinstance(checked, tuple) else 1)
+        if operator == "$exists":
+            test = Test(field, "exists", True)
+            return test if checked else Not(test)
+        if operator in ("$ne", "$nin"):
+            return Not(Test(field, "eq" if operator == "$ne" else "in", checked))
+        return Test(field, operator[1:], checked)
+
+    def _count(self, parts: int) -> None:
+        self._parts += parts
+        if self._parts > _MOST_PARTS:
+            raise InputError(option="where", expected=f"at most {_MOST_PARTS:,} tests and values", got="more")
+
+
+def _all_of(parts: list[Node]) -> Node:
+    """Return the conjunction, without repeated parts and without conjunctions inside it."""
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AllOf) else (part,))]
+    unique = tuple({part.key: part for part in flat}.values())
+    return unique[0] if len(unique) == 1 else AllOf(unique)
+
+
+def _any_of(parts: list[Node]) -> Node:
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, AnyOf) else (part,))]
+    unique = tuple({part.key: part for part in flat}.values())
+    return unique[0] if len(unique) == 1 else AnyOf(unique)
+
+
+def _negated(node: Node) -> Node:
+    return node.part if isinstance(node, Not) else Not(node)
+
+
+def _unknown(operator: str, place: str, known: tuple[str, ...], *, in_field: bool) -> InputError:
+    """Return the error about an operator that is not known, or not at this place."""
+    import difflib  # for this message alone
+
+    if in_field and operator in ("$and", "$or"):
+        hint = "write it around mappings of fields, not inside one field"
+    elif not in_field and operator in _OPERANDS:
+        hint = "write it behind the field that it tests"
+    else:
+        meant = difflib.get_close_matches(operator, known, n=1)
+        hint = f"did you mean '{meant[0]}'?" if meant else ""
+    return InputError(where=place, expected=f"an operator ({' '.join(known)})", got=shown(operator), hint=hint)
+
+
+# --- operands --------------------------------------------------------------------------------------------------------
+
+
+def _json(operand: object) -> Any:
+    return checked_value(operand)
+
+
+def _scalar(operand: object) -> Scalar:
+    checked = checked_value(operand)
+    if isinstance(checked, (list, dict)):
+        raise InputError(expected="a string, a number, a boolean or None", got=shown(operand))
+    return checked  # type: ignore[no-any-return]
+
+
+def _ordered(operand: object) -> int | float | str:
+    checked = checked_value(operand)
+    if not is_ordered(checked):
+        raise InputError(expected="a number or a string", got=shown(operand))
+    return checked  # type: ignore[no-any-return]
+
+
+def _several(operand: object) -> tuple[Scalar, ...]:
+    if not isinstance(operand, (list, tuple, set, frozenset, np.ndarray)):
+        raise InputError(expected="a list of values", got=shown(operand))
+    unique = {value_key(value): value for value in map(_scalar, operand)}
+    return tuple(unique[key] for key in sorted(unique))
+
+
+def _boolean(operand: object) -> bool:
+    if not isinstance(operand, (bool, np.bool_)):
+        raise InputError(expected="True or False", got=shown(operand))
+    return bool(operand)
+
+
+def _string(operand: object) -> str:
+    if not isinstance(operand, str):
+        raise InputError(expected="a string", got=shown(operand))
+    return str.__str__(operand)
+
+
+#: What each operator compares with.
+_OPERANDS: Mapping[str, Callable[[object], Any]] = {
+    "$eq": _json,
+    "$ne": _json,
+    "$gt": _ordered,
+    "$gte": _ordered,
+    "$lt": _ordered,
+    "$lte": _ordered,
+    "$in": _several,
+    "$nin": _several,
+    "$exists": _boolean,
+    "$prefix": _string,
+    "$contains": _scalar,
+}

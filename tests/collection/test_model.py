@@ -1,0 +1,201 @@
+"""A collection against a dictionary: after any history, exact search is exhaustive search over the living documents."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+import segmax
+from segmax.collection import maintenance as maintenance_module
+from segmax.collection.collection import Collection
+
+TERMS = 12
+NAMES = [f"d{number}" for number in range(30)]
+KINDS = ["x", "y", None]
+
+vectors = st.dictionaries(st.integers(0, TERMS - 1), st.integers(1, 4), max_size=5)
+names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True)
+
+
+def matrix(rows: list[dict[int, int]]) -> sp.csr_matrix:
+    """Return vectors as a matrix."""
+    dense = np.zeros((len(rows), TERMS))
+    for row, vector in enumerate(rows):
+        for term, weight in vector.items():
+            dense[row, term] = weight
+    return sp.csr_matrix(dense)
+
+
+class Known:
+    """What the model knows of a document."""
+
+    def __init__(self, number: int, vector: dict[int, int], kind: str | None) -> None:
+        self.number, self.vector, self.kind = number, vector, kind
+
+
+def ranking(docs: dict[str, Known], query: dict[int, int], kind: str | None = None) -> list[tuple[str, float]]:
+    """Return all documents with a positive score, best first, ties in the order in which they came."""
+    scored = []
+    for name, doc in docs.items():
+        score = sum(weight * doc.vector.get(term, 0) for term, weight in query.items())
+        if score > 0 and (kind is None or doc.kind == kind):
+            scored.append((-score, doc.number, name))
+    return [(name, float(-score)) for score, _, name in sorted(scored)]
+
+
+class CollectionMachine(RuleBasedStateMachine):
+    """Random histories."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.docs: dict[str, Known] = {}
+        self.next = 0
+        self.snapshots: list[tuple[Any, dict[str, Known]]] = []
+        self.collection: Collection
+
+    @initialize(durability=st.sampled_from(["batch", "commit", "none"]))
+    def create(self, durability: Any) -> None:
+        self.collection = Collection.create(self.folder / "docs", durability=durability, num_segments=2)
+
+    def _given(self, chosen: list[str], data: Any) -> tuple[list[dict[int, int]], list[dict[str, Any] | None]]:
+        rows = [data.draw(vectors) for _ in chosen]
+        kinds = [data.draw(st.sampled_from(KINDS)) for _ in chosen]
+        return rows, [None if kind is None else {"kind": kind} for kind in kinds]
+
+    def _remember(self, chosen: list[str], rows: list[dict[int, int]], metadata: list[dict[str, Any] | None]) -> None:
+        for name, row, meta in zip(chosen, rows, metadata, strict=True):
+            self.docs.pop(name, None)
+            self.docs[name] = Known(self.next, row, None if meta is None else meta["kind"])
+            self.next += 1
+
+    @rule(chosen=names, data=st.data())
+    def add(self, chosen: list[str], data: Any) -> None:
+        rows, metadata = self._given(chosen, data)
+        if any(name in self.docs for name in chosen):
+            with pytest.raises(segmax.errors.InputError):
+                self.collection.add(matrix(rows), ids=chosen, metadata=metadata)
+            return
+        self.collection.add(matrix(rows), ids=chosen, metadata=metadata)
+        self._remember(chosen, rows, metadata)
+
+    @rule(chosen=names, data=st.data())
+    def upsert(self, chosen: list[str], data: Any) -> None:
+        rows, metadata = self._given(chosen, data)
+        self.collection.upsert(matrix(rows), ids=chosen, metadata=metadata)
+        self._remember(chosen, rows, metadata)
+
+    @rule(chosen=names, kind=st.sampled_from(KINDS))
+    def update(self, chosen: list[str], kind: str | None) -> None:
+        updates = [{"id": name, "metadata": None if kind is None else {"kind": kind}} for name in chosen]
+        if any(name not in self.docs for name in chosen):
+            with pytest.raises((segmax.errors.UnknownIdError, segmax.errors.InputError)):
+                self.collection.update(updates)
+            return
+        self.collection.update(updates)
+        for name in chosen:
+            self.docs[name] = Known(self.docs[name].number, self.docs[name].vector, kind)
+
+    @rule(chosen=names)
+    def delete(self, chosen: list[str]) -> None:
+        assert self.collection.delete(chosen) == sum(name in self.docs for name in chosen)
+        for name in chosen:
+            self.docs.pop(name, None)
+
+    @rule(kind=st.sampled_from(["x", "y"]))
+    def delete_where(self, kind: str) -> None:
+        count = self.collection.delete(where={"kind": kind})
+        gone = [name for name, doc in self.docs.items() if doc.kind == kind]
+        assert count == len(gone)
+        for name in gone:
+            del self.docs[name]
+
+    @rule()
+    def commit(self) -> None:
+        self.collection.commit()
+
+    @rule()
+    def flush(self) -> None:
+        self.collection._open_store.flush({"threads": 1})
+
+    @rule()
+    def merge(self) -> None:
+        store = self.collection._open_store
+        store.merge([view.part.name for view in store.state.views if view.part.name], {"threads": 1})
+
+    @rule()
+    def compact(self) -> None:
+        self.collection.compact()
+
+    @rule()
+    def reopen(self) -> None:
+        self.collection.close()
+        self.collection = Collection.open(self.folder / "docs")
+
+    @rule()
+    def read_elsewhere(self) -> None:
+        self.collection.commit()
+        with Collection.open(self.folder / "docs", read_only=True) as reader:
+            assert list(reader.ids()) == [name for name, _ in sorted(self.docs.items(), key=lambda d: d[1].number)]
+
+    @precondition(lambda self: len(self.snapshots) < 3)
+    @rule()
+    def snapshot(self) -> None:
+        self.snapshots.append((self.collection.snapshot(), dict(self.docs)))
+
+    @rule(query=vectors.filter(bool), k=st.integers(1, 12), kind=st.sampled_from(KINDS))
+    def search(self, query: dict[int, int], k: int, kind: str | None) -> None:
+        for source, docs in [(self.collection, self.docs), *self.snapshots]:
+            where = None if kind is None else {"kind": kind}
+            for params in (None, segmax.Exhaustive()):
+                hits = source.search(query, k=k, where=where, params=params)
+                expected = ranking(docs, query, kind)[:k]
+                assert list(zip(hits.ids, hits.scores.tolist(), strict=True)) == expected
+
+    @rule(query=vectors.filter(bool))
+    def search_by_fractions(self, query: dict[int, int]) -> None:
+        """Weights that are no whole numbers: the order is that of the scores that the collection gives."""
+        real = {term: weight * 0.3 for term, weight in query.items()}
+        hits = self.collection.search(real, k=30)
+        expected = ranking(self.docs, query)
+        assert sorted(hits.ids) == sorted(name for name, _ in expected)
+        assert np.allclose(hits.scores, [score * 0.3 for _, score in expected])
+
+    @invariant()
+    def has_what_it_should(self) -> None:
+        if hasattr(self, "collection"):
+            assert len(self.collection) == len(self.docs)
+
+    def teardown(self) -> None:
+        if hasattr(self, "collection"):
+            self.collection.close()
+        shutil.rmtree(self.folder)
+
+
+TestCollection = CollectionMachine.TestCase
+TestCollection.settings = settings(
+    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.mark.slow
+def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Longer histories, with merges in the background that come after every few documents."""
+    from hypothesis.stateful import run_state_machine_as_test
+
+    monkeypatch.setattr(maintenance_module, "FLUSH_DOCS", 16)
+    run_state_machine_as_test(
+        CollectionMachine,
+        settings=settings(
+            max_examples=60, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
