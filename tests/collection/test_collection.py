@@ -61,6 +61,26 @@ class TestMaking:
         with pytest.raises(IndexExistsError):
             Collection.create(path)
 
+    def test_a_collection_is_replaced_if_asked_for(self, path: Path) -> None:
+        """Its documents are gone, and so are its files; a folder of something else is never touched."""
+        with Collection.create(path) as collection:
+            collection.add(sp.csr_matrix(np.ones((9, 2))))
+            collection._open_store.flush({"threads": 1})
+            collection.add(sp.csr_matrix(np.ones((9, 2))))
+            with pytest.raises(CollectionLockedError):
+                Collection.create(path, overwrite=True)
+        with Collection.create(path, overwrite=True) as collection:
+            assert len(collection) == 0
+            collection.add(sp.csr_matrix(np.ones((3, 2))), ids=["a", "b", "c"])
+        with Collection.open(path) as collection:
+            assert collection.search({0: 1}).ids == ["a", "b", "c"]
+            assert list(path.glob("part.*")) == []
+        other = path.parent / "other"
+        other.mkdir()
+        (other / "precious.txt").write_text("keep")
+        with pytest.raises(IndexExistsError):
+            Collection.create(other, overwrite=True)
+
     def test_nothing_to_open(self, path: Path) -> None:
         """There is no collection."""
         with pytest.raises(IndexNotFoundError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
-from segmax.base.checks import check_listed, checked_choice, checked_number, checked_path
+from segmax.base.checks import check_listed, checked_bool, checked_choice, checked_number, checked_path
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, IndexExistsError, InputError
 from segmax.base.files import sync_folder, write_errors
@@ -112,6 +112,7 @@ class Collection(CollectionReader):
         schema: Mapping[str, str] | None = None,
         durability: Durability = "batch",
         keep_texts: bool = True,
+        overwrite: bool = False,
         config: BuildConfig | None = None,
         memory_limit: int | str | None = None,
         **options: Unpack[BuildOptions],
@@ -121,7 +122,7 @@ class Collection(CollectionReader):
         Parameters
         ----------
         path
-            The folder; it must not exist yet, or be empty.
+            The folder. It must not exist yet, or be empty, unless a collection there shall be replaced.
         encoder
             What turns texts into vectors: "bm25", the name or folder of a model, a `SparseEncoder` of
             sentence-transformers, or an encoder. None: you add vectors.
@@ -135,6 +136,8 @@ class Collection(CollectionReader):
             `commit` returns, and "none" never waits for the disk but for `commit` and `close`.
         keep_texts
             Store texts, so that results come back with them.
+        overwrite
+            Replace a collection that is at the path.
         config, options
             Options of `segmax.build` for the parts on disk, such as `num_segments`.
         memory_limit
@@ -164,7 +167,7 @@ class Collection(CollectionReader):
             schema=None if schema is None else Schema(schema).to_dict(),
             extra={"durability": durability, "keep_texts": keep_texts, "committed": 0, "id_kind": None},
         )
-        create_store(folder, manifest, lattice, words)
+        create_store(folder, manifest, lattice, words, overwrite=checked_bool("overwrite", overwrite))
         return cls(folder, encoder=made, memory_limit=memory_limit)
 
     @classmethod
@@ -216,7 +219,7 @@ class Collection(CollectionReader):
             extra={"durability": durability, "keep_texts": True, "committed": 0},
         )
         words = [] if index.terms is None else list(index.terms)
-        create_store(folder, manifest, lattice, words, index)
+        create_store(folder, manifest, lattice, words, index=index)
         return cls(folder, encoder=encoder, memory_limit=memory_limit)
 
     @classmethod

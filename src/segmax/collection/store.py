@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import logging
 import os
+import re
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,7 +37,15 @@ from segmax.collection.changes import CHANGE, Change, from_pieces, to_pieces
 from segmax.collection.lattice import Lattice, Weights
 from segmax.collection.lock import WriterLock
 from segmax.collection.log import Log
-from segmax.collection.manifest import Manifest, files_of, read_manifest, remove_unnamed, write_manifest
+from segmax.collection.manifest import (
+    MANIFEST_NAME,
+    Manifest,
+    claims_to_be_a_collection,
+    files_of,
+    read_manifest,
+    remove_unnamed,
+    write_manifest,
+)
 from segmax.collection.manifest import Part as ManifestPart
 from segmax.collection.merging import LivingDocuments, WeighedAgain, write_merged
 from segmax.collection.part import Part, open_part
@@ -52,6 +61,8 @@ _LOG = logging.getLogger("segmax.collection")
 Durability = Literal["batch", "commit", "none"]
 #: When a write is safe on disk; "batch" is the default.
 DURABILITIES = ("batch", "commit", "none")
+#: The number in the name of a file of ours.
+_NUMBERED = re.compile(r"[a-z]+\.([1-9][0-9]{0,17})\b")
 _RETRIES = 20  # of a reader whose files were replaced while it opened them
 
 
@@ -71,35 +82,52 @@ def empty_state(lattice: Lattice) -> State:
 
 
 def create_store(
-    path: Path, manifest: Manifest, lattice: Lattice, words: Sequence[str], index: Index | None = None
+    path: Path,
+    manifest: Manifest,
+    lattice: Lattice,
+    words: Sequence[str],
+    *,
+    index: Index | None = None,
+    overwrite: bool = False,
 ) -> None:
     """Make the folder of a collection, without documents or with those of an index.
 
     Raises
     ------
     IndexExistsError
-        If something is at the path.
+        If something is at the path, or something else than a collection where one may be replaced.
     """
     with write_errors(path):
         try:
             path.mkdir()
         except FileExistsError:
-            if not path.is_dir() or any(path.iterdir()):
-                raise IndexExistsError(
-                    f"'{path}' is taken", hint="choose another path, or open the collection that is there"
-                ) from None
+            is_empty = path.is_dir() and not any(path.iterdir())
+            if not is_empty and not (overwrite and claims_to_be_a_collection(path)):
+                hint = "choose another path, or pass {overwrite=True} to replace a collection"
+                raise IndexExistsError(f"'{path}' exists", hint=hint) from None
         with WriterLock(path):
-            lattice_name, words_name = _write_tables(path, 1, lattice, words)
-            Log.create(path).close()
+            # Behind the numbers of a collection that is replaced: its files stay until the new manifest is there.
+            number = 1 + max([0, *(int(found[1]) for file in path.iterdir() if (found := _NUMBERED.match(file.name)))])
+            generation = read_manifest(path).generation + 1 if (path / MANIFEST_NAME).exists() else 1
+            lattice_name, words_name = _write_tables(path, number, lattice, words)
+            Log.create(path, number).close()
             extra = {**manifest.extra, "lattice": _lattice_entry(lattice)}
             if index is not None:
-                kind = write_first_part(index, path / "part.1", lattice)
-                part = ManifestPart(name="part.1", num_docs=index.num_docs, num_alive=index.num_docs)
+                name = f"part.{number}"
+                kind = write_first_part(index, path / name, lattice)
+                part = ManifestPart(name=name, num_docs=index.num_docs, num_alive=index.num_docs)
                 manifest = dataclasses.replace(manifest, parts=(part,))
                 extra = {**extra, "id_kind": kind.__name__}
-            write_manifest(
-                path, dataclasses.replace(manifest, lattice=lattice_name, statistics=words_name, extra=extra)
+            manifest = dataclasses.replace(
+                manifest,
+                generation=generation,
+                lattice=lattice_name,
+                statistics=words_name,
+                first_log=number,
+                extra=extra,
             )
+            write_manifest(path, manifest)
+            remove_unnamed(path, manifest)
         sync_folder(path.absolute().parent)
 
 
