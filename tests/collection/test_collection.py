@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.collection import store as store_module
 from segmax.collection.collection import Collection
 from segmax.errors import (
     CollectionLockedError,
@@ -327,6 +328,27 @@ class TestDurable:
         with Collection.open(path) as collection:
             assert found(collection.search({1: 1.0, 5: 2.0}, k=90, where={"n": {"$exists": False}})) == expected
             assert len(collection) == 87
+
+    def test_documents_that_come_during_a_flush_take_nothing_from_it(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A small part that is being written is not joined with new documents: the log no longer has its own."""
+        collection = Collection.create(path)
+        collection.pause_merges()
+        collection.add(random_rows(10, 1), ids=list(range(10)))
+        write = store_module.write_merged
+
+        def write_and_add(*args: Any, **options: Any) -> None:
+            write(*args, **options)
+            collection.add(random_rows(10, 2), ids=list(range(10, 20)))
+
+        monkeypatch.setattr(store_module, "write_merged", write_and_add)
+        collection._open_store.flush({})
+        monkeypatch.undo()
+        collection.close()
+        with Collection.open(path) as again:
+            assert list(again.ids()) == list(range(20))
+            assert again.stats().num_deleted == 0
 
     def test_words_survive(self, path: Path) -> None:
         """Vocabularies that grow, with parts and without."""

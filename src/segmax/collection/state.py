@@ -32,6 +32,7 @@ class View:
     part: Part
     alive: NDArray[np.bool_] | None = None  #: by row; None: all
     mask: _core.Mask | None = None  #: the same for the core
+    sealed: bool = False  #: in memory: it is being written to disk, and takes in no more documents
 
     @cached_property
     def num_alive(self) -> int:
@@ -62,8 +63,8 @@ class View:
     def with_alive(self, alive: NDArray[np.bool_]) -> View:
         """Return the view of the same part with these rows alive."""
         if alive.all():
-            return View(self.part)
-        return View(self.part, alive, _core.Mask(self.part.engine.core, alive))
+            return View(self.part, sealed=self.sealed)
+        return View(self.part, alive, _core.Mask(self.part.engine.core, alive), self.sealed)
 
 
 class Place(NamedTuple):

@@ -295,10 +295,12 @@ class Store:
             with self.writing:
                 assert self._log is not None
                 state = self.state
-                memory = [view for view in state.views if not view.part.name]
                 if state.sequence == self.manifest.applied:
                     return False
-                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled())
+                # The log will no longer have these documents, so no part that only the log protects may take them in.
+                views = tuple(v if v.part.name else dataclasses.replace(v, sealed=True) for v in state.views)
+                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled(), views=views)
+                memory = [view for view in views if view.sealed]
                 first_log = self._log.rotate()
             made = self._written(memory, state.lattice, options)
             with self.writing:
