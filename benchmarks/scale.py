@@ -27,6 +27,7 @@ from benchmarks.generated import Generator
 from benchmarks.yardstick import ScatterAdd
 from segmax.base.system import anonymous_memory
 from segmax.drawing.figures import new_figure, save_figure
+from segmax.search.opening import open_index
 from segmax.storage.reading import load_index
 
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
@@ -133,7 +134,7 @@ def run_one(generator: Generator, num_docs: int, args: argparse.Namespace) -> di
     queries = generator.queries[: args.queries]
     index.close()
     # In memory, like the lists of the yardstick.
-    with segmax.open(target, preload=True) as index:
+    with open_index(target, preload=True) as index:
         figures = search_figures(index, plain_lists(generator, num_docs, target, queries), queries)
         record = {
             "docs": num_docs,

@@ -170,7 +170,12 @@ void init_lattice(PyLattice* self, const Array<double>& term_scale, const Array<
 void init_mask(PyMask* self, const PyIndex& index, const Array<bool>& rows) {
     require(rows.size() == index.get().num_docs(), "expected a mask with an entry for each row");
     const std::span bytes(reinterpret_cast<const std::uint8_t*>(rows.data()), rows.size());
-    new (self) PyMask{std::make_shared<const Mask>(index.get(), bytes)};
+    std::shared_ptr<const Mask> mask;
+    {
+        const nb::gil_scoped_release release;
+        mask = std::make_shared<const Mask>(index.get(), bytes, [&] { return index.positions(); });
+    }
+    new (self) PyMask{std::move(mask)};
 }
 
 }  // namespace

@@ -233,6 +233,7 @@ void register_search(nb::module_& module) {
         .def_rw("lazy", &SearchHooks::lazy)
         .def_rw("estimate_threshold", &SearchHooks::estimate_threshold)
         .def_rw("sweep", &SearchHooks::sweep)
+        .def_rw("list_masked", &SearchHooks::list_masked)
         .def_rw("all_tiles", &SearchHooks::all_tiles)
         .def("set_clock", &set_clock, "times"_a, "Replace the clock, for tests of the time budget.");
     nb::class_<SearchParams>(module, "SearchParams", "How to search; segmax.search.methods holds the public classes.")

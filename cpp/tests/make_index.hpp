@@ -12,6 +12,7 @@
 
 #include "segmax/index/builder.hpp"
 #include "segmax/index/components.hpp"
+#include "segmax/index/documents.hpp"
 #include "segmax/index/index.hpp"
 #include "segmax/index/order.hpp"
 #include "segmax/search/lattice.hpp"
@@ -353,7 +354,8 @@ template <class Allows>
 std::shared_ptr<const Mask> make_mask(const Index& index, Allows allows) {
     std::vector<std::uint8_t> rows(index.num_docs());
     for (Row row = 0; row < index.num_docs(); ++row) rows[row] = allows(row) ? 1 : 0;
-    return std::make_shared<const Mask>(index, rows);
+    const std::vector<Position> positions = positions_of_rows(index);
+    return std::make_shared<const Mask>(index, rows, [&] { return std::span<const Position>(positions); });
 }
 
 /// That many distinct terms, or all, with whole weights up to `largest_weight`.

@@ -156,3 +156,26 @@ TEST(levels_of_16_bits) {
         CHECK(error_of(maxima, levels) <= least_error(maxima) + 2 * width * maxima.size());
     }
 }
+
+// The quick levels ascend from 0 to the largest maximum, and stand for about as many maxima each.
+TEST(levels_made_quickly) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        Random random(7);
+        for (int round = 0; round < 500; ++round) {
+            std::vector<Code> maxima(draw(random, 0, 300));
+            const std::uint64_t most = draw(random, 1, std::numeric_limits<Code>::max());
+            for (Code& maximum : maxima) maximum = static_cast<Code>(draw(random, 1, draw(random, 1, most)));
+            const auto levels = spread_levels<Code>(maxima);
+            CHECK_EQ(levels[0], 0);
+            CHECK(std::is_sorted(levels.begin(), levels.end()));
+            CHECK(error_of(maxima, levels) != kNever);
+            if (maxima.empty()) continue;
+            CHECK_EQ(levels.back(), *std::max_element(maxima.begin(), maxima.end()));
+            if (maxima.size() < kNumLevels) CHECK_EQ(error_of(maxima, levels), 0U);
+            // No worse than one level for all.
+            const std::array<Code, 2> single{0, levels.back()};
+            CHECK(error_of(maxima, levels) <= error_of(maxima, single));
+        }
+    });
+}

@@ -146,6 +146,21 @@ void check_plausible(const Index& index, const SearchResult& result, std::size_t
     CHECK(std::is_sorted(result.scores.rbegin(), result.scores.rend()));
 }
 
+/// Whatever is in the postings, documents have ascending terms and positive codes.
+template <class Code>
+void check_documents(const Index& index, const DocumentRange<Code>& found) {
+    CHECK_EQ(found.indptr.size(), found.rows.size() + 1);
+    CHECK_EQ(static_cast<std::size_t>(found.indptr.back()), found.terms.size());
+    CHECK(std::all_of(found.codes.begin(), found.codes.end(), [](Code code) { return code > 0; }));
+    for (std::size_t d = 0; d < found.rows.size(); ++d) {
+        for (auto i = static_cast<std::size_t>(found.indptr[d]); i < static_cast<std::size_t>(found.indptr[d + 1]);
+             ++i) {
+            CHECK(found.terms[i] < index.num_terms());
+            CHECK(i == static_cast<std::size_t>(found.indptr[d]) || found.terms[i - 1] < found.terms[i]);
+        }
+    }
+}
+
 /// Every method, and everything else that reads postings, over a damaged index.
 void use_damaged(const Index& index, Random& random) {
     for (const std::size_t terms : {3, 25, 60}) {
@@ -156,8 +171,9 @@ void use_damaged(const Index& index, Random& random) {
             params.eta = eta;
             params.watch = static_cast<Position>(draw(random, 0, index.num_positions() - 1));
             if (draw(random, 0, 3) == 0) {
-                params.mask =
-                    make_mask(index, [&, share = draw(random, 0, 8)](Row) { return draw(random, 0, 7) < share; });
+                params.mask = make_mask(index, [&, share = draw(random, 0, 8)](Row) {
+                    return draw(random, 0, share == 0 ? 99 : 7) < std::max<std::uint64_t>(share, 1);
+                });
             }
             if (draw(random, 0, 3) == 0) params.floor = Floor{static_cast<double>(draw(random, 1, 1000)), kNoRow};
             const std::size_t k = draw(random, 0, 1) == 0 ? 3 : 60;
@@ -170,6 +186,11 @@ void use_damaged(const Index& index, Random& random) {
     std::vector<Position> positions(index.num_positions());
     std::iota(positions.begin(), positions.end(), Position{0});
     CHECK_EQ(document_vectors(index, positions).indptr.size(), positions.size() + 1);
+    if (index.arrays().code_bytes == 1) {
+        check_documents(index, document_range<std::uint8_t>(index, 3, index.num_positions() - 1));
+    } else {
+        check_documents(index, document_range<std::uint16_t>(index, 3, index.num_positions() - 1));
+    }
 }
 
 template <class Code>

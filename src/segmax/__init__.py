@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segmax.collection.collection import Collection
     from segmax.collection.opening import open_searchable
     from segmax.evaluation import evaluate
-    from segmax.inspection.summary import inspect
+    from segmax.inspection.inspecting import inspect
     from segmax.search.fusion import hybrid
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
@@ -64,7 +64,7 @@ _NAMES = {
     "collection.collection": "Collection",
     "collection.opening": "open",
     "evaluation": "evaluate",
-    "inspection.summary": "inspect",
+    "inspection.inspecting": "inspect",
     "search.fusion": "hybrid",
     "search.highlighting": "highlight",
     "search.index": "Index",

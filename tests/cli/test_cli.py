@@ -572,7 +572,7 @@ def test_inspect_prints_tables(built: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_inspect_prints_json(built: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """--json is IndexSummary.to_dict."""
-    from segmax.inspection.summary import inspect
+    from segmax.inspection.inspecting import inspect
 
     assert main(["inspect", "built", "--json", "--queries", "queries.npz", "--sample", "7", "--seed", "3"]) == 0
     values = json.loads(capsys.readouterr().out)

@@ -78,7 +78,7 @@ def test_every_name_is_there() -> None:
     modules = {name for name, (module, _) in typed.items() if module == "segmax"}
     assert modules == set(segmax._MODULES)
     typed = {name: where for name, where in typed.items() if name not in modules}
-    typed["open"] = typed.pop("open_index")
+    typed["open"] = typed.pop("open_searchable")
     assert sorted(typed) == sorted([*segmax.__all__, "open"]) == sorted(segmax._MODULE_OF)
     for name, (module, there) in typed.items():
         assert segmax._MODULE_OF[name] == module

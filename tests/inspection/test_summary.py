@@ -16,7 +16,8 @@ import segmax
 from conftest import random_docs, refused
 from segmax.base.display import size_text
 from segmax.errors import ConfigError, InputError, SegmaxWarning
-from segmax.inspection.summary import STRUCTURES, Bin, histogram, inspect, step_text, structure_of
+from segmax.inspection.inspecting import inspect
+from segmax.inspection.summary import STRUCTURES, Bin, histogram, step_text, structure_of
 from segmax.storage.components import COMPONENTS
 from segmax.vectors.pruning import TopTerms, parse_step
 

@@ -25,10 +25,14 @@ from haystack.core.errors import DeserializationError, SerializationError  # noq
 from haystack.dataclasses import SparseEmbedding  # noqa: E402
 from haystack.document_stores.types import FilterPolicy  # noqa: E402
 from haystack.errors import FilterError  # noqa: E402
+from haystack.utils.filters import document_matches_filter  # noqa: E402
+from hypothesis import given  # noqa: E402
+from hypothesis import strategies as st  # noqa: E402
 
 from segmax.encoders import BM25  # noqa: E402
-from segmax.integrations.haystack import SegmaxRetriever  # noqa: E402
+from segmax.integrations.haystack import SegmaxRetriever, as_where  # noqa: E402
 from segmax.integrations.text_search import index_documents  # noqa: E402
+from segmax.metadata import Metadata  # noqa: E402
 from segmax.vectors.documents import Document as SegmaxDocument  # noqa: E402
 
 
@@ -108,6 +112,73 @@ def test_filters_leave_top_k_that_fulfil_them(path: Path, monkeypatch: pytest.Mo
     )
     assert found(merging.run(query=query, filters=at_least("length", 22))) == kept
     assert found(merging.run(query=query, filters=at_least("length", 10**6))) == []
+
+
+#: Values that Haystack can compare by equality. It takes True for 1, so that no filter here has a boolean and a number.
+VALUES = [0, 2, 2.0, 2.5, "x", "y", None, ["x"], [2, "y"], [], {"deep": 2}]
+equalities = st.tuples(st.sampled_from(["==", "!="]), st.sampled_from([0, 2, 2.5, "x", None]))
+memberships = st.tuples(st.sampled_from(["in", "not in"]), st.lists(st.sampled_from([0, 2, "x", None]), max_size=3))
+orders = st.tuples(st.sampled_from([">", ">=", "<", "<="]), st.sampled_from([0, 2, 2.5]))
+comparisons = st.one_of(
+    st.tuples(st.sampled_from(["meta.v", "v", "meta.v.deep", "meta.no"]), equalities | memberships),
+    st.tuples(st.sampled_from(["meta.n", "n"]), orders),
+).map(lambda pair: {"field": pair[0], "operator": pair[1][0], "value": pair[1][1]})
+conditions = st.recursive(
+    comparisons,
+    lambda inner: st.fixed_dictionaries(
+        {"operator": st.sampled_from(["AND", "OR", "NOT"]), "conditions": st.lists(inner, min_size=1, max_size=3)}
+    ),
+    max_leaves=4,
+)
+metas = st.fixed_dictionaries({}, optional={"v": st.sampled_from(VALUES), "n": st.sampled_from([0, 2, 2.5, 3, None])})
+
+
+@given(st.lists(metas, max_size=8), conditions)
+def test_filters_mean_what_they_mean_there(given: list[dict[str, Any]], condition: dict[str, Any]) -> None:
+    """As Haystack evaluates them itself."""
+    where = as_where(condition)
+    assert where is not None
+    theirs = [document_matches_filter(condition, Document(content="", meta=meta)) for meta in given]
+    assert Metadata.from_rows(given).rows(where).tolist() == theirs
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {"field": "content", "operator": "==", "value": "x"},
+        {"field": "blob.data", "operator": "==", "value": "x"},
+        {"field": "meta.date", "operator": "==", "value": "2024-01-01"},
+        {"field": "meta.date", "operator": ">=", "value": "2024-01-01"},
+        {"field": "meta.n", "operator": ">", "value": None},
+        {"field": "meta.n", "operator": "~", "value": 1},
+        {"field": "meta.n", "operator": "in", "value": 1},
+        {"field": "meta.n", "operator": "=="},
+        {"field": "meta.n", "operator": "==", "value": [1]},
+        {"operator": "XOR", "conditions": []},
+        {"operator": "AND", "conditions": [{"field": "id", "operator": "==", "value": "x"}]},
+        {"operator": "AND"},
+        "text",
+    ],
+)
+def test_what_only_haystack_can_tell(condition: Any) -> None:
+    """Attributes of documents, dates, and what is not well-formed."""
+    assert as_where(condition) is None
+
+
+def test_an_index_answers_filters(tmp_path: Path) -> None:
+    """If it stores metadata; documents come back with them. Dates and attributes are compared by Haystack."""
+    documents = [SegmaxDocument(i, "", text) for i, text in TEXTS.items()]
+    metadata = [{"n": n, "day": f"2024-01-0{n + 1}T00:00:00"} for n in range(len(TEXTS))]
+    options = {"progress": False, "path": tmp_path / "described.segmax"}
+    index_documents(documents, WordCounts(), options, metadata)
+    retriever = SegmaxRetriever(tmp_path / "described.segmax", encoder_of_texts, filters=at_least("n", 1), top_k=2)
+    found_there = retriever.run(query="the cat bird")["documents"]
+    assert [(document.id, document.meta["n"]) for document in found_there] == [("dog", 1), ("bird", 2)]
+    assert retriever.run(query="the cat bird", top_k=0) == {"documents": []}
+    after = {"field": "meta.day", "operator": ">=", "value": "2024-01-03"}
+    assert [one.id for one in retriever.run(query="the cat bird", filters=after)["documents"]] == ["bird", "twin"]
+    by_id = {"field": "id", "operator": "==", "value": "twin"}
+    assert [one.id for one in retriever.run(query="the cat bird", filters=by_id)["documents"]] == ["twin"]
 
 
 def test_documents_come_back_as_they_are(path: Path) -> None:

@@ -93,12 +93,13 @@ def test_texts_from_anywhere(tmp_path: Path) -> None:
     """Strings, mappings, functions and the index itself can tell what a document says; documents are not changed."""
     retriever = made()
     mapped = {i: {"text": text, "title": i.upper()} for i, text in TEXTS.items()}
-    titled = [{"score": 2.0, "title": "CAT"}, {"score": 1.0, "title": "DOG"}]
+    titled = [{"words": 22, "score": 2.0, "title": "CAT"}, {"words": 22, "score": 1.0, "title": "DOG"}]
     for texts in (mapped, mapped.get):
         other = SegmaxRetriever(index=retriever.index, encoder=retriever.encoder, texts=texts)
         assert [document.metadata for document in other.invoke("mat cat")] == titled
     plain = SegmaxRetriever(index=retriever.index, encoder=retriever.encoder, texts=TEXTS)
-    assert plain.invoke("mat")[0] == Document(id="cat", page_content=TEXTS["cat"], metadata={"score": 1.0})
+    cat = Document(id="cat", page_content=TEXTS["cat"], metadata={"words": 22, "score": 1.0})
+    assert plain.invoke("mat")[0] == cat
     assert retriever.texts["cat"].metadata == {"words": len(TEXTS["cat"])}
     options = {"progress": False, "path": tmp_path / "kept.segmax"}
     kept = SegmaxRetriever.from_documents(
@@ -107,6 +108,17 @@ def test_texts_from_anywhere(tmp_path: Path) -> None:
     opened = SegmaxRetriever(index=segmax.open(tmp_path / "kept.segmax"), encoder=kept.encoder, target_recall=0.9)
     assert found(opened.invoke("mat cat")) == [("0", 2.0), ("1", 1.0)]
     assert opened.invoke("mat")[0].page_content == TEXTS["cat"]
+
+
+def test_filters() -> None:
+    """One for all queries, or one for a query; both ways to call."""
+    retriever = made(filter={"words": {"$gt": 22}})
+    assert [document.id for document in retriever.invoke("the cat tree")] == ["bird", "twin"]
+    wanted = retriever.invoke("the cat tree", filter={"words": 22})
+    assert [document.id for document in wanted] == ["cat", "dog"]
+    assert asyncio.run(retriever.ainvoke("the cat tree", filter={"words": 22})) == wanted
+    with refused(InputError, hint="did you mean"):
+        retriever.invoke("the cat", filter={"words": {"$gtt": 1}})
 
 
 def test_an_index_can_be_enough(tmp_path: Path) -> None:

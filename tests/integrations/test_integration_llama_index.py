@@ -23,9 +23,17 @@ from llama_index.core.base.base_retriever import BaseRetriever  # noqa: E402
 from llama_index.core.callbacks import CallbackManager, LlamaDebugHandler  # noqa: E402
 from llama_index.core.callbacks.schema import CBEventType  # noqa: E402
 from llama_index.core.schema import IndexNode, NodeWithScore, QueryBundle, TextNode  # noqa: E402
+from llama_index.core.vector_stores.types import (  # noqa: E402
+    FilterCondition,
+    FilterOperator,
+    MetadataFilter,
+    MetadataFilters,
+)
+from llama_index.core.vector_stores.utils import build_metadata_filter_fn  # noqa: E402
 
 from segmax.encoders import BM25  # noqa: E402
-from segmax.integrations.llama_index import SegmaxRetriever  # noqa: E402
+from segmax.integrations.llama_index import SegmaxRetriever, as_where  # noqa: E402
+from segmax.metadata import Metadata  # noqa: E402
 
 QUIET: dict[str, Any] = {"progress": False, "keep_texts": False}
 
@@ -160,3 +168,56 @@ def test_ids_do_not_collide() -> None:
     nodes = [TextNode(id_="a", text="the cat"), TextNode(id_="a", text="the dog")]
     with refused(InputError, got="'a' for node 0 and node 1"):
         SegmaxRetriever.from_nodes(nodes, WordCounts(), index_kwargs=QUIET)
+
+
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+#: Metadata of nodes. LlamaIndex compares lists and strings with numbers by raising an error: these do not meet here.
+DESCRIBED: dict[str, dict[str, Any]] = {
+    "a": {"n": 1, "s": "x", "tags": ["p", "q"]},
+    "b": {"n": 2, "s": "y", "tags": ["q"]},
+    "c": {"n": 2.5, "s": "", "tags": []},
+    "d": {},
+}
+FILTERS = [
+    MetadataFilter(key="n", value=2),
+    MetadataFilter(key="n", value=2, operator=FilterOperator.NE),
+    MetadataFilter(key="n", value=1, operator=FilterOperator.GT),
+    MetadataFilter(key="n", value=2, operator=FilterOperator.GTE),
+    MetadataFilter(key="n", value=2, operator=FilterOperator.LT),
+    MetadataFilter(key="n", value=2.0, operator=FilterOperator.LTE),
+    MetadataFilter(key="s", value=["x", "z"], operator=FilterOperator.IN),
+    MetadataFilter(key="s", value=["x", "z"], operator=FilterOperator.NIN),
+    MetadataFilter(key="tags", value="q", operator=FilterOperator.CONTAINS),
+    MetadataFilter(key="tags", value=["p", "z"], operator=FilterOperator.ANY),
+    MetadataFilter(key="tags", value=["p", "q"], operator=FilterOperator.ALL),
+    MetadataFilter(key="tags", value=[], operator=FilterOperator.ANY),
+    MetadataFilter(key="tags", value=None, operator=FilterOperator.IS_EMPTY),
+    MetadataFilter(key="s", value=None, operator=FilterOperator.IS_EMPTY),
+]
+
+
+@pytest.mark.parametrize("condition", list(FilterCondition))
+@pytest.mark.parametrize("first", FILTERS, ids=repr)
+def test_filters_mean_what_they_mean_there(first: MetadataFilter, condition: FilterCondition) -> None:
+    """Every operator alone and with another one, as LlamaIndex evaluates it itself."""
+    for filters in ([first], *([first, other] for other in FILTERS)):
+        asked = MetadataFilters(filters=filters, condition=condition)
+        theirs = build_metadata_filter_fn(DESCRIBED.__getitem__, asked)
+        ours = Metadata.from_rows(list(DESCRIBED.values())).rows(as_where(asked))
+        assert ours.tolist() == [theirs(name) for name in DESCRIBED]
+
+
+def test_filters_of_a_retriever() -> None:
+    """Nodes are found by their metadata; filters may be nested."""
+    nodes = [TextNode(id_=i, text=text, metadata={"n": n}) for n, (i, text) in enumerate(TEXTS.items())]
+    low, high = (MetadataFilter(key="n", value=n, operator=FilterOperator.GTE) for n in (1, 3))
+    inner = MetadataFilters(filters=[high], condition=FilterCondition.NOT)
+    asked = MetadataFilters(filters=[low, inner])
+    retriever = SegmaxRetriever.from_nodes(nodes, WordCounts(), index_kwargs=QUIET, filters=asked, similarity_top_k=9)
+    assert {node.node.node_id for node in retriever.retrieve("the cat bird tree")} == {"dog", "bird"}
+    assert as_where(MetadataFilters(filters=[])) == {}
+    every = MetadataFilter(key="tags", value=[], operator=FilterOperator.ALL)
+    assert Metadata.from_rows([{}]).rows(as_where(MetadataFilters(filters=[every]))).tolist() == [True]
+    with refused(InputError, option="filters", got="text_match"):
+        as_where(MetadataFilters(filters=[MetadataFilter(key="s", value="x", operator=FilterOperator.TEXT_MATCH)]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from segmax.base.errors import ConfigError, InputError
 from segmax.encoders import BM25
 from segmax.encoders.chunks import batched
 from segmax.errors import FormatError
-from segmax.integrations.text_search import TextSearch, free_ids, index_documents, text_and_metadata
+from segmax.integrations.text_search import TextHit, TextSearch, free_ids, index_documents, text_and_metadata
 from segmax.paper import MaxScore
 from segmax.vectors.documents import Document
 
@@ -56,7 +57,7 @@ def test_texts_from_anywhere() -> None:
     wanted = [hit.content for hit in TextSearch(index, encoder, TEXTS).by_text("the cat", 5)]
     for texts in (TEXTS.__getitem__, TEXTS.get, Items()):
         assert [hit.content for hit in TextSearch(index, encoder, texts).by_text("the cat", 5)] == wanted
-    kept = [text_and_metadata(hit.content) for hit in TextSearch(index, encoder).by_text("the cat", 5)]
+    kept = [text_and_metadata(hit) for hit in TextSearch(index, encoder).by_text("the cat", 5)]
     assert kept == [(text, {"title": "A title"}) for text in wanted]
 
 
@@ -68,17 +69,30 @@ def test_an_index_that_knows_its_encoder_and_texts_needs_nothing_else(tmp_path: 
     index_documents(documents, BM25(), {"progress": False, "path": tmp_path / "whole.segmax"})
     [hit] = TextSearch(segmax.open(tmp_path / "whole.segmax"), None).by_text("mats", 5)
     assert hit.id == "cat"
-    assert text_and_metadata(hit.content) == (TEXTS["cat"], {"title": "CAT"})
+    assert text_and_metadata(hit) == (TEXTS["cat"], {"title": "CAT"})
 
 
 def test_a_text_and_what_else_is_known() -> None:
     """Strings, mappings and objects give the text; the rest is metadata."""
-    assert text_and_metadata("x") == ("x", {})
-    assert text_and_metadata({"text": "x", "year": 1999}) == ("x", {"year": 1999})
-    assert text_and_metadata(Document("7", "", "x")) == ("x", {})
-    assert text_and_metadata(Document("7", "t", "x")) == ("x", {"title": "t"})
+
+    def known(content: Any, **stored: Any) -> tuple[str, dict[str, Any]]:
+        return text_and_metadata(TextHit("7", 1.0, content, stored))
+
+    assert known("x") == ("x", {})
+    assert known({"text": "x", "year": 1999}) == ("x", {"year": 1999})
+    assert known(Document("7", "", "x")) == ("x", {})
+    assert known(Document("7", "t", "x"), lang="en", title="other") == ("x", {"title": "t", "lang": "en"})
     with refused(InputError, expected="a text as a string, or an object or mapping with 'text'", got="int"):
-        text_and_metadata(5)
+        known(5)
+
+
+def test_filters_and_what_is_left_out() -> None:
+    """Searches are narrowed by what JSON can hold of the metadata."""
+    documents = [Document(doc_id, "", text) for doc_id, text in TEXTS.items()]
+    metadata = [{"n": number, "other": {1, 2}} for number in range(len(TEXTS))]
+    index = index_documents(documents, WordCounts(), {"progress": False}, metadata)
+    hits = TextSearch(index).by_text("the cat bird", 9, {"n": {"$gte": 2}})
+    assert [(hit.id, hit.metadata) for hit in hits] == [("bird", {"n": 2}), ("twin", {"n": 3})]
 
 
 def test_invalid_parts_and_queries_are_refused() -> None:

@@ -434,6 +434,24 @@ def test_stats_of_parts_are_added_up(topics: State) -> None:
     assert len(hits) == len(topics.twin(query, 10**5, segmax.ASC()))
 
 
+@pytest.mark.parametrize("share", [0.3, 0.01, 0.001, 0.0])
+def test_few_allowed_documents_are_found_with_and_without_bounds(topics: State, share: float) -> None:
+    """Looking at every document that a mask allows is another way to the same results."""
+    rng = np.random.default_rng(11)
+    core = topics.core()
+    for _ in range(6):
+        query = spread_query(rng, len(topics.scale))
+        allowed = [rng.random(len(part.numbers)) < share for part in topics.parts]
+        masks = topics.masks(allowed)
+        for k in (1, 10, 1000):
+            expected = topics.twin(query, k, segmax.ASC(), allowed)
+            for listed in (True, False):
+                params = segmax.ASC().to_core().copy()
+                params.hooks.list_masked = listed
+                assert found_by(core, query, k, params, masks)[0] == expected
+            assert found_by(core, query, k, segmax.Exhaustive().to_core(), masks)[0] == expected
+
+
 # --- what is refused -------------------------------------------------------------------------------------------------
 
 

@@ -411,7 +411,7 @@ def test_every_component_with_wrong_content(tmp_path: Path, name: str) -> None:
     index = segmax.build(docs, ids=ids, terms=list("abcdef"), clustering=np.arange(20) % 5, **stored)
     arrays = dict(index._open_arrays)
     if name not in arrays:
-        assert name.startswith("id_")
+        assert name.startswith("id_") or COMPONENTS[name].group in ("part", "counts")  # those: tests/collection
         return
     for number, wrong in enumerate(wrong_arrays(arrays[name], np.random.default_rng(0))):
         path = write_index(tmp_path / f"{number}", {**arrays, name: wrong}, index._meta)

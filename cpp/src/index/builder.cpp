@@ -36,8 +36,11 @@ struct Posting {
 template <class Code>
 class PostingWriter {
 public:
-    PostingWriter(TermArrays<Code>& out, std::uint32_t num_positions)
-        : out_(out), num_spans_(tiles_of(num_positions) * kTileSpans), num_zones_(zones_of(num_positions)) {}
+    PostingWriter(TermArrays<Code>& out, std::uint32_t num_positions, bool quick)
+        : out_(out),
+          num_spans_(tiles_of(num_positions) * kTileSpans),
+          num_zones_(zones_of(num_positions)),
+          quick_(quick) {}
 
     /// A head term: its levels, its runs, span by span, and its rows.
     void write_head(std::span<const Posting<Code>> postings) {
@@ -59,8 +62,9 @@ public:
         out_.term_num_entries.resize(out_.term_num_entries.size() + num_zones_);
     }
 
-    /// A tail term: an entry per block, all its codes, and its levels where a row of segment maxima needs them.
-    void write_tail(std::span<const Posting<Code>> postings, bool has_levels) {
+    /// A tail term: an entry per block, all its codes, and levels for a row of segment maxima, whether there is one or
+    /// not.
+    void write_tail(std::span<const Posting<Code>> postings, bool has_levels, bool has_row) {
         const std::size_t first_zone = out_.term_num_entries.size();
         const std::size_t first_code = out_.entry_code.size();
         out_.term_num_entries.resize(first_zone + num_zones_);
@@ -80,12 +84,18 @@ public:
             out_.entry_code.push_back(code);
         }
         out_.term_num_bytes.push_back(0);
-        if (has_levels) write_levels(postings);
+        if (has_levels && (has_row || !quick_)) {
+            write_levels(postings);
+        } else if (has_levels) {
+            out_.level.resize(out_.level.size() + kNumLevels);  // nothing reads them
+        }
     }
 
     /// The level of the last written term that a maximum is rounded up to.
     std::uint32_t level_of(Code maximum) const {
-        return static_cast<std::uint32_t>(std::lower_bound(levels_.begin(), levels_.end(), maximum) - levels_.begin());
+        std::uint32_t below = 0;  // all 16 at once: a binary search mispredicts
+        for (const Code level : levels_) below += level < maximum ? 1U : 0U;
+        return below;
     }
 
     static void put_level(std::uint8_t* row, std::uint64_t place, std::uint32_t level) {
@@ -132,7 +142,7 @@ private:
             }
             best_.back() = std::max(best_.back(), code);
         }
-        levels_ = choose_levels<Code>(best_);
+        levels_ = quick_ ? spread_levels<Code>(best_) : choose_levels<Code>(best_);
         out_.level.insert(out_.level.end(), levels_.begin(), levels_.end());
     }
 
@@ -156,6 +166,7 @@ private:
 
     TermArrays<Code>& out_;
     std::uint32_t num_spans_, num_zones_;
+    bool quick_;
     std::vector<std::uint32_t> block_;  // blocks of a term,
     std::vector<Code> best_;            // and their maxima
     std::array<Code, kNumLevels> levels_ = {};
@@ -178,14 +189,14 @@ public:
             fill_cluster(cluster);
             check(stop);
         }
-        PostingWriter<Code> writer(out_, num_positions_);
+        PostingWriter<Code> writer(out_, num_positions_, job_.quick);
         for (std::uint32_t t = first_term_; t < last_term_; ++t) {
             const TermState& term = terms_[t - first_term_];
             const auto postings = std::span(postings_).subspan(term.first_posting, term.num_filled_postings);
             if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
                 writer.write_head(postings);
             } else {
-                writer.write_tail(postings, term.wide);
+                writer.write_tail(postings, term.wide, job_.num_segments > 1);
             }
             write_segments(term, writer);
             find_top_codes(postings);

@@ -118,6 +118,36 @@ std::array<Code, kNumLevels> choose_levels(std::span<const Code> maxima) {
     return levels;
 }
 
+template <class Code>
+std::array<Code, kNumLevels> spread_levels(std::span<const Code> maxima) {
+    constexpr std::uint32_t kMostSteps = 255;
+    const std::uint32_t largest = maxima.empty() ? 0 : *std::max_element(maxima.begin(), maxima.end());
+    const std::uint32_t width = (largest + kMostSteps - 1) / kMostSteps;
+    std::array<Code, kNumLevels> levels;
+    levels.fill(static_cast<Code>(largest));
+    levels[0] = 0;
+    if (maxima.size() < kNumLevels) {  // every one is a level
+        std::copy(maxima.begin(), maxima.end(), levels.begin() + 1);
+        std::sort(levels.begin() + 1, levels.begin() + 1 + static_cast<std::ptrdiff_t>(maxima.size()));
+        return levels;
+    }
+    std::array<std::uint32_t, kMostSteps + 1> count{};
+    for (const Code maximum : maxima) ++count[(maximum + width - 1) / width];
+    std::uint64_t left = maxima.size() - count[0];
+    std::uint64_t group = 0;
+    std::size_t level = 1;
+    for (std::uint32_t step = 1; step <= kMostSteps && level < kNumLevels; ++step) {
+        group += count[step];
+        if (count[step] == 0 || group * (kNumLevels - level) < left) continue;
+        levels[level++] = static_cast<Code>(std::min(step * width, largest));
+        left -= group;
+        group = 0;
+    }
+    return levels;
+}
+
+template std::array<std::uint8_t, kNumLevels> spread_levels(std::span<const std::uint8_t>);
+template std::array<std::uint16_t, kNumLevels> spread_levels(std::span<const std::uint16_t>);
 template std::array<std::uint8_t, kNumLevels> choose_levels(std::span<const std::uint8_t>);
 template std::array<std::uint16_t, kNumLevels> choose_levels(std::span<const std::uint16_t>);
 

@@ -63,8 +63,8 @@ SmallIndex<Code> small_index(const CodedDocs<Code, Term>& docs, std::uint32_t he
     count_terms(docs, cluster_first, 0, num_clusters, std::span(postings), std::span(pairs), never);
     std::vector<std::uint32_t> order(num_docs), segments(num_docs, 0);
     std::iota(order.begin(), order.end(), 0U);
-    FillJob<Code, Term> job{docs,     cluster_first, made.cluster_first_position, order, segments, 1, head_ratio,
-                            postings, pairs};
+    FillJob<Code, Term> job{docs,  cluster_first, made.cluster_first_position, order, segments, 1, head_ratio, postings,
+                            pairs, true};
     TermArrays<Code> terms = fill_terms(job, 0, docs.num_terms, never);
     made.term_first_pair =
         plan_terms(postings, pairs, num_clusters, made.cluster_first_position.back(), 1, head_ratio, sizeof(Code))

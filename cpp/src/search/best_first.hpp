@@ -37,10 +37,21 @@ bool sweeping_is_faster(Context<Code, Acc>& context, double blocks) {
     return cost < context.time_left();
 }
 
-/// The same before anything is known but k: the blocks that pass grow with its power of 0.62.
+/// The same before anything is known but k.
 template <class Code, class Acc>
 bool sweeping_is_faster(Context<Code, Acc>& context) {
-    return sweeping_is_faster(context, 34.0 * std::pow(static_cast<double>(context.top().capacity()), 0.62));
+    return sweeping_is_faster(context, expected_blocks(context));
+}
+
+/// Whether a mask allows so few documents that looking at all of them, without bounds, will be faster. Limits are for
+/// the best blocks, and a trace tells of bounds.
+template <class Code, class Acc>
+bool listing_is_faster(const Context<Code, Acc>& context) {
+    const SearchParams& params = context.params;
+    if (!params.mask || !params.hooks.list_masked || params.trace) return false;
+    if (params.max_blocks != 0 || params.budget_ms != 0) return false;
+    return masked_cost(context, params.mask->num_used_blocks()) <
+           bounds_cost(context) + masked_cost(context, expected_blocks(context));
 }
 
 /// Finishes a search exhaustively, θ so far being a lower bound of the final one.
@@ -69,6 +80,12 @@ public:
 
     void run() {
         const std::size_t k = context_.top().capacity();
+        if (listing_is_faster(context_)) {
+            score(blocks_.list(*context_.params.mask));
+            context_.check_stop();
+            count_clusters();
+            return;
+        }
         if (context_.index.num_tiles() <= context_.params.hooks.all_tiles) {
             blocks_.bound_all();
             score_first(kFirstBlocks + k);
@@ -91,6 +108,7 @@ public:
 private:
     static constexpr std::size_t kFirstBlocks = 32;
     static constexpr std::size_t kFewBlocks = 16;
+    static constexpr std::size_t kFirstShare = 8;  ///< of the blocks with an allowed document, no more than this
     static constexpr std::size_t kFirstQuads = 16;
     static constexpr std::size_t kFirstClusters = 8;
     /// From so many blocks on, spans with at least so many of them are scored as a whole.
@@ -216,8 +234,14 @@ private:
         quads.bound_added();
     }
 
-    /// The best blocks by bound raise the threshold to about where it will end.
+    /// The best blocks by bound raise the threshold to about where it will end: more of them where a mask allows some
+    /// of their documents only.
     void score_first(std::size_t count) {
+        if (context_.params.mask) {
+            const Mask& mask = *context_.params.mask;
+            const std::size_t wanted = count * kBlockDocs * mask.num_used_blocks() / std::max(mask.count(), 1U);
+            count = std::max(count, std::min<std::size_t>(wanted, mask.num_used_blocks() / kFirstShare));
+        }
         const std::uint64_t least = scorer_.least();
         // Bounds are seldom reached: the best documents are among the blocks down to some share of the largest bound.
         // Those of few terms hardly differ, and then the largest alone are many.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <span>
 
@@ -57,6 +58,26 @@ public:
         add_rows(s_.tiles);
     }
 
+    /// All blocks that have a document which the mask allows, ascending, with a bound that none of them passes.
+    std::span<std::uint32_t> list(const Mask& mask) {
+        const auto used = mask.blocks();
+        std::size_t found = 0;
+        for (std::size_t block = 0; block < used.size(); ++block) {
+            if (block % 8 == 0 && block + 8 <= used.size()) {  // pass over eight at a time
+                std::uint64_t word;
+                std::memcpy(&word, used.data() + block, sizeof(word));
+                if (word == 0) {
+                    block += 7;
+                    continue;
+                }
+            }
+            if (used[block] == 0) continue;
+            s_.found[found++] = static_cast<std::uint32_t>(block);
+            s_.bounds[block] = terms_.most();
+        }
+        return {s_.found.data(), found};
+    }
+
     /// The blocks of bounded tiles with at least this bound, ascending.
     std::span<std::uint32_t> collect(std::uint32_t first, std::uint32_t end, std::uint64_t least) {
         if (least > std::numeric_limits<std::uint16_t>::max()) return {};
@@ -93,12 +114,13 @@ private:
     /// Blocks without a document that the mask allows have nothing to bound.
     void apply_mask(std::uint32_t tile, const Mask& mask) {
         const std::size_t first = std::size_t{tile} * kTileBlocks;
-        const std::size_t count = std::min<std::size_t>(kTileBlocks, mask.num_blocks() - first);
+        const std::size_t count = std::min<std::size_t>(kTileBlocks, mask.blocks().size() - first);
+        const std::uint8_t* used = mask.blocks().data() + first;
+        std::uint16_t* bounds = s_.bounds.data() + first;
         std::uint16_t largest = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            std::uint16_t& bound = s_.bounds[first + i];
-            bound = mask.block(first + i) != 0 ? bound : std::uint16_t{0};
-            largest = std::max(largest, bound);
+            bounds[i] = used[i] != 0 ? bounds[i] : std::uint16_t{0};
+            largest = std::max(largest, bounds[i]);
         }
         s_.tile_max[tile] = largest;
     }

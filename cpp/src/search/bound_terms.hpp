@@ -49,6 +49,7 @@ public:
         for (const auto& term : context.terms()) most += term.most();
         // The smallest step with which no sum of rounded parts passes 16 bits.
         while ((most >> shift_) + num_terms > std::numeric_limits<std::uint16_t>::max()) ++shift_;
+        for (const auto& term : context.terms()) most_ = static_cast<std::uint16_t>(most_ + steps16(term.most()));
         drop_lightest(affordable);
         s_.heads.clear();
         s_.tails.clear();
@@ -78,6 +79,8 @@ public:
     }
     std::uint16_t floor() const { return floor_; }
     std::uint32_t shift() const { return shift_; }
+    /// A bound of any block.
+    std::uint16_t most() const { return most_; }
     /// Whether terms were dropped because of what they cost.
     bool is_cut() const { return is_cut_; }
 
@@ -155,6 +158,7 @@ private:
     const TermView<Code>* first_;
     std::uint32_t shift_ = 0;
     std::uint16_t floor_ = 0;
+    std::uint16_t most_ = 0;
     bool is_cut_ = false;
     double share_ = 1.0;  // of what dropped terms can add
 };

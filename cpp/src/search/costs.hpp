@@ -1,6 +1,9 @@
 // What parts of a search take.
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 #include "search/context.hpp"
@@ -19,6 +22,7 @@ struct Costs {
     static constexpr std::size_t kManyResults = 500;  ///< where more are wanted,
     static constexpr double kForMany = 120;           ///< each block costs so much more: θ hardly rises on the way
     static constexpr double kColdBlock = 2;      ///< so many times that for the first, whose memory is nowhere near
+    static constexpr double kMaskedBlock = .2;   ///< applying a mask to the bound of a block
     static constexpr double kSweepPosting = .6;  ///< adding up everything: a posting, and
     static constexpr double kSweepDoc = .92;     ///< a document
 };
@@ -43,6 +47,19 @@ double sweep_cost(Context<Code, Acc>& context) {
     return Costs::kSweepPosting * postings + Costs::kSweepDoc * context.index.num_docs();
 }
 
+/// How many blocks a search looks at, before anything is known but k: they grow with its power of 0.62. With a mask,
+/// the k-th result has a rank of k / (share of the documents) among all, and blocks without an allowed document are
+/// left out.
+template <class Code, class Acc>
+double expected_blocks(const Context<Code, Acc>& context) {
+    const auto blocks = [](double k) { return 34.0 * std::pow(k, 0.62); };
+    const auto k = static_cast<double>(context.top().capacity());
+    if (!context.params.mask) return blocks(k);
+    const Mask& mask = *context.params.mask;
+    const double rank = k * context.index.num_docs() / mask.count();
+    return mask.num_used_blocks() * std::min(1.0, blocks(rank) / context.index.num_blocks());
+}
+
 /// What a term's part of all bounds costs.
 template <class Code, class Acc>
 double bound_cost(const Context<Code, Acc>& context, const TermView<Code>& term) {
@@ -50,6 +67,20 @@ double bound_cost(const Context<Code, Acc>& context, const TermView<Code>& term)
     // By quads: a fourth of the row, and some of the tiles, out of order.
     const double share = context.index.num_tiles() <= context.params.hooks.all_tiles ? 1.0 : .5;
     return share * Costs::kRowTile * context.index.num_tiles();
+}
+
+/// What the bounds of all blocks cost.
+template <class Code, class Acc>
+double bounds_cost(const Context<Code, Acc>& context) {
+    double cost = context.params.mask ? Costs::kMaskedBlock * context.index.num_blocks() : 0;
+    for (const auto& term : context.terms()) cost += bound_cost(context, term);
+    return cost;
+}
+
+/// What looking up so many blocks costs that a mask leaves: they are far apart.
+template <class Code, class Acc>
+double masked_cost(const Context<Code, Acc>& context, double blocks) {
+    return Costs::kColdBlock * blocks_cost(context, blocks);
 }
 
 }  // namespace segmax

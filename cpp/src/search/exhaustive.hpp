@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <vector>
 
@@ -38,11 +39,28 @@ void each_window(Context<Code, Acc>& context, Visit visit) {
     }
 }
 
+/// Offers the documents of a window that a mask allows, one by one.
+template <class Code, class Acc>
+void offer_allowed(Context<Code, Acc>& context, const Mask& mask, Position base, std::uint32_t size, const Acc* sums) {
+    for (std::uint32_t first = 0; first < size; first += kBlockDocs) {
+        for (std::uint32_t bits = mask.blocks()[(base + first) / kBlockDocs]; bits != 0; bits &= bits - 1) {
+            const std::uint32_t place = first + static_cast<std::uint32_t>(std::countr_zero(bits));
+            if (sums[place] >= std::max<Acc>(context.top().threshold(), 1)) context.offer(sums[place], base + place);
+        }
+    }
+    context.top().settle();
+}
+
 template <class Code, class Acc>
 void search_exhaustive(Context<Code, Acc>& context) {
     const Index& index = context.index;
     std::uint32_t* found = context.scratch.sums.found.data();
+    // Of these documents, many would be found that the mask forbids.
+    constexpr std::uint32_t kFewAllowed = 4;
+    const Mask* mask = context.params.mask.get();
+    const bool allows_few = mask != nullptr && mask->count() < index.num_docs() / kFewAllowed;
     each_window(context, [&](Position base, std::uint32_t size, const Acc* sums) {
+        if (allows_few) return offer_allowed(context, *mask, base, size, sums);
         // In pieces, so that what one piece finds raises the threshold for the next.
         for (std::uint32_t first = 0; first < size; first += kTileDocs) {
             const Acc least = Gate<Acc>::of(context.top(), 1.0, context.threshold_estimate).least;

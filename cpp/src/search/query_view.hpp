@@ -25,9 +25,11 @@ public:
         terms_.resize(query.terms.size());
         entries_.resize(index.num_zones() * query.terms.size());
         std::size_t i = 0;
+        for (const QueryTerm& t : query.terms) index.prefetch(t.term);
         for (const QueryTerm& t : query.terms) {
             if (!index.has_term(t.term)) continue;
             terms_[i].open(index, t.term, t.weight, entries_.data() + index.num_zones() * i);
+            prefetch(terms_[i]);
             terms_[i].bits = bits_.data() + words * i;
             terms_[i].rank = rank_.data() + words * i;
             ++i;
@@ -50,6 +52,17 @@ public:
     std::span<const TermView<Code>> terms() const { return terms_; }
 
 private:
+    /// Asks for what bounds are made of first. In a small index that is all there is.
+    static void prefetch(const TermView<Code>& term) {
+        if (term.head) {
+            __builtin_prefetch(term.levels);
+            __builtin_prefetch(term.block_max);
+        } else {
+            __builtin_prefetch(term.zones[0].blocks);
+            __builtin_prefetch(term.zones[0].maxima);
+        }
+    }
+
     /// A narrow term's list of clusters as bitmap and rank: a lookup is two loads from the L1 cache.
     void index_clusters_of(const TermView<Code>& view, std::size_t at, std::size_t words) {
         std::uint64_t* bits = bits_.data() + at;

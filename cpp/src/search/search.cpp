@@ -95,7 +95,7 @@ void run_method(Context<Code, Acc>& context) {
         search_maxscore(context);
     } else if (params.visits_clusters()) {
         ClusterSearch<Code, Acc>(context).run();
-    } else if (context.terms().size() > kMaxBoundedTerms || sweeping_is_faster(context)) {
+    } else if (context.terms().size() > kMaxBoundedTerms || (!context.floor && sweeping_is_faster(context))) {
         sweep(context);
     } else {
         BestFirst<Code, Acc>(context).run();

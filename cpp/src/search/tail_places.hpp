@@ -1,5 +1,5 @@
 // Where the entries of tail terms end in every tile: found once, on the way through all of them, or searched for where
-// the term is no part of bounds.
+// a term, or every term, is no part of bounds.
 #pragma once
 
 #include <algorithm>
@@ -18,6 +18,7 @@ public:
     /// Adds the maxima of all entries to the bounds of blocks and, if there are any, of quads, and remembers where each
     /// tile's entries end. Bounds have room for whole zones: a damaged entry may name any block of its zone.
     void add(const BoundTerms<Code, Acc>& terms, std::uint16_t* blocks, std::uint16_t* quads) {
+        are_known_ = true;
         auto& last = context_.scratch.tails.last_in_tile;
         const auto tails = terms.tails();
         last.resize(std::max(last.size(), tails.size() * num_tiles()));
@@ -44,7 +45,7 @@ public:
     void each_last(const BoundTerms<Code, Acc>& terms, std::size_t tail, std::size_t count, Tile tile_at,
                    Visit visit) const {
         const TermView<Code>& term = *terms.tails()[tail];
-        if (!terms.is_dropped(term)) {
+        if (are_known_ && !terms.is_dropped(term)) {
             const std::uint32_t* last = context_.scratch.tails.last_in_tile.data() + tail * num_tiles();
             for (std::size_t i = 0; i < count; ++i) {
                 if (last[tile_at(i)] != kNoEntry) visit(i, last[tile_at(i)]);
@@ -79,6 +80,7 @@ private:
     std::size_t num_tiles() const { return std::size_t{context_.index.num_zones()} * (kZoneBlocks / kTileBlocks); }
 
     Context<Code, Acc>& context_;
+    bool are_known_ = false;
 };
 
 }  // namespace segmax

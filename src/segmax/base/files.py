@@ -112,7 +112,12 @@ def create_again(path: Path) -> int:
 
 def open_for_update(path: Path) -> BinaryIO:
     """Open a regular file to be read and written, and create it if there is none; links are not followed."""
-    return os.fdopen(_checked_regular(os.open(path, UPDATE_FLAGS | os.O_CREAT, _PERMISSIONS), path), "r+b")
+    return os.fdopen(open_or_create(path), "r+b")
+
+
+def open_or_create(path: Path) -> int:
+    """Open a file like `open_for_update`, and return a descriptor."""
+    return _checked_regular(os.open(path, UPDATE_FLAGS | os.O_CREAT, _PERMISSIONS), path)
 
 
 def open_existing(path: Path, *, update: bool) -> int:

@@ -40,11 +40,46 @@ def metadata_by_row(metadata: Any, ids: Sequence[Any] | None, num_docs: int) -> 
     >>> list(metadata_by_row({"a": {"year": 2020}}, ["b", "a"], 2))
     [None, {'year': 2020}]
     """
+    if isinstance(metadata, MatchedMetadata):
+        return metadata.matched(ids)
     if isinstance(metadata, Mapping):
         return _found_by_id(metadata, ids, num_docs)
     if is_frame(metadata):
         return _of_frame(metadata, ids, num_docs)
     return metadata  # type: ignore[no-any-return]
+
+
+class MatchedMetadata:
+    """Records in the order of rows. Where they have ids, these have to be those of the rows; the rest is metadata.
+
+    Parameters
+    ----------
+    records
+        Read once.
+    name
+        What messages call them, such as their file.
+    """
+
+    def __init__(self, records: Iterable[Mapping[str, Any]], name: str) -> None:
+        self._records = records
+        self._name = name
+
+    def __iter__(self) -> Iterator[Mapping[str, Any]]:
+        return iter(self._records)
+
+    def matched(self, ids: Sequence[Any] | None) -> Iterator[dict[str, Any]]:
+        """Yield the metadata; raise InputError at a record whose id is not that of its row."""
+        for row, record in enumerate(self._records):
+            named = next((name for name in ID_NAMES if name in record), None)
+            wanted = row if ids is None else ids[row] if row < len(ids) else None
+            if named is not None and wanted is not None and str(record[named]) != str(wanted):
+                raise InputError(
+                    where=f"'{self._name}'",
+                    expected=f"the metadata of document {str(wanted)!r} in place {row}",
+                    got=shown(record[named]),
+                    hint="give metadata in the order of the vectors",
+                )
+            yield {name: value for name, value in record.items() if name != named}
 
 
 def _found_by_id(metadata: Mapping[Any, object], ids: Sequence[Any] | None, num_docs: int) -> list[object]:

@@ -6,11 +6,13 @@ import argparse
 import sys
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import segmax
 from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
+from segmax.building.given_metadata import MatchedMetadata
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_model_options, encoder_options
 from segmax.cli.options import CLUSTERINGS, add_build_options
@@ -30,6 +32,7 @@ _EXAMPLES = """\
   segmax build docs.npz docs.segmax --dense embeddings.npy --num-clusters 4096 \\
       --pruning mass-share=0.9 --pruning max-postings=100000 --memory-limit 8GiB
   segmax build docs.npz docs.segmax --encoder docs.bm25 --texts corpus.jsonl
+  segmax build docs.npz docs.segmax --metadata metadata.jsonl
   segmax build --bits 16 --print-config > build.toml
   segmax build docs.npz docs.segmax --config build.toml --overwrite
 """
@@ -75,6 +78,13 @@ def run(args: argparse.Namespace) -> None:
         say(*summary(index, output, time.perf_counter() - start))
 
 
+def _metadata(path: str) -> MatchedMetadata:
+    """Open a file of metadata; an id in it has to be that of its document."""
+    from segmax.io.records import read_json_lines
+
+    return MatchedMetadata((record for _, record in read_json_lines(Path(path))), path)
+
+
 def _built(inputs: list[str], output: str, asked: BuildArguments, of_encoder: Mapping[str, Any]) -> segmax.Index:
     name, texts = asked.options.get("encoder"), asked.options.get("texts")
     if of_encoder and name is None:
@@ -92,6 +102,8 @@ def _built(inputs: list[str], output: str, asked: BuildArguments, of_encoder: Ma
             got="'bm25'",
         )
     arguments = asked.keywords()
+    if "metadata" in asked.options:
+        arguments["metadata"] = _metadata(asked.options["metadata"])
     if name is None and texts is None:
         return segmax.build(inputs, path=output, **arguments)
     from segmax.encoders import load_encoder

@@ -18,6 +18,7 @@ processes can go on searching meanwhile.
 """
 _EXAMPLES = """\
   segmax compact papers
+  segmax compact papers --no-progress && segmax inspect papers
 """
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import time
+from typing import Any
 
 import segmax
 from segmax.base.checks import shown
@@ -20,6 +21,7 @@ from segmax.cli.reading import note_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
+from segmax.text.fields import ALL, chosen_fields
 from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import POOLINGS, BaseVectors
 
@@ -41,9 +43,10 @@ texts:
   notes/           a folder of .txt and .md files, a document each
   beir/scifact     an ir_datasets id
 Files may be compressed (.gz, .zst, .xz). The text may also be called contents,
-body or passage, the id _id, doc_id or docno. Other columns are ignored. Without
-ids, documents are numbered from 0. Standard input has no file name, so pass
---from csv-text or --from tsv-text if lines of text could be either.
+body or passage, the id _id, doc_id or docno. Other columns are ignored, unless
+--metadata keeps them, to filter searches by. Without ids, documents are
+numbered from 0. Standard input has no file name, so pass --from csv-text or
+--from tsv-text if lines of text could be either.
 
 vectors: all formats that segmax convert reads
 """
@@ -52,7 +55,7 @@ _EXAMPLES = """\
   segmax search docs.segmax -q "noise of travelling wave tubes"
   segmax index corpus.jsonl docs.segmax --overwrite --num-clusters 512
   segmax index nfcorpus/ docs.segmax --encoder naver/splade-v3 --min-weight 0.03
-  segmax index 2023.csv 2024.csv docs.segmax
+  segmax index 2023.csv 2024.csv docs.segmax --metadata year:int,lang
   zcat dump.jsonl.gz | grep -v draft | segmax index - docs.segmax
   cut -d, -f2 table.csv | segmax index - docs.segmax --from csv-text
   segmax index beir/scifact docs.segmax --k1 0.9 --b 0.4
@@ -76,6 +79,12 @@ _CLUSTERING = dataclasses.replace(
     help="what documents are clustered by: their sparse vectors, the vectors of --dense, the labels of --labels, or "
     "the token embeddings of a model, pooled",
 )
+_METADATA = dataclasses.replace(
+    OPTIONS["metadata"],
+    metavar="FIELD,...|all",
+    help="keep these fields or columns of the documents, or all, to filter searches by: segmax search --where. "
+    "FIELD:TYPE reads a column of CSV or TSV as int, float or bool",
+)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -92,7 +101,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--no-texts", action="store_true", help="do not store the texts with the index")
     add_title_option(made)
     add_encoder_options(made)
-    add_build_options(made, leave_out=_REPLACED, instead={"clustering": _CLUSTERING})
+    add_build_options(made, leave_out=_REPLACED, instead={"clustering": _CLUSTERING, "metadata": _METADATA})
     return made
 
 
@@ -114,19 +123,23 @@ def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse
     if isinstance(documents, BaseVectors):
         _check_no_text_options(args, asked, inputs[0])
         return segmax.build(documents, path=output, **asked.keywords())
-    note_texts(documents)
+    given = getattr(args, "metadata", None)
+    fields = given if given is None or given == ALL else [name.strip() for name in given.split(",")]
+    note_texts(documents, chosen_fields(fields))
     return from_texts(
         documents,
         encoder=load_encoder(args.encoder, **encoder_options(args), **asked.pooling),
         path=output,
         keep_texts="no_texts" not in args,
+        metadata=fields,
         title="no_title" not in args,
         **asked.keywords(),
     )
 
 
 def _check_no_text_options(args: argparse.Namespace, asked: BuildArguments, source: str) -> None:
-    flags = {name: True for name in ("no_texts", "no_title") if name in args}
+    flags: dict[str, Any] = {name: True for name in ("no_texts", "no_title") if name in args}
+    flags |= {"metadata": args.metadata} if "metadata" in args else {}
     given = {**flags, **encoder_options(args)}
     given |= {"encoder": args.encoder} if args.encoder != "bm25" else {}
     given |= {"clustering": asked.kind} if asked.pooling else {}

@@ -7,10 +7,12 @@ import sys
 
 import segmax
 from segmax.base.display import json_text
+from segmax.base.errors import ConfigError
 from segmax.cli.parser import CommandParser, add_index, add_query_encoder, whole_number
 from segmax.drawing.figures import check_plot
+from segmax.inspection.inspecting import inspect
 from segmax.inspection.plots import plot_summary
-from segmax.inspection.summary import STAND_IN_TERMS, inspect
+from segmax.inspection.summary import STAND_IN_TERMS, IndexSummary
 from segmax.text.queries import read_encoded_queries
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -19,6 +21,7 @@ Show what an index contains: counts and options, bytes per structure, sizes of
 clusters, and how tight the bounds of clusters are. Tightness is the best score
 in a cluster (Actual) divided by its bound (MaxSBound, BoundSum or AvgSBound),
 averaged over a sample of queries and over the clusters that match them.
+Of a collection, show its documents, its parts and their sizes.
 """
 _EXAMPLES = """\
   segmax inspect docs.segmax
@@ -63,6 +66,8 @@ def run(args: argparse.Namespace) -> None:
         queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
         summary = inspect(index, queries, args.sample, args.seed)
     if args.plot is not None:
+        if not isinstance(summary, IndexSummary):
+            raise ConfigError(option="plot", expected="left out for a collection", got=f"'{args.plot}'")
         plot_summary(summary, args.plot)
     if args.json:
         sys.stdout.write(json_text(summary.to_dict(), indent=1) + "\n")

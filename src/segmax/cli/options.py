@@ -168,6 +168,13 @@ _CONTENTS = (
         "texts of the documents, to store and show in results: a file, a BEIR folder or an ir_datasets id",
         "none",
     ),
+    Option(
+        "metadata",
+        FILE,
+        "FILE.jsonl",
+        "metadata of the documents, to filter searches by: an object per line, in the order of the vectors",
+        "none",
+    ),
     Option("overwrite", SWITCH, "", "replace the index at OUT", "no", value=False),
 )
 _RESOURCES = (

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any, NoReturn
 
-from segmax.base.checks import parsed_float, parsed_int
+from segmax.base.checks import parsed_float, parsed_int, shown
 from segmax.base.errors import ConfigError
 
 
@@ -77,6 +78,16 @@ def real_number(text: str) -> float:
         msg = f"expected a number, got {text!r}"
         raise argparse.ArgumentTypeError(msg)
     return number
+
+
+def read_filter(text: str) -> Any:
+    """Read a filter on metadata, which is JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(
+            option="where", expected='a filter as JSON, such as {"year": {"$gte": 2020}}', got=shown(text)
+        ) from error
 
 
 # --- options that several commands have ------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from segmax.base.display import printable
 from segmax.io import Queries, TextReader, open_texts
+from segmax.text.fields import Fields
 
 _WIDEST = 200  # characters of a list of columns
 
@@ -18,11 +19,13 @@ def read_texts(inputs: str | Sequence[str], format: str | Sequence[str | None] |
     return reader
 
 
-def note_texts(reader: TextReader) -> None:
-    """Note if documents are numbered, or if columns are ignored."""
+def note_texts(reader: TextReader, fields: Fields | None = None) -> None:
+    """Note if documents are numbered, or if columns are ignored that are not kept as metadata."""
     if getattr(reader, "numbered", False):
         note("the texts have no ids; documents are numbered from 0")
     used, ignored = getattr(reader, "partly_read", lambda: ([], []))()
+    kept = [] if fields is None else [name for name in ignored if name in fields]
+    used, ignored = [*used, *kept], [name for name in ignored if name not in kept]
     if ignored:
         note(f"columns read: {', '.join(used)}; columns ignored: {', '.join(ignored)[:_WIDEST]}")
 

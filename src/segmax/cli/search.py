@@ -8,10 +8,19 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import segmax
-from segmax.cli.parser import CommandParser, add_index, add_query_encoder, add_results, add_threads, real_number
+from segmax.cli.parser import (
+    CommandParser,
+    add_index,
+    add_query_encoder,
+    add_results,
+    add_threads,
+    read_filter,
+    real_number,
+    whole_number,
+)
 from segmax.cli.query_argument import words_or_file
 from segmax.cli.search_methods import add_method_options, method_of
-from segmax.cli.show import answer, as_json, as_run, show, typed_lines
+from segmax.cli.show import NARROWING, answer, as_json, as_run, show, typed_lines
 from segmax.cli.unanswered import Reason, summary, why_nothing
 
 if TYPE_CHECKING:
@@ -38,6 +47,7 @@ _EXAMPLES = """\
   segmax search docs.segmax queries.jsonl -k 1000 > bm25.run
   segmax search docs.segmax queries.npz --target-recall 0.99 --json
   segmax search docs.segmax queries.npz --eta 0.95
+  segmax search docs.segmax noise --where '{"year": {"$gte": 1960}}' --offset 10
 """
 
 
@@ -54,6 +64,13 @@ def parser() -> argparse.ArgumentParser:
         type=real_number,
         help="search approximately, and find this share of the exact results on average (default: search is exact)",
     )
+    made.add_argument(
+        "--where",
+        metavar="JSON",
+        help='search only the documents whose metadata match this filter, such as \'{"lang": "en"}\'',
+    )
+    made.add_argument("--offset", metavar="N", type=whole_number, help="leave out the first N results (default: 0)")
+    made.add_argument("--min-score", metavar="X", type=real_number, help="leave out results that score less")
     add_threads(made)
     add_query_encoder(made)
     made.add_argument("--json", action="store_true", help="print a line of JSON per query")
@@ -66,6 +83,8 @@ def run(args: argparse.Namespace) -> None:
     """Run `segmax search`."""
     file, text = words_or_file(args.queries, args.query)
     how: dict[str, Any] = {"k": args.k, "params": method_of(args), "target_recall": args.target_recall}
+    how |= {} if args.where is None else {"where": read_filter(args.where)}
+    how |= {name: value for name in ("offset", "min_score") if (value := getattr(args, name)) is not None}
     start = time.perf_counter()
     with segmax.open(args.index, encoder=args.encoder) as index:
         if file is None:
@@ -91,7 +110,7 @@ def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argpar
     """Print the results of a file of queries, and count those that find nothing on standard error."""
     asked = _read_file(file, index)
     found = index.search_batch(asked.rows, **how)
-    reasons = _unanswered(index, asked, found)
+    reasons = _unanswered(index, asked, found, narrowed=not NARROWING.isdisjoint(how))
     for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
         reason = reasons[row].sentence if row in reasons else None
         sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
@@ -108,10 +127,11 @@ def _read_file(file: str, index: Searchable) -> EncodedQueries:
     return read_encoded_queries(file, index, note=note_numbered)
 
 
-def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits) -> dict[int, Reason]:
+def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits, *, narrowed: bool) -> dict[int, Reason]:
     """Return why queries found nothing, by their row."""
     reasons = {}
     for row in (found.counts == 0).nonzero()[0].tolist():
         text, encoder = (None, None) if asked.texts is None else (asked.texts[row], index.encoder)
-        reasons[row] = why_nothing(text, asked.num_terms(row), encoder, limited=bool(found.stats.budget_hit[row]))
+        limited = bool(found.stats.budget_hit[row])
+        reasons[row] = why_nothing(text, asked.num_terms(row), encoder, limited=limited, narrowed=narrowed)
     return reasons

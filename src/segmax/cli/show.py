@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import os
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from segmax.search.protocol import Searchable
     from segmax.search.results import Hits
 
+#: Arguments of a search that make it one for some documents only.
+NARROWING = frozenset({"where", "offset", "min_score"})
 _SNIPPET = 240  # characters of a text that are shown
 _INDENT = 5
 _Split = Callable[[str], Iterable[tuple[int, int, str]]]  # yields start, end and term of each word in a text
@@ -38,6 +41,8 @@ class Answer:
     terms: frozenset[str]  #: the terms of the query, after encoding
     loading: float | None  #: of the index and its encoder; None if both were loaded before
     encoding: float
+    offset: int = 0  #: how many better results were left out
+    narrowed: bool = False  #: whether only some documents were asked for
 
     def __str__(self) -> str:
         """Return one line: the number of documents, or why there are none, and the times."""
@@ -53,7 +58,8 @@ class Answer:
         """Why there are no documents; None if there are some."""
         if len(self.hits):
             return None
-        return why_nothing(self.query, len(self.terms), self.encoder, limited=self.hits.stats.budget_hit).sentence
+        limited = self.hits.stats.budget_hit
+        return why_nothing(self.query, len(self.terms), self.encoder, limited=limited, narrowed=self.narrowed).sentence
 
 
 def answer(index: Searchable, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
@@ -79,7 +85,9 @@ def answer(index: Searchable, query: str, how: dict[str, Any], start: float | No
     loading = None if start is None else loaded - start
     vocabulary = encoder.vocabulary
     terms = frozenset(vocabulary[column] for column in row.indices.tolist())
-    return Answer(query, index.search(row, **how), encoder, terms, loading, encoded - loaded)
+    hits = index.search(row, **how)
+    narrowed = not NARROWING.isdisjoint(how)
+    return Answer(query, hits, encoder, terms, loading, encoded - loaded, how.get("offset", 0), narrowed)
 
 
 def as_run(hits: Hits, query_id: str, tag: str) -> str:
@@ -92,7 +100,7 @@ def as_run(hits: Hits, query_id: str, tag: str) -> str:
 
 
 def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str | None = None) -> str:
-    """Return a line of JSON: the results of a query, with title and text if the index stores them, and the times.
+    """Return a line of JSON: the results of a query, with what the index stores of documents, and the times.
 
     `reason` explains why there are no results.
     """
@@ -102,6 +110,9 @@ def as_json(hits: Hits, query: str, encoding: float | None = None, reason: str |
     if hits.has_texts:
         for entry, stored in zip(found, hits.texts, strict=True):
             entry |= {"title": stored.title, "text": stored.text}
+    if hits.has_metadata:
+        for entry, metadata in zip(found, hits.metadata, strict=True):
+            entry["metadata"] = metadata
     line = {"query": query, "hits": found, "milliseconds": hits.stats.elapsed_ns / 1e6}
     if reason is not None:
         line["reason"] = reason
@@ -118,7 +129,7 @@ def show(found: Answer) -> None:
     console = Console(highlight=False)
     hits = found.hits
     for number, (name, score) in enumerate(zip(hits.ids, hits.scores.tolist(), strict=True)):
-        rank = Text(f"{number + 1:3}  ", style="dim")
+        rank = Text(f"{found.offset + number + 1:3}  ", style="dim")
         heading = Text(overflow="fold").append(printable(name), style="cyan")
         heading.append(f"  {plain_number(score)}", style="dim")
         text = None
@@ -130,6 +141,9 @@ def show(found: Answer) -> None:
         _print_indented(console, heading, rank)
         if text is not None:
             _print_indented(console, text, Text(" " * _INDENT))
+        if hits.has_metadata and (metadata := hits.metadata[number]):
+            shown = textwrap.shorten(json_text(metadata), _SNIPPET, placeholder=" …")
+            _print_indented(console, Text(printable(shown), style="dim", overflow="fold"), Text(" " * _INDENT))
     console.print(Text(str(found), style="dim", overflow="fold"))
 
 

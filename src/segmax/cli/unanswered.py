@@ -24,7 +24,9 @@ class Reason(NamedTuple):
     short: str
 
 
-def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, limited: bool = False) -> Reason:
+def why_nothing(
+    query: str | None, num_terms: int, encoder: Encoder | None, *, limited: bool = False, narrowed: bool = False
+) -> Reason:
     """Return why a query found nothing.
 
     Parameters
@@ -37,9 +39,14 @@ def why_nothing(query: str | None, num_terms: int, encoder: Encoder | None, *, l
         The encoder of the text.
     limited
         Whether a limit ended the search early.
+    narrowed
+        Whether the search was for some documents only: by a filter, an offset or a least score.
     """
     if limited:
         return Reason("a limit ended the search before it found a document", "stopped by a limit")
+    if num_terms and narrowed:
+        what = "no document with its terms is left by --where, --offset and --min-score"
+        return Reason(what, "that match none of the documents asked for")
     if num_terms:
         return Reason("no document matches any of its terms", "that match no document")
     if query is None:

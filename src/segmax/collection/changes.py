@@ -67,7 +67,7 @@ def to_pieces(change: Change) -> list[bytes | memoryview]:
         "mean_length": change.mean_length,
         "arrays": [[name, array.dtype.str] for name, array in arrays.items()],
     }
-    return [json.dumps(head).encode("ascii"), *(memoryview(np.ascontiguousarray(a)).cast("B") for a in arrays.values())]
+    return [json.dumps(head).encode("ascii"), *(np.ascontiguousarray(a).data.cast("B") for a in arrays.values())]
 
 
 def _strings(change: Change) -> dict[str, list[str]]:

@@ -653,6 +653,11 @@ class Snapshot(CollectionReader):
         return self._state
 
     @property
+    def state(self) -> State:
+        """What the collection was."""
+        return self._state
+
+    @property
     def path(self) -> Path:
         """The folder of the collection."""
         return self._collection.path

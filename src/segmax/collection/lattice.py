@@ -38,7 +38,7 @@ _OUTLIER = 64.0
 class Weights(NamedTuple):
     """What is known of the weights so far."""
 
-    count: int = 0
+    number: int = 0
     logs: float = 0.0
     largest: float = 0.0
 
@@ -46,13 +46,15 @@ class Weights(NamedTuple):
         """Return this with more weights."""
         real = values.astype(np.float64)
         return Weights(
-            self.count + len(real), self.logs + float(np.log(real).sum()), max(self.largest, float(real.max(initial=0)))
+            self.number + len(real),
+            self.logs + float(np.log(real).sum()),
+            max(self.largest, float(real.max(initial=0))),
         )
 
     @property
     def step(self) -> float:
         """The step that these weights ask for."""
-        typical = np.exp(self.logs / max(1, self.count))
+        typical = float(np.exp(self.logs / max(1, self.number)))
         return max(min(self.largest, _OUTLIER * typical) * _HEADROOM / _NARROW, float(np.finfo(np.float64).tiny))
 
 

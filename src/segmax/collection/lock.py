@@ -16,11 +16,11 @@ import sys
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, Self
 
 from segmax.base.display import printable
 from segmax.base.errors import CollectionLockedError, WriteError
-from segmax.base.files import open_for_update
+from segmax.base.files import open_or_create, write_at
 from segmax.base.system import call_in_forks, try_lock
 
 LOCK_NAME = "writer.lock"
@@ -50,28 +50,28 @@ class WriterLock:
 
     def __init__(self, folder: str | Path) -> None:
         path = Path(folder) / LOCK_NAME
-        self._file: BinaryIO | None = _opened(path)
-        if not try_lock(self._file):
-            holder = _holder(self._file)
-            self._file.close()
+        self._descriptor: int | None = _opened(path)
+        if not try_lock(self._descriptor):
+            holder = _holder(self._descriptor)
+            self._close()
             raise CollectionLockedError(
                 f"the collection '{folder}' is being written to by {holder}",
                 hint="close it there first, or open it with {read_only=True} to search it",
             )
         _HELD.add(self)
         with contextlib.suppress(OSError):  # on a full disk the lock holds all the same
-            _write_holder(self._file)
+            _write_holder(self._descriptor)
 
     @property
     def is_held(self) -> bool:
         """Whether this object still has the lock. It does not after `release`, nor in a process made by `fork`."""
-        return self._file is not None
+        return self._descriptor is not None
 
     def release(self) -> None:
         """Let others write."""
-        if self._file is not None:
+        if self._descriptor is not None:
             with contextlib.suppress(OSError):
-                self._file.truncate(0)
+                os.ftruncate(self._descriptor, 0)
             self._close()
 
     def __enter__(self) -> Self:
@@ -83,13 +83,13 @@ class WriterLock:
         self.release()
 
     def __del__(self) -> None:
-        if getattr(self, "_file", None) is not None:
+        if getattr(self, "_descriptor", None) is not None:
             self._close()
 
     def _close(self) -> None:
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 _HELD: weakref.WeakSet[WriterLock] = weakref.WeakSet()
@@ -104,9 +104,9 @@ def _close_in_child() -> None:
 call_in_forks(_close_in_child)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened(path: Path) -> int:
     try:
-        return open_for_update(path)
+        return open_or_create(path)
     except OSError as error:
         raise WriteError(
             f"could not open '{path}' ({error.strerror or error})",
@@ -114,19 +114,18 @@ def _opened(path: Path) -> BinaryIO:
         ) from error
 
 
-def _write_holder(file: BinaryIO) -> None:
+def _write_holder(descriptor: int) -> None:
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     program = Path(sys.argv[0]).name if sys.argv else ""
     about = {"pid": os.getpid(), "host": socket.gethostname(), "program": program, "since": now}
-    file.truncate(0)
-    file.write(json.dumps(about).encode("ascii"))
-    file.flush()
+    os.ftruncate(descriptor, 0)
+    write_at(descriptor, [json.dumps(about).encode("ascii")], 0)
 
 
-def _holder(file: BinaryIO) -> str:
+def _holder(descriptor: int) -> str:
     """Return who has the lock, in words. The file may be empty or hold anything."""
     try:
-        about: Any = json.loads(file.read(_MAX_BYTES))
+        about: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
         pid, host, program, since = (str(about[name])[:200] for name in ("pid", "host", "program", "since"))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "another process"

@@ -411,7 +411,8 @@ class Log:
                 self._path,
             )
         with self._stopping("could not be opened to write"):
-            os.ftruncate(self._descriptor, self._offset)
+            if tail:
+                os.ftruncate(self._descriptor, self._offset)
             (self._folder / _name(self._number + 1)).unlink(missing_ok=True)  # what an interrupted `rotate` left
             os.fsync(self._descriptor)
             sync_folder(self._folder)

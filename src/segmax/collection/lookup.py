@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.storage.components import Arrays
 from segmax.storage.tables import text_arrays
+from segmax.vectors.documents import DocId
 
 _MULTIPLIERS = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))
 
@@ -21,7 +22,7 @@ def hashed_ids(ids: Arrays) -> NDArray[np.uint64]:
     return _core.hash_texts(ids["id_offset"], ids["id_text"])
 
 
-def hashed(ids: Sequence[int] | Sequence[str]) -> NDArray[np.uint64]:
+def hashed(ids: Sequence[DocId]) -> NDArray[np.uint64]:
     """Return a hash of every id of a list of one kind."""
     if len(ids) and isinstance(ids[0], str):
         return hashed_ids(text_arrays("id", list(ids)))  # type: ignore[arg-type]

@@ -182,7 +182,9 @@ class ChangeMaker:
         if len(set(ids)) != len(ids):
             raise InputError(expected="every id once in an update", got="one of them again")
         places = state.find(ids)
-        numbers, rows, texts, metadata, words = [], [], [], [], []
+        numbers, texts, metadata = [], [], []
+        rows: list[tuple[Csr, list[str]]] = []
+        words: list[str] = []
         for at, (id, place) in enumerate(zip(ids, places, strict=True)):
             if place is None:
                 raise UnknownIdError(f"no document has the id {shown(id)}", hint="use add or upsert for new documents")
@@ -204,7 +206,7 @@ class ChangeMaker:
         order = np.argsort(numbers, kind="stable").tolist()
         base = len(self._vocabulary)
         place_of = {word: base + at for at, word in enumerate(words)}
-        joined = _joined_vectors([_renumbered(*rows[at], base, place_of) for at in order])
+        joined = _joined_vectors([_renumbered(rows[at], base, place_of) for at in order])
         change = Change(
             deleted=np.sort(np.array(numbers, dtype=np.int64)),
             numbers=np.sort(np.array(numbers, dtype=np.int64)),
@@ -238,7 +240,7 @@ def _checked_new_ids(given: list[Any] | None, state: State, numbers: NDArray[np.
     if given is None:
         if state.id_kind is str:
             raise InputError(expected="ids, as all documents of this collection have", got="none")
-        return numbers.tolist()
+        return list(numbers.tolist())
     return checked_ids(given, state.id_kind)
 
 
@@ -277,8 +279,9 @@ def _stored_vector(part: Part, row: int) -> Csr:
     return found
 
 
-def _renumbered(vectors: Csr, new: Sequence[str], base: int, place_of: Mapping[str, int]) -> Csr:
+def _renumbered(row: tuple[Csr, list[str]], base: int, place_of: Mapping[str, int]) -> Csr:
     """Return the row of one update whose new words have the numbers that they have among all updates."""
+    vectors, new = row
     if not new:
         return vectors
     table = np.arange(vectors.num_columns, dtype=np.int64)

@@ -67,5 +67,5 @@ def is_collection(path: str | os.PathLike[str]) -> bool:
     """Whether a folder has the manifest of a collection."""
     try:
         return Path(path, MANIFEST_NAME).is_file()
-    except ValueError:  # a path with a null byte
+    except (OSError, ValueError):  # a name that is too long, or has a null byte
         return False

@@ -19,27 +19,11 @@ from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig
 from segmax.storage.reading import index_errors, load_index
 from segmax.storage.tables import DocIds, TextTable
-from segmax.storage.texts import StoredText
+from segmax.storage.texts import StoredText, TextList
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import DocId
 
 _IN_MEMORY = BuildConfig(num_segments=1)
-
-
-class TextList:
-    """Titles and texts in memory, by row."""
-
-    def __init__(self, texts: Sequence[StoredText]) -> None:
-        self._texts = texts
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    def __getitem__(self, row: int) -> StoredText:
-        return self._texts[row]
-
-    def __iter__(self) -> Iterator[StoredText]:
-        return iter(self._texts)
 
 
 class Documents(NamedTuple):
@@ -97,6 +81,11 @@ class Part:
         return {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays}
 
     @property
+    def num_postings(self) -> int:
+        """The number of stored weights, of dead documents too."""
+        return int(self.engine.arrays["term_first_posting"][-1])
+
+    @property
     def num_bytes(self) -> int:
         """The size of its arrays."""
         return sum(array.nbytes for array in self.engine.arrays.values())
@@ -118,7 +107,7 @@ class Part:
 def small_part(docs: Documents, scale: NDArray[np.float64], *, wide: bool) -> Part:
     """Make a part in memory, fast: its documents stay in the order in which they came, and are not clustered."""
     codes = docs.codes
-    arrays = _core.small_index(
+    arrays: Arrays = _core.small_index(  # type: ignore[assignment]
         codes.indptr,
         codes.indices.astype(np.uint32, copy=False),
         codes.values.astype(np.uint16 if wide else np.uint8),

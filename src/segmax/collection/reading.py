@@ -120,7 +120,7 @@ class CollectionReader(abc.ABC):
     @property
     def num_postings(self) -> int:
         """The number of stored weights, of dead documents too as long as they are there."""
-        return sum(int(view.part.engine.arrays["term_first_posting"][-1]) for view in self._current().views)
+        return sum(view.part.num_postings for view in self._current().views)
 
     @property
     def num_bytes(self) -> int:
@@ -140,7 +140,7 @@ class CollectionReader(abc.ABC):
     def __contains__(self, id: object) -> bool:
         state = self._current()
         kind = state.id_kind
-        return kind is not None and isinstance(id, kind) and state.find([id])[0] is not None  # type: ignore[list-item]
+        return kind is not None and isinstance(id, kind) and state.find([id])[0] is not None
 
     # --- searching ---------------------------------------------------------------------------------------------------
 

@@ -105,7 +105,7 @@ class State:
         found: list[Place | None] = [None] * len(ids)
         if not ids or self.id_kind is None:
             return found
-        hashes = hashed(ids)
+        hashes = hashed(ids)  # all of one kind
         for number, view in enumerate(self.views):
             for place, row in view.part.find(ids, hashes):
                 if view.is_alive(row):

@@ -19,7 +19,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from segmax.base.errors import FormatError, IndexExistsError, IndexNotFoundError, WriteError
+from segmax.base.errors import (
+    FormatError,
+    IndexExistsError,
+    IndexNotFoundError,
+    SegmaxError,
+    WriteError,
+    damaged_collection,
+)
 from segmax.base.files import create, open_regular, sync_folder, write_errors
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.resources import ResourceOptions
@@ -136,13 +143,18 @@ class Store:
         for attempt in range(_RETRIES):
             manifest = read_manifest(self.path)
             try:
-                self._load_state(manifest, prepare)
+                with _content_errors(self.path):
+                    self._load_state(manifest, prepare)
                 return
-            except (FileNotFoundError, FormatError):
+            except (FileNotFoundError, FormatError) as error:
                 # A writer may have replaced the manifest, and removed what the old one named.
                 changed = read_manifest(self.path).generation != manifest.generation
-                if not (self.read_only and changed) or attempt == _RETRIES - 1:
+                if self.read_only and changed and attempt < _RETRIES - 1:
+                    continue
+                if isinstance(error, FormatError):
                     raise
+                name = Path(str(error.filename)).name
+                raise damaged_collection(f"'{name}' is missing", self.path) from error
 
     def _load_state(self, manifest: Manifest, prepare: Callable[[Store], None]) -> None:
         self.manifest, self.settings = manifest, Settings(manifest)
@@ -198,12 +210,29 @@ class Store:
     def _open_view(self, part: ManifestPart) -> View:
         opened = self._parts.get(part.name) or open_part(self.path, part.name)
         view = View(opened)
+        self._check_part(opened, part)
         if part.deleted is not None:
             bits = read_arrays(self.path / part.deleted)["alive"]
+            if len(bits) != -(-opened.num_docs // 8):
+                raise damaged_collection(f"{part.deleted} has the wrong length", self.path)
             alive = np.unpackbits(bits, count=opened.num_docs).astype(bool)
             view = view.with_alive(alive)
             self._deleted_files[view.serial] = part.deleted
         return view
+
+    def _check_part(self, opened: Part, part: ManifestPart) -> None:
+        """Raise FormatError if a part is not the one that the manifest means."""
+        kind = "int" if "id_number" in opened.id_arrays else "str"
+        counts_words = self.weigh is not plain_weights
+        problems = {
+            f"has {opened.num_docs:,} documents, not {part.num_docs:,}": opened.num_docs != part.num_docs,
+            "has ids of another kind": kind != self.manifest.extra.get("id_kind"),
+            "has no counts of words": counts_words and opened.counts is None,
+            "has numbers that are yet to come": int(opened.numbers.max(initial=-1)) >= self.manifest.next_number,
+        }
+        for problem, holds in problems.items():
+            if holds:
+                raise damaged_collection(f"{part.name} {problem}", self.path)
 
     def changed_on_disk(self) -> bool:
         """Whether another process has written since this one looked."""
@@ -484,6 +513,18 @@ class Store:
 
     def _new_name(self, kind: str, suffix: str) -> str:
         return f"{kind}.{self._take_number()}{suffix}"
+
+
+@contextlib.contextmanager
+def _content_errors(path: Path) -> Iterator[None]:
+    """Turn whatever the content of a manifest causes into FormatError."""
+    try:
+        yield
+    except (SegmaxError, OSError):
+        raise
+    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+        what = f"its files do not fit together ({type(error).__name__}: {str(error)[:200]})"
+        raise damaged_collection(what, path) from error
 
 
 def _file_number(name: str) -> int:

@@ -143,7 +143,9 @@ def evaluate(
 
 def _opened(index: Searchable | PathLike, encoder: object, stack: contextlib.ExitStack) -> Searchable:
     if isinstance(index, (str, os.PathLike)):
-        return stack.enter_context(open_searchable(index, preload=True, encoder=encoder))
+        opened = open_searchable(index, preload=True, encoder=encoder)
+        stack.callback(opened.close)
+        return opened
     if not is_searchable(index):
         raise ConfigError(option="index", expected="an index or the path of one", got=type(index).__name__)
     if encoder is not None:

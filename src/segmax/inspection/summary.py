@@ -37,6 +37,9 @@ STRUCTURES: Mapping[str, tuple[str, ...]] = {
     ),
     "ids and vocabulary": ("id_number", "id_offset", "id_text", "term_offset", "term_text"),
     "texts": ("text_data", "text_offset", "text_first_row"),
+    "metadata": ("metadata_data", "metadata_offset", "metadata_first_row", "metadata_column"),
+    "numbers and hashes of ids": ("doc_number", "id_hash", "id_hash_row"),
+    "counts of words": ("count_offset", "count_term", "count_value"),
 }
 _OTHER = "other"
 _STRUCTURE_OF = {component: structure for structure, components in STRUCTURES.items() for component in components}
@@ -172,7 +175,7 @@ def structure_of(component: str) -> str:
     return _STRUCTURE_OF.get(component, _OTHER)
 
 
-def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 0) -> IndexSummary:
+def inspect_index(index: Index, queries: object = None, sample: int = 50, seed: int = 0) -> IndexSummary:
     """Return what is in an index: counts, options, sizes, clusters, and how tight its bounds are.
 
     Parameters
@@ -198,7 +201,7 @@ def inspect(index: Index, queries: object = None, sample: int = 50, seed: int = 
     --------
     >>> import scipy.sparse as sp
     >>> from segmax.building.builder import build
-    >>> summary = inspect(build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]])))
+    >>> summary = inspect_index(build(sp.csr_matrix([[1, 0, 2], [0, 3, 1]])))
     >>> summary.num_postings, summary.cluster_histogram()
     (4, [Bin(least=2, most=2, num_values=1)])
     >>> f"{summary.tightness.max_bound.mean:.2f}"

@@ -5,6 +5,7 @@
 import asyncio
 import dataclasses
 import os
+import re
 from typing import Any, Self
 
 from segmax.base.checks import checked_int
@@ -45,8 +46,9 @@ class SegmaxRetriever:
     top_k
         How many documents.
     filters
-        Conditions on the documents, in the language of Haystack. The search goes on until `top_k` documents fulfil them
-        or there are no more.
+        Conditions on the documents, in the language of Haystack. If the index stores metadata, it answers conditions on
+        `meta`; otherwise, and for dates, the search goes on until `top_k` documents fulfil the conditions or there are
+        no more.
     filter_policy
         Whether filters given to `run` replace these or are merged with them.
     params, target_recall
@@ -179,6 +181,9 @@ class SegmaxRetriever:
 
 def _filtered(search: TextSearch, vector: object, top_k: int, conditions: dict[str, Any] | None) -> list[Document]:
     """Return the best documents that fulfil the conditions, looking further down the ranking as long as it takes."""
+    where = as_where(conditions) if conditions and search.index.fields else None
+    if where is not None:
+        return [_document(hit) for hit in search.by_vector(vector, top_k, where)] if top_k else []
     k = top_k
     while k > 0:
         documents = [_document(hit) for hit in search.by_vector(vector, k)]
@@ -191,10 +196,63 @@ def _filtered(search: TextSearch, vector: object, top_k: int, conditions: dict[s
     return []
 
 
+_ORDER = {">": "$gt", ">=": "$gte", "<": "$lt", "<=": "$lte"}
+_LOGIC = {"AND": "$and", "OR": "$or", "NOT": "$and"}
+_ATTRIBUTES = frozenset(field.name for field in dataclasses.fields(Document))
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+def as_where(condition: Any) -> dict[str, Any] | None:
+    """Return conditions of Haystack as `segmax.Index.search` takes them; None if only Haystack can tell what they mean.
+
+    That is so for attributes other than `meta`, for dates, which Haystack compares as points in time, and for anything
+    that is not well-formed.
+    """
+    if not isinstance(condition, dict):
+        return None
+    if "field" in condition:
+        return _comparison(condition)
+    operator, inner = condition.get("operator"), condition.get("conditions")
+    if operator not in _LOGIC or not isinstance(inner, list):
+        return None
+    parts = [as_where(one) for one in inner]
+    if not parts or None in parts:
+        return None
+    joined = {_LOGIC[operator]: parts}
+    return {"$not": joined} if operator == "NOT" else joined
+
+
+def _comparison(condition: dict[str, Any]) -> dict[str, Any] | None:
+    field, operator, value = condition["field"], condition.get("operator"), condition.get("value")
+    path = field.removeprefix("meta.") if isinstance(field, str) else ""
+    if not path or path.startswith("$") or (path == field and ("." in field or field in _ATTRIBUTES)):
+        return None
+    if operator in _ORDER:
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return {path: {_ORDER[operator]: value}} if is_number else None
+    values = value if operator in ("in", "not in") else [value]
+    if operator not in ("==", "!=", "in", "not in") or not isinstance(values, list) or "value" not in condition:
+        return None
+    parts = [_equal(path, one) for one in values]
+    if None in parts:
+        return None
+    found: dict[str, Any] = {"$or": parts} if parts else {"$not": {}}
+    return found if operator in ("==", "in") else {"$not": found}
+
+
+def _equal(path: str, value: Any) -> dict[str, Any] | None:
+    """Return the filter for a field that equals a value and is no list that contains it; a missing field is None."""
+    if value is None:
+        return {"$or": [{path: None}, {path: {"$exists": False}}]}
+    if isinstance(value, (int, float)) or (isinstance(value, str) and not _DATE.match(value)):
+        return {"$and": [{path: value}, {"$not": {path: {"$contains": value}}}]}
+    return None
+
+
 def _document(hit: TextHit) -> Document:
     if isinstance(hit.content, Document):
         return dataclasses.replace(hit.content, score=hit.score)
-    text, meta = text_and_metadata(hit.content)
+    text, meta = text_and_metadata(hit)
     return Document(id=str(hit.id), content=text, meta=meta, score=hit.score)
 
 

@@ -28,7 +28,7 @@ with needing("langchain-core", "segmax.integrations.langchain", "langchain"):
 class SegmaxRetriever(BaseRetriever):
     """Retrieves documents by learned sparse vectors.
 
-    Every document comes with its id, its text, and its `score` in the metadata.
+    Every document comes with its id, its text, and its metadata, to which its `score` is added.
 
     Parameters
     ----------
@@ -43,6 +43,9 @@ class SegmaxRetriever(BaseRetriever):
         metadata), or a LangChain `Document`. None: those that the index keeps.
     k
         How many documents; `invoke(query, k=...)` overrides it.
+    filter
+        A filter on the metadata that the index stores, such as {"year": {"$gte": 2020}}; `invoke(query, filter=...)`
+        overrides it.
     params, target_recall
         As for `segmax.Index.search`; without them the search is exact.
     """
@@ -51,6 +54,7 @@ class SegmaxRetriever(BaseRetriever):
     encoder: Any = None
     texts: Any = None
     k: int = 4
+    filter: Any = None
     params: Any = None
     target_recall: float | None = None
 
@@ -70,7 +74,9 @@ class SegmaxRetriever(BaseRetriever):
         index_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> SegmaxRetriever:
-        """Index documents and return a retriever over them, which keeps them, and their metadata, in memory.
+        """Index documents and return a retriever over them, which keeps them in memory.
+
+        You can filter by the values in their metadata that JSON can hold.
 
         Parameters
         ----------
@@ -86,19 +92,22 @@ class SegmaxRetriever(BaseRetriever):
         given = list(documents)
         by_id = dict(zip(free_ids([doc.id for doc in given], "document"), given, strict=True))
         wanted = [SegmaxDocument(doc_id, "", doc.page_content) for doc_id, doc in by_id.items()]
-        index = index_documents(wanted, encoder, index_kwargs or {})
+        described = [doc.metadata for doc in given]
+        index = index_documents(wanted, encoder, index_kwargs or {}, described)
         return cls(index=index, encoder=index.encoder, texts=by_id, **kwargs)
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None, filter: Any = None
     ) -> list[Document]:
-        return [_document(hit) for hit in self._search.by_text(query, self.k if k is None else k)]
+        where = self.filter if filter is None else filter
+        return [_document(hit) for hit in self._search.by_text(query, self.k if k is None else k, where)]
 
     async def _aget_relevant_documents(
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None, filter: Any = None
     ) -> list[Document]:
-        # The default does the same, but knows no k.
-        search = functools.partial(self._get_relevant_documents, run_manager=run_manager.get_sync(), k=k)
+        # The default does the same, but knows neither k nor filter.
+        manager = run_manager.get_sync()
+        search = functools.partial(self._get_relevant_documents, run_manager=manager, k=k, filter=filter)
         found: list[Document] = await run_in_executor(None, search, query)
         return found
 
@@ -107,5 +116,5 @@ def _document(hit: TextHit) -> Document:
     if isinstance(hit.content, Document):
         metadata = {**hit.content.metadata, "score": hit.score}
         return hit.content.model_copy(update={"id": str(hit.id), "metadata": metadata})
-    text, metadata = text_and_metadata(hit.content)
+    text, metadata = text_and_metadata(hit)
     return Document(id=str(hit.id), page_content=text, metadata={**metadata, "score": hit.score})

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import Any
 
+from segmax.base.errors import InputError
 from segmax.base.optional import needing
 from segmax.integrations.text_search import (
     TextHit,
@@ -30,6 +31,7 @@ with needing("llama-index-core", "segmax.integrations.llama_index", "llama-index
         QueryBundle,
         TextNode,
     )
+    from llama_index.core.vector_stores.types import FilterCondition, FilterOperator, MetadataFilters
 
 
 class SegmaxRetriever(BaseRetriever):
@@ -48,6 +50,9 @@ class SegmaxRetriever(BaseRetriever):
         "text" (the rest becomes metadata), or a node. None: those that the index keeps.
     similarity_top_k
         How many nodes.
+    filters
+        `MetadataFilters` of LlamaIndex, on the metadata that the index stores. They may be nested. `TEXT_MATCH` is not
+        supported.
     params, target_recall
         As for `segmax.Index.search`; without them the search is exact.
     callback_manager, objects, object_map, verbose
@@ -60,6 +65,7 @@ class SegmaxRetriever(BaseRetriever):
         encoder: object = None,
         texts: Any = None,
         similarity_top_k: int = DEFAULT_SIMILARITY_TOP_K,
+        filters: MetadataFilters | None = None,
         params: SearchParams | None = None,
         target_recall: float | None = None,
         callback_manager: CallbackManager | None = None,
@@ -69,6 +75,7 @@ class SegmaxRetriever(BaseRetriever):
     ) -> None:
         super().__init__(callback_manager=callback_manager, object_map=object_map, objects=objects, verbose=verbose)
         self.similarity_top_k = similarity_top_k
+        self._where = None if filters is None else as_where(filters)
         self._search = TextSearch(index, encoder, texts, params, target_recall)
 
     @classmethod
@@ -81,6 +88,8 @@ class SegmaxRetriever(BaseRetriever):
         **kwargs: Any,
     ) -> SegmaxRetriever:
         """Index nodes and return a retriever over them, which keeps them in memory.
+
+        You can filter by the values in their metadata that JSON can hold.
 
         Parameters
         ----------
@@ -96,10 +105,11 @@ class SegmaxRetriever(BaseRetriever):
         given = list(nodes)
         by_id = dict(zip(free_ids([node.node_id for node in given], "node"), given, strict=True))
         wanted = [Document(i, "", node.get_content(metadata_mode=MetadataMode.EMBED)) for i, node in by_id.items()]
-        return cls(index_documents(wanted, encoder, index_kwargs or {}), texts=by_id, **kwargs)
+        described = [node.metadata for node in given]
+        return cls(index_documents(wanted, encoder, index_kwargs or {}, described), texts=by_id, **kwargs)
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        hits = self._search.by_text(query_bundle.query_str, self.similarity_top_k)
+        hits = self._search.by_text(query_bundle.query_str, self.similarity_top_k, self._where)
         return [NodeWithScore(node=_node(hit), score=hit.score) for hit in hits]
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -110,5 +120,49 @@ class SegmaxRetriever(BaseRetriever):
 def _node(hit: TextHit) -> BaseNode:
     if isinstance(hit.content, BaseNode):
         return hit.content
-    text, metadata = text_and_metadata(hit.content)
+    text, metadata = text_and_metadata(hit)
     return TextNode(id_=str(hit.id), text=text, metadata=metadata)
+
+
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+_OPERATORS = {
+    FilterOperator.EQ: "$eq",
+    FilterOperator.NE: "$ne",
+    FilterOperator.GT: "$gt",
+    FilterOperator.GTE: "$gte",
+    FilterOperator.LT: "$lt",
+    FilterOperator.LTE: "$lte",
+    FilterOperator.IN: "$in",
+    FilterOperator.NIN: "$nin",
+    FilterOperator.CONTAINS: "$contains",
+}
+
+
+def as_where(filters: MetadataFilters) -> dict[str, Any]:
+    """Return filters of LlamaIndex as `segmax.Index.search` takes them."""
+    parts = [as_where(one) if isinstance(one, MetadataFilters) else _test(one) for one in filters.filters]
+    if not parts:
+        return {}
+    if filters.condition == FilterCondition.NOT:
+        return {"$not": {"$or": parts}}
+    return {"$or" if filters.condition == FilterCondition.OR else "$and": parts}
+
+
+def _test(one: Any) -> dict[str, Any]:
+    """Return the filter that one of theirs stands for."""
+    field, value = one.key, one.value
+    if one.operator in _OPERATORS:
+        return {field: {_OPERATORS[one.operator]: value}}
+    if one.operator == FilterOperator.IS_EMPTY:
+        return {"$or": [{field: {"$exists": False}}, {field: {"$in": [None, ""]}}, {field: {"$eq": []}}]}
+    if one.operator in (FilterOperator.ANY, FilterOperator.ALL):
+        each = [{field: {"$contains": item}} for item in value or []]
+        if not each:
+            return {} if one.operator == FilterOperator.ALL else {"$not": {}}
+        return {"$or" if one.operator == FilterOperator.ANY else "$and": each}
+    known = ", ".join(operator.value for operator in (*_OPERATORS, *_MORE_OPERATORS))
+    raise InputError(option="filters", expected=f"operators that segmax has ({known})", got=repr(one.operator.value))
+
+
+_MORE_OPERATORS = (FilterOperator.ANY, FilterOperator.ALL, FilterOperator.IS_EMPTY)

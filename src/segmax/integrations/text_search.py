@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import scipy.sparse as sp
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
+from segmax.metadata.values import checked_value
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
 from segmax.search.protocol import Searchable, is_searchable
+from segmax.search.queries import Filter
 from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import DocId, Document
 
 
 class TextHit(NamedTuple):
-    """One result: `content` is what the lookup returned for the document."""
+    """One result: `content` is what the lookup returned for the document, `metadata` what the index stores."""
 
     id: DocId
     score: float
     content: Any
+    metadata: Mapping[str, Any] = MappingProxyType({})
 
 
 class TextSearch:
@@ -74,15 +79,21 @@ class TextSearch:
         self._params = params
         self._target_recall = target_recall
 
-    def by_text(self, query: str, k: int) -> list[TextHit]:
-        """Return the k best documents for a query in words."""
-        return self.by_vector(self.encoded(query), k)
+    def by_text(self, query: str, k: int, where: Filter | None = None) -> list[TextHit]:
+        """Return the k best documents for a query in words, of those that a filter matches."""
+        return self.by_vector(self.encoded(query), k, where)
 
-    def by_vector(self, query: Any, k: int) -> list[TextHit]:
-        """Return the k best documents for a query as `Index.search` takes it."""
-        hits = self.index.search(query, checked_int("k", k, 1), self._params, target_recall=self._target_recall)
+    def by_vector(self, query: Any, k: int, where: Filter | None = None) -> list[TextHit]:
+        """Return the k best documents for a query as `Index.search` takes it, of those that a filter matches."""
+        hits = self.index.search(
+            query, checked_int("k", k, 1), self._params, target_recall=self._target_recall, where=where
+        )
         found = hits.texts if self._texts is None else [self._content(doc_id) for doc_id in hits.ids]
-        return [TextHit(hit.id, hit.score, content) for hit, content in zip(hits, found, strict=True)]
+        described = hits.metadata if hits.has_metadata else [None] * len(hits)
+        return [
+            TextHit(hit.id, hit.score, content, metadata or {})
+            for hit, content, metadata in zip(hits, found, described, strict=True)
+        ]
 
     def encoded(self, query: str) -> sp.csr_matrix:
         """Return the vector of a query."""
@@ -101,8 +112,13 @@ class TextSearch:
         return content
 
 
-def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
-    """Return the text of what a lookup returned, and everything else as metadata, such as the title."""
+def text_and_metadata(hit: TextHit) -> tuple[str, dict[str, Any]]:
+    """Return the text of a result and its metadata: what the index stores, and what else the lookup returned."""
+    text, more = _text_and_more(hit.content)
+    return text, {**hit.metadata, **more}
+
+
+def _text_and_more(content: Any) -> tuple[str, dict[str, Any]]:
     if isinstance(content, str):
         return content, {}
     if isinstance(content, Mapping) and isinstance(content.get("text"), str):
@@ -114,12 +130,27 @@ def text_and_metadata(content: Any) -> tuple[str, dict[str, Any]]:
     raise InputError(expected="a text as a string, or an object or mapping with 'text'", got=type(content).__name__)
 
 
-def index_documents(documents: Sequence[Document], encoder: object, options: Mapping[str, Any]) -> Index:
+def index_documents(
+    documents: Sequence[Document],
+    encoder: object,
+    options: Mapping[str, Any],
+    metadata: Iterable[Mapping[str, Any]] | None = None,
+) -> Index:
     """Encode documents and build an index that stores them and has their encoder.
 
-    `encoder` and `options` are those of `segmax.from_texts`.
+    `encoder` and `options` are those of `segmax.from_texts`. What JSON cannot hold of the metadata is left out.
     """
-    return from_texts(documents, encoder=encoder, **options)
+    described = None if metadata is None else [_filterable(one) for one in metadata]
+    return from_texts(documents, encoder=encoder, **{"metadata": described, **options})
+
+
+def _filterable(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of metadata that JSON can hold; documents of other libraries may have anything."""
+    found = {}
+    for name, value in metadata.items():
+        with contextlib.suppress(InputError):
+            found[name] = checked_value(value)
+    return found
 
 
 def free_ids(given: Sequence[object], what: str) -> list[str]:

@@ -29,7 +29,7 @@ from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME
 from segmax.storage.reading import index_errors
 from segmax.storage.tables import TextTable, no_metadata
-from segmax.storage.texts import StoredText, Texts
+from segmax.storage.texts import StoredText, TextList, Texts
 from segmax.storage.writing import save_index, update_meta
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
@@ -149,7 +149,7 @@ class Index:
     # --- words and texts ---------------------------------------------------------------------------------------------
 
     @property
-    def texts(self) -> Texts | None:
+    def texts(self) -> Texts | TextList | None:
         """The stored titles and texts by row; None if the index stores none."""
         return self._ids.stored
 

@@ -128,6 +128,10 @@ class Searchable(Protocol):
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Count the documents that a filter matches by their value in a field."""
 
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields of the metadata, and the kinds of values in each."""
+
     def metadata(self, id: DocId) -> dict[str, Any] | None:
         """Return the metadata of a document."""
 

@@ -8,7 +8,7 @@ import operator
 import textwrap
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, SupportsIndex, overload
+from typing import Any, NamedTuple, Protocol, SupportsIndex, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from segmax.base.checks import shown
 from segmax.base.display import counted, plain_number, short_number
 from segmax.base.optional import need
 from segmax.metadata import Scalar
-from segmax.storage.tables import DocIds
 from segmax.storage.texts import StoredText
 
 DocId = int | str
@@ -94,6 +93,27 @@ class TraceEntry(NamedTuple):
     threshold: float
 
 
+class FoundDocuments(Protocol):
+    """What results look their documents up in, by row."""
+
+    @property
+    def stored(self) -> object | None:
+        """Not None where texts are stored."""
+
+    @property
+    def metadata(self) -> object | None:
+        """Not None where metadata are stored."""
+
+    def id_of(self, row: int, /) -> DocId:
+        """Return the id of a row."""
+
+    def text_of(self, row: int, /) -> StoredText:
+        """Return the title and text of a row."""
+
+    def metadata_of(self, row: int, /) -> dict[str, Any] | None:
+        """Return the metadata of a row."""
+
+
 class Hits(Sequence[Hit]):
     """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `metadata`, `stats`; `trace` on request.
 
@@ -110,7 +130,7 @@ class Hits(Sequence[Hit]):
         rows: NDArray[np.int64],
         scores: NDArray[np.float64],
         stats_row: NDArray[np.uint64],
-        docs: DocIds,
+        docs: FoundDocuments,
         trace: list[TraceEntry] | None = None,
     ) -> None:
         self.rows = rows
@@ -352,7 +372,7 @@ class BatchHits(Sequence[Hits]):
         scores: NDArray[np.float64],
         counts: NDArray[np.int64],
         stats: BatchStats,
-        docs: DocIds,
+        docs: FoundDocuments,
     ) -> None:
         self.rows = rows
         self.scores = scores

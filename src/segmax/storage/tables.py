@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from segmax.base.checks import check_listed, shown
 from segmax.base.errors import InputError, UnknownIdError, damaged
 from segmax.storage.components import Arrays
-from segmax.storage.texts import StoredText, Texts
+from segmax.storage.texts import StoredText, TextList, Texts
 
 
 def text_arrays(prefix: str, values: list[str]) -> Arrays:
@@ -69,7 +69,7 @@ class DocIds:
         num_docs: int,
         numbers: NDArray[np.int64] | None = None,
         texts: TextTable | None = None,
-        stored: Texts | None = None,
+        stored: Texts | TextList | None = None,
         metadata: Sequence[dict[str, Any] | None] | None = None,
     ) -> None:
         self._num_docs = num_docs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -91,3 +91,19 @@ class Texts:
 
     def __iter__(self) -> Iterator[StoredText]:
         return (self[row] for row in range(len(self)))
+
+
+class TextList:
+    """Titles and texts in memory, by row."""
+
+    def __init__(self, texts: Sequence[StoredText]) -> None:
+        self._texts = texts
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def __getitem__(self, row: int) -> StoredText:
+        return self._texts[row]
+
+    def __iter__(self) -> Iterator[StoredText]:
+        return iter(self._texts)

@@ -38,6 +38,9 @@ class Fields:
     def __init__(self, names: str | Sequence[str]) -> None:
         self._types = None if names == ALL else dict(_name_and_type(name) for name in names)
 
+    def __contains__(self, name: str) -> bool:
+        return self._types is None or name in self._types
+
     def of_document(self, document: Document, row: int) -> dict[str, Any] | None:
         """Return the metadata of a document; None if it was not read from a record."""
         return self.of_record(document.record, row) if isinstance(document, RecordDocument) else None

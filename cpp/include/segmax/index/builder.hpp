@@ -65,6 +65,7 @@ struct FillJob {
     std::uint32_t num_segments = 1;
     std::uint32_t head_ratio = 8;
     std::span<const std::uint64_t> postings, pairs;  // by term, from count_terms
+    bool quick = false;                              // levels that are made fast, not those with the least errors
 };
 
 /// The arrays of a range of terms, under the names of IndexArrays; ranges one after the other make the index. What is

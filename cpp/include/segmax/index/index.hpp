@@ -94,6 +94,17 @@ public:
     };
     const Offsets& offsets(std::uint32_t term) const { return offsets_[term]; }
 
+    /// Asks for the memory that says where a term's part of the arrays is.
+    void prefetch(std::uint32_t term) const {
+        if (term >= num_terms()) return;
+        __builtin_prefetch(&offsets_[term]);
+        __builtin_prefetch(&arrays_.term_first_pair[term]);
+        __builtin_prefetch(&arrays_.term_first_posting[term]);
+        __builtin_prefetch(&arrays_.term_first_byte[term]);
+        __builtin_prefetch(&arrays_.term_first_entry[std::size_t{term} * num_zones()]);
+        __builtin_prefetch(&arrays_.term_top_code[std::size_t{term} * kNumTopRanks * arrays_.code_bytes]);
+    }
+
     template <class Code>
     const Code* codes(std::span<const std::byte> bytes) const {
         return reinterpret_cast<const Code*>(bytes.data());

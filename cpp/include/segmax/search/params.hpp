@@ -43,6 +43,7 @@ struct SearchHooks {
     bool lazy = true;                ///< false: all bounds before the first visit; the slow twin of the lazy queue
     bool estimate_threshold = true;  ///< start from a lower bound of the final threshold
     bool sweep = true;               ///< answer a search exhaustively where that is faster
+    bool list_masked = true;         ///< look at all documents that a mask allows where that is faster
     /// Collections of up to so many tiles are bounded whole, without asking which clusters and quads matter.
     std::uint32_t all_tiles = 2048;
     Clock clock;  ///< empty: the steady clock
