@@ -199,6 +199,27 @@ class TestWriting:
             with pytest.raises(ConfigError):
                 collection.delete([1], where={"n": 1})
 
+    @pytest.mark.parametrize(
+        "metadata",
+        [{"a": "\ud800"}, {"a": float("nan")}, {"a": {"b": 1}, "a.b": 2}, {"a": 1 << 20_000}, {1: 2}, {"a": {1}}, "a"],
+    )
+    def test_metadata_that_cannot_be_stored_are_refused_at_once(self, path: Path, metadata: Any) -> None:
+        """Not only when they go to disk, after they were acknowledged."""
+        with Collection.create(path) as collection:
+            with pytest.raises(InputError, match="document 1"):
+                collection.add(random_rows(2, 1), metadata=[{"a": 1}, metadata])
+            assert len(collection) == 0
+
+    def test_given_metadata_stay_the_callers(self, path: Path) -> None:
+        """What is changed later, on either side, does not change what is stored."""
+        given = {"a": 1}
+        with Collection.create(path) as collection:
+            collection.add(random_rows(1, 1), ids=["x"], metadata=[given])
+            given["a"] = 2
+            collection.get("x").metadata["a"] = 3
+            assert collection.metadata("x") == {"a": 1}
+            assert collection.search(dict.fromkeys(range(60), 1.0), where={"a": 1}).metadata == [{"a": 1}]
+
     def test_schema(self, path: Path) -> None:
         """Declared types are checked, when documents come and when they change."""
         with Collection.create(path, schema={"year": "int"}) as collection:

@@ -19,7 +19,7 @@ from segmax.vectors.csr import Csr
 from segmax.vectors.rows import join_rows, selected_rows
 
 #: Parts in memory with fewer documents are joined with those that come.
-SMALL_DOCS = 1024
+SMALL_DOCS = 512
 #: Turns the vectors of a change into weights: as they are, or by BM25 from counts.
 Weigh = Callable[[Change], Csr]
 
