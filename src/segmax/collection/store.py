@@ -403,10 +403,12 @@ class Store:
             with self.writing:
                 log = self._writable_log()
                 state = self.state
-                memory = [view for view in state.views if not view.part.name]
                 if state.sequence == self.manifest.applied:
                     return False
-                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled())
+                # The log will no longer have these documents, so no part that only the log protects may take them in.
+                views = tuple(v if v.part.name else dataclasses.replace(v, sealed=True) for v in state.views)
+                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled(), views=views)
+                memory = [view for view in views if view.sealed]
                 first_log = log.rotate()
             with contextlib.ExitStack() as pins:
                 made = self._written(memory, state.lattice, options, pins)
