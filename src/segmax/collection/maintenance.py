@@ -6,8 +6,9 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
 from segmax.base.errors import SegmaxError
 from segmax.base.system import lower_priority
@@ -37,6 +38,29 @@ class Stopped(Exception):
     """The collection is being closed."""
 
 
+class Work(NamedTuple):
+    """What the thread does next."""
+
+    do: Callable[[], object]
+    yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
+
+    def run(self, failed: Callable[[Callable[[], object]], bool]) -> bool:
+        """Call a function with the work, and return what it returns."""
+        if not self.yields:
+            return failed(self.do)
+        # In a thread of its own, because not everybody may raise a priority again.
+        found: list[bool] = []
+
+        def run() -> None:
+            lower_priority()
+            found.append(failed(self.do))
+
+        thread = threading.Thread(target=run, name="segmax-merge", daemon=True)
+        thread.start()
+        thread.join()
+        return found[0]
+
+
 class Maintainer:
     """A thread that keeps the parts of a collection few. It yields to searches, and can be paused."""
 
@@ -48,6 +72,7 @@ class Maintainer:
         self._held = 0
         self._stopping = False
         self._working = False
+        self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
@@ -91,16 +116,23 @@ class Maintainer:
             self._wake.notify_all()
 
     def settle(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing left to do; return whether that came in time."""
+        """Wait until there is nothing left to do; return whether that came in time.
+
+        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         with self._wake:
             self._last_write = 0.0
+            self._awaited += 1
             self._wake.notify_all()
-            while self._working or (self._paused == 0 and self._failure is None and self._next_work() is not None):
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._wake.wait(timeout=0.05 if left is None else min(0.05, left))
+            try:
+                while self._working or (self._paused == 0 and self._failure is None and self._next_work() is not None):
+                    left = None if end is None else end - time.monotonic()
+                    if left is not None and left <= 0:
+                        return False
+                    self._wake.wait(timeout=0.05 if left is None else min(0.05, left))
+            finally:
+                self._awaited -= 1
             return self._failure is None
 
     def stop(self) -> None:
@@ -116,22 +148,22 @@ class Maintainer:
         return self._failure
 
     def options(self) -> ResourceOptions:
-        """Return how merges work: on one thread, and in steps between which they can be paused."""
-        return {"threads": 1, "memory_limit": self._memory_limit, "progress": self._step}
+        """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
+        threads = None if self._awaited else 1
+        return {"threads": threads, "memory_limit": self._memory_limit, "progress": self._step}
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        lower_priority()
         while True:
             with self._wake:
                 work = None
                 while not self._stopping and (self._paused or self._held or (work := self._next_work()) is None):
                     self._wake.wait(timeout=_QUIET_SECONDS)
-                if self._stopping:
+                if self._stopping or work is None:
                     return
                 self._working = True
-            failed = self._failed(work)
+            failed = work.run(self._failed)
             with self._wake:
                 self._working = False
                 self._wake.notify_all()
@@ -139,7 +171,7 @@ class Maintainer:
                     self._wake.wait(timeout=_RETRY_SECONDS)
                     self._failure = None
 
-    def _failed(self, work: Any) -> bool:
+    def _failed(self, work: Callable[[], object]) -> bool:
         try:
             work()
         except Stopped:
@@ -161,20 +193,19 @@ class Maintainer:
     def _memory_docs(self) -> int:
         return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
 
-    def _next_work(self) -> Any:
+    def _next_work(self) -> Work | None:
         """Return what to do next; None for nothing."""
         state = self._store.state
         memory = [view for view in state.views if not view.part.name]
-        if self._memory_docs() >= FLUSH_DOCS:
-            return lambda: self._store.flush(self.options())
+        if self._memory_docs() >= (SMALL_DOCS if self._awaited else FLUSH_DOCS):
+            return Work(lambda: self._store.flush(self.options()))
         for wide in (False, True):
             group = [v for v in memory if v.part.is_wide == wide and v.part.num_docs >= SMALL_DOCS // 2]
             chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)
             if chosen and not state.lattice.provisional:
-                views = [group[number] for number in chosen]
-                return lambda: self._store.join(views)
+                return Work(partial(self._store.join, [group[number] for number in chosen]))
         names = self._parts_to_merge(state)
-        return (lambda: self._store.merge(names, self.options())) if names else None
+        return Work(lambda: self._store.merge(names, self.options()), yields=not self._awaited) if names else None
 
     def _parts_to_merge(self, state: State) -> list[str]:
         disk = [view for view in state.views if view.part.name]
