@@ -408,7 +408,6 @@ class Live(NamedTuple):
 
     quiet_p99: float
     live_p99: float
-    live_mean: float
     added_per_second: float
 
 
@@ -437,7 +436,20 @@ def live(engine: Engine, batches: Iterator[Batch], num_queries: int, seconds: fl
         stop.set()
     writer.join()
     rate = (len(added) - 1) * BATCH / added[-1] if len(added) > 1 else math.nan
-    return Live(Latency.of(quiet).p99, Latency.of(busy).p99, Latency.of(busy).mean, rate)
+    return Live(window_p99(quiet), window_p99(busy), rate)
+
+
+def window_p99(took: NDArray[np.int64]) -> float:
+    """Return the median of the p99 of every second, in milliseconds: a stall of the machine spoils one second only.
+
+    Examples
+    --------
+    >>> window_p99(np.full(3000, 1_000_000))
+    1.0
+    """
+    seconds = np.cumsum(took) // 1_000_000_000
+    windows = [took[seconds == second] for second in range(int(seconds[-1]) + 1)]
+    return float(np.median([np.quantile(window, 0.99) for window in windows if len(window)])) / 1e6
 
 
 def _searched_for(ask: Ask, num_queries: int, seconds: float) -> NDArray[np.int64]:

@@ -42,8 +42,29 @@ class Stopped(Exception):
 class _Work(NamedTuple):
     """Something to do behind a collection."""
 
-    run: Callable[[], object]
+    do: Callable[[], object]
     is_merge: bool = False
+    yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
+
+    def run(self) -> None:
+        """Do it, in a thread of its own where it yields, because not everybody may raise a priority again."""
+        if not self.yields:
+            self.do()
+            return
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            lower_priority()
+            try:
+                self.do()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name="segmax-merge", daemon=True)
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors[0]
 
 
 def _failure_of(work: _Work, store: Store) -> BaseException | None:
@@ -70,6 +91,7 @@ class Maintainer:
         self._stopping = False
         self._is_working = False
         self._is_merging = False
+        self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
@@ -113,16 +135,23 @@ class Maintainer:
             self._wake.notify_all()
 
     def settle(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing left to do; return False if that takes too long, is paused, or fails."""
+        """Wait until there is nothing left to do; return False if that takes too long, is paused, or fails.
+
+        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         with self._wake:
             self._last_write = 0.0
+            self._awaited += 1
             self._wake.notify_all()
-            while self._is_working or self._next_work() is not None:
-                left = 0.05 if end is None else min(0.05, end - time.monotonic())
-                if left <= 0 or self._failure is not None or (self._paused and not self._is_working):
-                    return False
-                self._wake.wait(timeout=left)
+            try:
+                while self._is_working or self._next_work() is not None:
+                    left = 0.05 if end is None else min(0.05, end - time.monotonic())
+                    if left <= 0 or self._failure is not None or (self._paused and not self._is_working):
+                        return False
+                    self._wake.wait(timeout=left)
+            finally:
+                self._awaited -= 1
             return True
 
     def stop(self) -> None:
@@ -139,13 +168,12 @@ class Maintainer:
         return self._failure
 
     def options(self) -> ResourceOptions:
-        """Return how merges work: on one thread, and in steps between which they can be paused."""
-        return {"threads": 1, "memory_limit": self._memory_limit, "progress": self._step}
+        """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
+        return {"threads": None if self._awaited else 1, "memory_limit": self._memory_limit, "progress": self._step}
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        lower_priority()
         while True:
             with self._wake:
                 work = None
@@ -177,7 +205,9 @@ class Maintainer:
     def _next_work(self) -> _Work | None:
         """Return what to do next; None for nothing."""
         state = self._store.state
-        if self._memory_docs() >= FLUSH_DOCS or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
+        if self._memory_docs() >= (SMALL_DOCS if self._awaited else FLUSH_DOCS) or self._store.is_log_long(
+            _MOST_LOG_BYTES, _MOST_RECORDS
+        ):
             return _Work(lambda: self._store.flush(self.options()))
         memory = [view for view in state.views if not view.part.name]
         for wide in (False, True):
@@ -186,7 +216,9 @@ class Maintainer:
             if chosen and not state.lattice.provisional:
                 return _Work(partial(self._store.join, [group[number] for number in chosen]))
         names = [] if self._held else self._parts_to_merge(state)
-        return _Work(lambda: self._store.merge(names, self.options()), is_merge=True) if names else None
+        if not names:
+            return None
+        return _Work(lambda: self._store.merge(names, self.options()), is_merge=True, yields=not self._awaited)
 
     def _parts_to_merge(self, state: State) -> list[str]:
         disk = [view for view in state.views if view.part.name]

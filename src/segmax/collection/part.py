@@ -118,6 +118,12 @@ class Part:
         rows = np.minimum(np.searchsorted(self.numbers, numbers), self.num_docs - 1)
         return np.where(self.numbers[rows] == numbers, rows, -1)
 
+    @cached_property
+    def id_range(self) -> tuple[int, int] | None:
+        """The smallest and the largest id; None if ids are strings."""
+        numbers = self.id_arrays.get("id_number")
+        return None if numbers is None or not len(numbers) else (int(numbers.min()), int(numbers.max()))
+
     def find(self, ids: Sequence[DocId], hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
         """Yield (place in `ids`, row) of the documents that have one of the ids, dead ones among them."""
         for place, row in candidates(self.lookup, hashes):

@@ -106,7 +106,11 @@ class State:
         if not ids or self.id_kind is None:
             return found
         hashes = hashed(ids)  # all of one kind
+        first, last = min(ids), max(ids)
         for number, view in enumerate(self.views):
+            known = view.part.id_range
+            if known is not None and (known[0] > last or known[1] < first):  # type: ignore[operator]
+                continue  # new documents often have larger numbers
             for place, row in view.part.find(ids, hashes):
                 if view.is_alive(row):
                     found[place] = Place(number, row)
