@@ -205,9 +205,8 @@ class Maintainer:
     def _next_work(self) -> _Work | None:
         """Return what to do next; None for nothing."""
         state = self._store.state
-        if self._memory_docs() >= (SMALL_DOCS if self._awaited else FLUSH_DOCS) or self._store.is_log_long(
-            _MOST_LOG_BYTES, _MOST_RECORDS
-        ):
+        most = min(SMALL_DOCS, FLUSH_DOCS) if self._awaited else FLUSH_DOCS
+        if self._memory_docs() >= most or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
             return _Work(lambda: self._store.flush(self.options()))
         memory = [view for view in state.views if not view.part.name]
         for wide in (False, True):
