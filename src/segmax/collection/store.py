@@ -295,10 +295,14 @@ class Store:
 
     def reload(self, prepare: Prepare) -> None:
         """Take over the state on disk; parts that are open already stay open."""
-        if self.changed_on_disk():
-            self._load(prepare)
-        else:
-            self.follow_log()
+        if not self.changed_on_disk():
+            try:
+                self.follow_log()
+                return
+            except (FileNotFoundError, FormatError):
+                if not self.changed_on_disk():  # the log went on in files that were replaced meanwhile
+                    raise
+        self._load(prepare)
 
     def close(self) -> None:
         """Release files and lock, once merges and writes under way are over. What the log has is safe on disk first."""
