@@ -273,9 +273,8 @@ class Store:
             if change is None:
                 return None
             assert self._log is not None
-            after = applied(
-                self.state, change, self._log.last_sequence + 1, self.weigh
-            )  # before it is logged: may fail
+            # Before it is logged, because this may fail.
+            after = applied(self.state, change, self._log.last_sequence + 1, self.weigh).ready_like(self.state)
             self._log.append(CHANGE, to_pieces(change))
             if self.settings.durability == "batch":
                 self._log.sync()
@@ -352,7 +351,7 @@ class Store:
                 return  # a write may code all of them anew
             made = joined_views(views, self.state.lattice.scale)
             with self.writing:
-                self.state = self._replaced(views, [made])
+                self.state = self._replaced(views, [made]).ready_like(self.state)
 
     def compact(self, options: ResourceOptions, words: WordWeights | None) -> None:
         """Write everything that is on disk as one part; with BM25 by today's mean length of documents."""
@@ -440,7 +439,7 @@ class Store:
             extra={**self.manifest.extra, "lattice": _lattice_entry(state.lattice), "id_kind": kind},
         )
         self._replace_manifest(manifest)
-        self.state = state
+        self.state = state.ready_like(self.state)
         self._parts = {view.part.name: view.part for view in disk}
         assert self._log is not None
         self._log.remove_before(first_log)
