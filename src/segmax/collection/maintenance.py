@@ -169,7 +169,9 @@ class Maintainer:
 
     def options(self) -> ResourceOptions:
         """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
-        return {"threads": None if self._awaited else 1, "memory_limit": self._memory_limit, "progress": self._step}
+        writers_wait = self._memory_docs() > _MOST_MEMORY // 2 * FLUSH_DOCS  # or will soon
+        threads = None if self._awaited or writers_wait else 1
+        return {"threads": threads, "memory_limit": self._memory_limit, "progress": self._step}
 
     # --- the thread --------------------------------------------------------------------------------------------------
 

@@ -100,6 +100,12 @@ class State:
             [view.mask for view in self.views],
         )
 
+    def ready_like(self, before: State) -> State:
+        """Return this state, prepared for searches if the one before was searched: the next search need not do it."""
+        if "core" in vars(before):
+            _ = self.core
+        return self
+
     def find(self, ids: Sequence[DocId]) -> list[Place | None]:
         """Return where the living document of every id is; None where there is none."""
         found: list[Place | None] = [None] * len(ids)

@@ -340,18 +340,25 @@ class Store:
             if change is None:
                 return None
             sequence = log.last_sequence + 1
-            after = applied(self.state, change, sequence, self.weigh)  # raises before anything is logged
+            # Before it is logged, because this may fail.
+            after = applied(self.state, change, sequence, self.weigh).ready_like(self.state)
             try:
                 log.append(CHANGE, to_pieces(change))
                 if self.settings.durability == "batch":
                     log.sync()
-            finally:
-                # Interrupted in between, the log has the record, and memory must not know less. After a failed sync
-                # the log takes nothing more.
+            except WriteError:
+                raise  # it was undone, or the log takes nothing more
+            except BaseException:
+                # Interrupted in between, the log has the record, and memory must not know less.
                 if log.last_sequence == sequence:
-                    self._learn(change.terms)
-                    self.state = after
+                    self._see(change, after)
+                raise
+            self._see(change, after)
             return change
+
+    def _see(self, change: Change, after: State) -> None:
+        self._learn(change.terms)
+        self.state = after
 
     def _writable_log(self) -> Log:
         """Return the log of a store that is open and may write; raise otherwise."""
@@ -439,7 +446,7 @@ class Store:
                 return  # a write may code all of them anew
             made = joined_views(views, self.state.lattice.scale)
             with self.writing:
-                self.state = self._replaced(views, [made])
+                self.state = self._replaced(views, [made]).ready_like(self.state)
 
     def compact(self, options: ResourceOptions, words: WordWeights | None) -> None:
         """Write everything that is on disk as one part; with BM25 by today's mean length of documents."""
@@ -543,7 +550,7 @@ class Store:
             extra={**self.manifest.extra, "lattice": _lattice_entry(state.lattice), "id_kind": kind},
         )
         self._replace_manifest(manifest)
-        self.state = state
+        self.state = state.ready_like(self.state)
         self._parts = {view.part.name: view.part for view in disk}
         log.remove_before(manifest.first_log)
         remove_unnamed(self.path, self.manifest, self._pinned.keys())
