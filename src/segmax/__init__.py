@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from segmax.base.errors import SegmaxError
     from segmax.building.builder import build
     from segmax.collection.collection import Collection
-    from segmax.collection.opening import open_searchable
+    from segmax.collection.opening import open_searchable, verify
     from segmax.evaluation import evaluate
     from segmax.inspection.inspecting import inspect
     from segmax.search.fusion import hybrid
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
     from segmax.search.methods import ASC, Exhaustive
-    from segmax.search.opening import verify
     from segmax.search.results import BatchHits, Hits
     from segmax.storage.config import BuildConfig
     from segmax.text.pipeline import from_texts
@@ -62,14 +61,13 @@ _NAMES = {
     "base.errors": "SegmaxError",
     "building.builder": "build",
     "collection.collection": "Collection",
-    "collection.opening": "open",
+    "collection.opening": "open verify",
     "evaluation": "evaluate",
     "inspection.inspecting": "inspect",
     "search.fusion": "hybrid",
     "search.highlighting": "highlight",
     "search.index": "Index",
     "search.methods": "ASC Exhaustive",
-    "search.opening": "verify",
     "search.results": "BatchHits Hits",
     "storage.config": "BuildConfig",
     "text.pipeline": "from_texts",

@@ -187,6 +187,175 @@ TestCollection.settings = settings(
 )
 
 
+class FloatMachine(RuleBasedStateMachine):
+    """Weights that are rounded: whatever the history, the order is that of the scores that each document has."""
+
+    weights = st.dictionaries(
+        st.integers(0, TERMS - 1),
+        st.floats(0.01, 40.0, allow_nan=False).map(lambda x: round(x, 3) + 0.0001),
+        max_size=5,
+    )
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.docs: dict[str, int] = {}  # insertion numbers
+        self.next = 0
+        self.collection = Collection.create(self.folder / "docs", num_segments=2)
+
+    @rule(chosen=names, data=st.data())
+    def upsert(self, chosen: list[str], data: Any) -> None:
+        rows = matrix([data.draw(self.weights) for _ in chosen])
+        self.collection.upsert(rows, ids=chosen)
+        for name in chosen:
+            self.docs[name], self.next = self.next, self.next + 1
+        step = self.collection._open_store.state.lattice.step
+        stored = self.collection.vectors(chosen)
+        assert np.abs(stored - rows).max() <= max(step, 1e-12)  # at least one code
+        self._scores_are_those_of_vectors(chosen)
+
+    @rule(chosen=names, kind=st.sampled_from(KINDS))
+    def update(self, chosen: list[str], kind: str | None) -> None:
+        there = [name for name in chosen if name in self.docs]
+        before = self.collection.vectors(there).toarray()
+        self.collection.update([{"id": name, "metadata": {"kind": kind}} for name in there])
+        assert np.array_equal(self.collection.vectors(there).toarray(), before)
+
+    @rule(chosen=names)
+    def delete(self, chosen: list[str]) -> None:
+        self.collection.delete(chosen)
+        for name in chosen:
+            self.docs.pop(name, None)
+
+    @rule(how=st.sampled_from(["flush", "compact", "reopen"]))
+    def keep(self, how: str) -> None:
+        before = self.collection.vectors(list(self.docs)).toarray()
+        if how == "flush":
+            self.collection._open_store.flush({"threads": 1})
+        elif how == "compact":
+            self.collection.compact()
+        else:
+            self.collection.close()
+            self.collection = Collection.open(self.folder / "docs")
+        assert np.array_equal(self.collection.vectors(list(self.docs)).toarray(), before)
+
+    @rule(query=weights.filter(bool), k=st.integers(1, 12))
+    def search(self, query: dict[int, float], k: int) -> None:
+        ids = sorted(self.docs, key=self.docs.__getitem__)
+        scores = dict(zip(ids, self.collection.score(query, ids).tolist(), strict=True))
+        expected = sorted((name for name in ids if scores[name] > 0), key=lambda name: -scores[name])[:k]
+        for params in (None, segmax.Exhaustive()):
+            hits = self.collection.search(query, k=k, params=params)
+            assert (hits.ids, hits.scores.tolist()) == (expected, [scores[name] for name in expected])
+
+    def _scores_are_those_of_vectors(self, chosen: list[str]) -> None:
+        query = dict.fromkeys(range(TERMS), 1.0)
+        totals = np.asarray(self.collection.vectors(chosen).sum(axis=1)).reshape(-1)
+        assert np.allclose(self.collection.score(query, chosen), totals, rtol=1e-3)
+
+    @invariant()
+    def has_what_it_should(self) -> None:
+        assert list(self.collection.ids()) == sorted(self.docs, key=self.docs.__getitem__)
+
+    def teardown(self) -> None:
+        self.collection.close()
+        shutil.rmtree(self.folder)
+
+
+TestFloats = FloatMachine.TestCase
+TestFloats.settings = settings(
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+WORDS = ["copper", "wire", "silver", "spoon", "tubes", "lasers"]
+documents = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+class WordsMachine(RuleBasedStateMachine):
+    """BM25: the order is that of the scores, and once it is compacted, a collection is as if it were new."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.docs: dict[str, tuple[int, str]] = {}  # insertion numbers and texts
+        self.next = 0
+        self.collection: Collection
+
+    @initialize(method=st.sampled_from(["lucene", "robertson", "atire", "bm25l", "bm25+"]))
+    def create(self, method: str) -> None:
+        self.made = segmax.encoders.BM25(method=method)
+        self.collection = Collection.create(self.folder / "docs", encoder=self.made, num_segments=2)
+
+    @rule(chosen=names, data=st.data())
+    def upsert(self, chosen: list[str], data: Any) -> None:
+        texts = [data.draw(documents) for _ in chosen]
+        self.collection.upsert(dict(zip(chosen, texts, strict=True)))
+        for name, text in zip(chosen, texts, strict=True):
+            self.docs[name], self.next = (self.next, text), self.next + 1
+
+    @rule(chosen=names, text=documents)
+    def update(self, chosen: list[str], text: str) -> None:
+        there = [name for name in chosen if name in self.docs]
+        self.collection.update([{"id": name, "text": text} for name in there])
+        for name in there:
+            self.docs[name] = (self.docs[name][0], text)
+
+    @rule(chosen=names, kind=st.sampled_from(KINDS))
+    def describe(self, chosen: list[str], kind: str | None) -> None:
+        before = [self.collection.score(word, list(self.docs)).tolist() for word in WORDS]
+        self.collection.update([{"id": name, "metadata": {"kind": kind}} for name in chosen if name in self.docs])
+        assert [self.collection.score(word, list(self.docs)).tolist() for word in WORDS] == before
+
+    @rule(chosen=names)
+    def delete(self, chosen: list[str]) -> None:
+        self.collection.delete(chosen)
+        for name in chosen:
+            self.docs.pop(name, None)
+
+    @rule(how=st.sampled_from(["flush", "compact", "reopen"]))
+    def keep(self, how: str) -> None:
+        if how == "flush":
+            self.collection._open_store.flush({"threads": 1})
+        elif how == "compact":
+            self.collection.compact()
+        else:
+            self.collection.close()
+            self.collection = Collection.open(self.folder / "docs")
+
+    @rule(query=documents, k=st.integers(1, 12))
+    def search(self, query: str, k: int) -> None:
+        ids = sorted(self.docs, key=self.docs.__getitem__)
+        scores = dict(zip(ids, self.collection.score(query, ids).tolist(), strict=True))
+        expected = sorted((name for name in ids if scores[name] > 0), key=lambda name: -scores[name])[:k]
+        for params in (None, segmax.Exhaustive()):
+            hits = self.collection.search(query, k=k, params=params)
+            assert (hits.ids, hits.scores.tolist()) == (expected, [scores[name] for name in expected])
+
+    @invariant()
+    def has_what_it_should(self) -> None:
+        if hasattr(self, "collection"):
+            assert [self.collection.text(name).text for name in self.docs] == [text for _, text in self.docs.values()]
+
+    def teardown(self) -> None:
+        if not hasattr(self, "collection"):
+            return
+        self.collection.compact()
+        ids = sorted(self.docs, key=self.docs.__getitem__)
+        with Collection.create(self.folder / "new", encoder=self.made) as new:
+            new.add({name: self.docs[name][1] for name in ids})
+            for query in (*WORDS, "copper silver wire"):
+                assert self.collection.score(query, ids).tolist() == new.score(query, ids).tolist()
+                assert self.collection.search(query, k=40).ids == new.search(query, k=40).ids
+        self.collection.close()
+        shutil.rmtree(self.folder)
+
+
+TestWords = WordsMachine.TestCase
+TestWords.settings = settings(
+    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
+
+
 @pytest.mark.slow
 def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer histories, with merges in the background that come after every few documents."""

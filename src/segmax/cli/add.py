@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import shutil
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import segmax
@@ -11,16 +14,21 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError
 from segmax.cli.encoder_options import add_encoder_options, encoder_options
 from segmax.cli.parser import CommandParser
+from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
 from segmax.collection.opening import is_collection
 from segmax.encoders import load_encoder
+from segmax.io import TextReader, open_documents
+from segmax.text.fields import Fields, chosen_fields
+from segmax.vectors.documents import BaseVectors
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
 Add documents to a collection, which is created if there is none. IN is one or
 more files of texts or of vectors, as for segmax index. Texts are encoded by the
 encoder of the collection. Documents can be found as soon as their batch is
-added, and are safe on disk by then.
+added, and are safe on disk by then. What lines of JSON have as "metadata" is
+kept, to filter searches by; --metadata keeps other members or columns, too.
 
 A document whose id is there already is an error; with --upsert, it replaces the
 document that has the id.
@@ -28,6 +36,7 @@ document that has the id.
 _EXAMPLES = """\
   segmax add papers corpus.jsonl
   segmax add papers 2024.jsonl --upsert
+  segmax add papers 2025.csv --metadata year:int,lang
   segmax add papers corpus.jsonl --encoder naver/splade-v3
   segmax search papers microwave noise
 """
@@ -41,6 +50,12 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("documents", metavar="IN", nargs="+", help="files of texts or vectors")
     made.add_argument("--upsert", action="store_true", help="replace documents whose ids are there already")
     made.add_argument("--vectors", action="store_true", help="create the collection for vectors, without an encoder")
+    made.add_argument(
+        "--metadata",
+        metavar="FIELD,...|all",
+        help="keep these members or columns of the documents, or all, as metadata. FIELD:TYPE reads a column of CSV or "
+        "TSV as int, float or bool",
+    )
     made.add_argument("--no-progress", action="store_true", help="show no progress")
     add_encoder_options(made)
     return made
@@ -49,21 +64,42 @@ def parser() -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> None:
     """Run `segmax add`."""
     start = time.perf_counter()
-    with _opened(args) as collection:
+    fields = named_fields(getattr(args, "metadata", None))
+    documents = open_documents(args.documents)  # before a collection is created
+    if not isinstance(documents, BaseVectors):
+        note_texts(documents, _kept(fields))
+    with _opened(args, documents) as collection:
         put = collection.upsert if "upsert" in args else collection.add
-        count = sum(put(source, progress="no_progress" not in args) for source in args.documents)
+        count = put(documents, metadata=fields, progress="no_progress" not in args)
         collection.commit()
         seconds = time.perf_counter() - start
         say(f"{args.collection}: added {counted(count, 'document')} in {seconds:.1f} s, now {len(collection):,}")
 
 
-def _opened(args: argparse.Namespace) -> segmax.Collection:
-    """Open the collection, or create it."""
+def _kept(fields: str | list[str] | None) -> Fields:
+    """Return the members that are kept; "metadata" always is."""
+    return chosen_fields(fields) or Fields(["metadata"])
+
+
+@contextlib.contextmanager
+def _opened(args: argparse.Namespace, documents: TextReader | BaseVectors) -> Iterator[segmax.Collection]:
+    """Open the collection, or create it; one that gets no document is not left behind."""
     options = encoder_options(args)
     if is_collection(args.collection):
         if options or "vectors" in args:
             option = min(options) if options else "vectors"
             raise ConfigError(option=option, expected="left out, because the collection is there already", got="given")
-        return segmax.Collection.open(args.collection, encoder=None if args.encoder == "bm25" else args.encoder)
-    encoder: Any = None if "vectors" in args else load_encoder(args.encoder, **options)
-    return segmax.Collection.create(args.collection, encoder=encoder)
+        encoder = None if args.encoder == "bm25" else args.encoder
+        with segmax.Collection.open(args.collection, encoder=encoder) as collection:
+            yield collection
+        return
+    plain = isinstance(documents, BaseVectors) and args.encoder == "bm25" and not options
+    made: Any = None if plain or "vectors" in args else load_encoder(args.encoder, **options)
+    with segmax.Collection.create(args.collection, encoder=made) as collection:
+        try:
+            yield collection
+        except BaseException:
+            if not len(collection):
+                collection.close()
+                shutil.rmtree(args.collection)
+            raise

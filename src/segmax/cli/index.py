@@ -17,11 +17,11 @@ from segmax.cli.encoder_options import add_encoder_options, add_title_option, en
 from segmax.cli.formats import add_from
 from segmax.cli.options import CLUSTERINGS, OPTIONS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
-from segmax.cli.reading import note_texts
+from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
-from segmax.text.fields import ALL, chosen_fields
+from segmax.text.fields import chosen_fields
 from segmax.text.pipeline import from_texts
 from segmax.vectors.documents import POOLINGS, BaseVectors
 
@@ -123,8 +123,7 @@ def _built(inputs: list[str], output: str, asked: BuildArguments, args: argparse
     if isinstance(documents, BaseVectors):
         _check_no_text_options(args, asked, inputs[0])
         return segmax.build(documents, path=output, **asked.keywords())
-    given = getattr(args, "metadata", None)
-    fields = given if given is None or given == ALL else [name.strip() for name in given.split(",")]
+    fields = named_fields(getattr(args, "metadata", None))
     note_texts(documents, chosen_fields(fields))
     return from_texts(
         documents,

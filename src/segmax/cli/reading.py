@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from segmax.base.display import printable
 from segmax.io import Queries, TextReader, open_texts
-from segmax.text.fields import Fields
+from segmax.text.fields import ALL, Fields
 
 _WIDEST = 200  # characters of a list of columns
 
@@ -28,6 +28,11 @@ def note_texts(reader: TextReader, fields: Fields | None = None) -> None:
     used, ignored = [*used, *kept], [name for name in ignored if name not in kept]
     if ignored:
         note(f"columns read: {', '.join(used)}; columns ignored: {', '.join(ignored)[:_WIDEST]}")
+
+
+def named_fields(text: str | None) -> str | list[str] | None:
+    """Return what --metadata names: all members, some, or None where it was not given."""
+    return text if text is None or text == ALL else [name.strip() for name in text.split(",")]
 
 
 def note_numbered(queries: Queries) -> None:

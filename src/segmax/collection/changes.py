@@ -33,6 +33,7 @@ class Change(NamedTuple):
     metadata: list[Json | None] | None = None
     terms: Sequence[str] = ()  #: words that the vocabulary gets
     mean_length: float = 0.0  #: BM25: of a document, when these came
+    kept: NDArray[np.float64] | None = None  #: BM25: weights that documents keep, by entry; 0 for others
 
     @property
     def num_docs(self) -> int:
@@ -62,6 +63,8 @@ def to_pieces(change: Change) -> list[bytes | memoryview]:
     }
     if change.metadata is not None:
         arrays["metadata"] = np.frombuffer(json.dumps(change.metadata).encode("ascii"), dtype=np.uint8)
+    if change.kept is not None:
+        arrays["kept"] = change.kept
     for name, strings in _strings(change).items():
         arrays.update(text_arrays(name, strings))
     head = {
@@ -108,7 +111,11 @@ def from_pieces(pieces: Sequence[memoryview]) -> Change:
             metadata,
             _read_strings(arrays, "word") if "word_text" in arrays else (),
             float(head["mean_length"]),
+            arrays.get("kept"),
         )
+        if change.kept is not None and change.kept.shape != vectors.values.shape:
+            msg = f"{len(change.kept)} weights for {len(vectors.values)} counts"
+            raise ValueError(msg)
     except (ValueError, TypeError, KeyError, LookupError) as error:
         raise FormatError(
             where="the log of the collection",

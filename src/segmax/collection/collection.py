@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
@@ -15,35 +17,47 @@ import numpy as np
 
 from segmax.base.checks import check_listed, checked_bool, checked_choice, checked_number, checked_path
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError, IndexClosedError, IndexExistsError, InputError
+from segmax.base.errors import (
+    CollectionLockedError,
+    ConfigError,
+    IndexClosedError,
+    IndexExistsError,
+    InputError,
+    SegmaxError,
+)
 from segmax.base.files import sync_folder, write_errors
+from segmax.base.memory import MemoryLimit
 from segmax.base.progress import ProgressOption, progress_of
 from segmax.building.builder import effective_config
 from segmax.collection.changes import Change, deletion
 from segmax.collection.inputs import STREAM_DOCS, Columns, given_batches
 from segmax.collection.lattice import Lattice
 from segmax.collection.maintenance import Maintainer
-from segmax.collection.making import ChangeMaker, check_update, cut, numbers_at
+from segmax.collection.making import ChangeMaker, check_updates, cut, numbers_at
 from segmax.collection.manifest import MANIFEST_NAME, Manifest
 from segmax.collection.reading import CollectionReader
+from segmax.collection.same_encoder import check_same_encoder
 from segmax.collection.starting import lattice_of
 from segmax.collection.state import State, checked_ids
-from segmax.collection.store import DURABILITIES, Durability, Store, create_store
+from segmax.collection.store import DURABILITIES, Durability, Store, _copy_synced, create_store
 from segmax.collection.words import WordWeights
 from segmax.metadata import Schema, parse_where
 from segmax.search.calibration import Calibration, Expectation
-from segmax.search.index import Index
+from segmax.search.index import Index, name_anywhere
 from segmax.search.opening import open_index
 from segmax.search.tuning import Targets
 from segmax.storage.config import BuildConfig, BuildOptions, check_names
+from segmax.storage.tables import term_arrays
 from segmax.vectors.documents import DocId, Document
 
 if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
-    from segmax.vectors.types import Queries
+    from segmax.vectors.types import Frame, Queries
 
 #: A reader looks for new states when it searches, but not more often.
 REFRESH_SECONDS = 1.0
+#: What a collection with BM25 takes for its encoder.
+_STORED_BM25 = ("bm25", "stored")
 
 
 class Stats(NamedTuple):
@@ -98,6 +112,12 @@ class Collection(CollectionReader):
         self._maintainer: Maintainer | None = None
         self._store.open(self._prepare)
         self._terms = Vocabulary(self._store.vocabulary.terms, self._store.vocabulary.get)
+        if encoder is not None:
+            try:
+                self._encoder = self.encoder_for(encoder)
+            except BaseException:
+                self._store.close()
+                raise
         if not read_only:
             self._maintainer = Maintainer(self._store, memory_limit)
         # One that is dropped without being closed must not keep its lock.
@@ -112,7 +132,7 @@ class Collection(CollectionReader):
         *,
         encoder: object = None,
         terms: Iterable[str] | None = None,
-        schema: Mapping[str, str] | None = None,
+        schema: Schema | Mapping[str, str] | None = None,
         durability: Durability = "batch",
         keep_texts: bool = True,
         overwrite: bool = False,
@@ -132,7 +152,8 @@ class Collection(CollectionReader):
         terms
             The words of the columns of your vectors, if you want to name terms by word. More may come with documents.
         schema
-            The types of fields of the metadata, where documents with others shall be refused: see docs/filters.md.
+            The types of fields of the metadata, where documents with others shall be refused: a mapping of field to
+            type, or a `segmax.metadata.Schema`. See docs/filters.md.
         durability
             When a write is acknowledged: "batch", once it is safe on disk; "commit" and "none", at once. What was
             acknowledged survives a crash of the process in any case; "commit" makes it safe from a loss of power when
@@ -142,7 +163,8 @@ class Collection(CollectionReader):
         overwrite
             Replace a collection that is at the path.
         config, options
-            Options of `segmax.build` for the parts on disk, such as `num_segments`.
+            Options of `segmax.build` for the parts on disk, such as `num_segments`; but `bits`, which follow from the
+            documents, and `pruning`.
         memory_limit
             As for `segmax.build`, for merges.
 
@@ -155,23 +177,27 @@ class Collection(CollectionReader):
         checked_choice("durability", durability, DURABILITIES)
         check_names(options, BuildOptions.__annotations__, "Collection.create")
         settings = effective_config(config, options)
-        if settings.pruning:
-            raise ConfigError(option="pruning", expected="none for a collection", got=f"{len(settings.pruning)} steps")
+        _check_config(settings)
+        MemoryLimit(memory_limit)  # may raise
         description, made, words = _described(encoder)
         if terms is not None:
             check_listed("terms as a list, a word per column", terms)
             words = [*words, *terms]
+            term_arrays(words, len(words))  # may raise
         lattice = Lattice()
         if made is not None and description is not None and description.get("encoder") == "bm25":
             lattice = WordWeights(made).first_lattice()
+        declared = schema if isinstance(schema, Schema) or schema is None else Schema(schema)
+        extra = {"durability": durability, "keep_texts": checked_bool("keep_texts", keep_texts), "committed": 0}
         manifest = Manifest(
             config=settings.to_dict(),
             encoder=description,
-            schema=None if schema is None else Schema(schema).to_dict(),
-            extra={"durability": durability, "keep_texts": keep_texts, "committed": 0, "id_kind": None},
+            schema=None if declared is None else declared.to_dict(),
+            extra={**extra, "id_kind": None},
         )
-        create_store(folder, manifest, lattice, words, overwrite=checked_bool("overwrite", overwrite))
-        return cls(folder, encoder=made, memory_limit=memory_limit)
+        with _removed_if_it_fails(folder):
+            create_store(folder, manifest, lattice, words, overwrite=checked_bool("overwrite", overwrite))
+            return cls(folder, encoder=made, memory_limit=memory_limit)
 
     @classmethod
     def from_index(
@@ -210,6 +236,7 @@ class Collection(CollectionReader):
                 return cls.from_index(opened, path, encoder=encoder, durability=durability, memory_limit=memory_limit)
         folder = checked_path("path", path).absolute()
         checked_choice("durability", durability, DURABILITIES)
+        MemoryLimit(memory_limit)  # may raise
         description = index._meta.get("encoder")
         if isinstance(description, Mapping) and description.get("encoder") == "bm25":
             return _counted_anew(index, folder, durability, memory_limit)
@@ -222,8 +249,9 @@ class Collection(CollectionReader):
             extra={"durability": durability, "keep_texts": True, "committed": 0},
         )
         words = [] if index.terms is None else list(index.terms)
-        create_store(folder, manifest, lattice, words, index=index)
-        return cls(folder, encoder=encoder, memory_limit=memory_limit)
+        with _removed_if_it_fails(folder):
+            create_store(folder, manifest, lattice, words, index=index)
+            return cls(folder, encoder=encoder, memory_limit=memory_limit)
 
     @classmethod
     def open(
@@ -256,10 +284,12 @@ class Collection(CollectionReader):
             If another process has it open for writing.
         FormatError
             If there is no collection, or a damaged one.
+        ConfigError, InputError
+            If the encoder cannot be loaded, or is not the one that the collection was created with.
         """
-        return cls(
-            checked_path("path", path).absolute(), read_only=read_only, encoder=encoder, memory_limit=memory_limit
-        )
+        MemoryLimit(memory_limit)  # may raise
+        folder, only = checked_path("path", path).absolute(), checked_bool("read_only", read_only)
+        return cls(folder, read_only=only, encoder=encoder, memory_limit=memory_limit)
 
     def _prepare(self, store: Store, manifest: Manifest) -> None:
         """Get ready what a manifest asks for, before the log is replayed."""
@@ -342,11 +372,13 @@ class Collection(CollectionReader):
 
         description = self._open_store.manifest.encoder
         where = f"'{self._path / MANIFEST_NAME}'"
-        if self._word_weights is not None and encoder in (None, "bm25", "stored"):
+        if self._word_weights is not None and (
+            encoder is None or (isinstance(encoder, str) and encoder in _STORED_BM25)
+        ):
             return self._word_weights.bm25
         made = encoder_for_index(encoder, None if description is None else dict(description), self.terms, where)
-        _check_same_encoder(made, description)
-        return made
+        check_same_encoder(made, description, self.terms)
+        return made if self._word_weights is None else self._word_weights.bm25
 
     @property
     def _words(self) -> WordWeights | None:
@@ -360,12 +392,12 @@ class Collection(CollectionReader):
         *,
         ids: Iterable[Any] | None = None,
         texts: Iterable[Any] | None = None,
-        metadata: Iterable[Any] | None = None,
+        metadata: str | Iterable[Any] | Mapping[Any, Any] | Frame | None = None,
         progress: ProgressOption = None,
     ) -> int:
         """Add documents that are new, and return how many.
 
-        A matrix or a list is one batch, which is added whole or not at all (a batch of more than 65,536 documents is
+        A matrix or a list is one batch, which is added whole or not at all (a batch of more than 32,768 documents is
         cut); a stream, a reader or files are a batch after the other. When this returns, searches find the documents.
 
         Parameters
@@ -378,7 +410,9 @@ class Collection(CollectionReader):
         texts
             The texts of vectors, to be stored beside them.
         metadata
-            A mapping per document, or None, of anything that JSON can hold.
+            A mapping per document, or None, of anything that JSON can hold; or a mapping of id to metadata, or a
+            DataFrame, for documents in memory. Or which other members of records, or columns, to keep: "all", or a list
+            of names, as for `segmax.from_texts`. None: what records, lines of JSON and tables have as "metadata".
         progress
             As for `segmax.build`.
 
@@ -404,7 +438,7 @@ class Collection(CollectionReader):
         *,
         ids: Iterable[Any] | None = None,
         texts: Iterable[Any] | None = None,
-        metadata: Iterable[Any] | None = None,
+        metadata: str | Iterable[Any] | Mapping[Any, Any] | Frame | None = None,
         progress: ProgressOption = None,
     ) -> int:
         """Add documents, and replace those whose ids are there already; return how many were given.
@@ -429,8 +463,9 @@ class Collection(CollectionReader):
         Parameters
         ----------
         updates
-            Records with "id", and "metadata", which replaces the old one, or "text" (and "title"), or both. A changed
-            text is encoded again. The documents keep their insertion numbers.
+            At most 32,768 records with "id" and what changes: "metadata", which replaces the old one, "text" or
+            "title". A changed text is encoded again, with the title that is there. The documents keep their insertion
+            numbers, and their weights where neither text nor title changes.
 
         Raises
         ------
@@ -449,10 +484,8 @@ class Collection(CollectionReader):
         {'year': 1950}
         """
         store, maker = self._writable(), self._maker()
-        records = [updates] if isinstance(updates, Mapping) else list(updates)
-        for record in records:
-            check_update(record)
-        encoded = maker.encoded_updates(records)
+        records = check_updates(updates)
+        encoded = maker.encoded_updates(store.state, records)
         change = store.write(lambda state: maker.updating(state, records, encoded))
         self._wrote()
         return 0 if change is None else change.num_docs
@@ -602,8 +635,14 @@ class Collection(CollectionReader):
         if target.exists():
             raise IndexExistsError(f"'{target}' is taken", hint="choose another path")
         with write_errors(target):
-            shutil.copytree(source, target, symlinks=True)
-            sync_folder(target.parent)
+            # Beside the target, until all of it is safe on disk.
+            scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+            try:
+                _copy_synced(source, scratch / target.name)
+                (scratch / target.name).rename(target)
+                sync_folder(target.parent)
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
         return cls.open(target)
 
     def close(self) -> None:
@@ -619,6 +658,14 @@ class Collection(CollectionReader):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        if not self._open_store.read_only:
+            hint = "pickle one that is opened with {read_only=True}, or its path"
+            raise SegmaxError("a collection that is open for writing cannot be pickled", hint=hint)
+        choice = self._choice
+        name = name_anywhere(choice) if isinstance(choice, (str, os.PathLike)) else None
+        return _opened_again, (str(self._path), name)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -653,17 +700,36 @@ class Snapshot(CollectionReader):
     def __init__(self, collection: Collection, state: State) -> None:
         super().__init__()
         self._collection = collection
-        self._state = state
+        self._state: State | None = state
         self._targets = collection._targets
         self._filters = collection._filters
 
     def _current(self) -> State:
-        return self._state
+        return self.state
 
     @property
     def state(self) -> State:
         """What the collection was."""
+        if self._state is None:
+            raise IndexClosedError("the snapshot is closed", hint="take another one of the collection")
         return self._state
+
+    def close(self) -> None:
+        """Let go of what later merges have replaced. Closing twice is fine."""
+        self._state = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise SegmaxError(
+            "a snapshot cannot be pickled", hint="pickle a collection that is open read-only, or its path"
+        )
 
     @property
     def path(self) -> Path:
@@ -689,6 +755,8 @@ class Snapshot(CollectionReader):
         return self._collection._words
 
     def __repr__(self) -> str:
+        if self._state is None:
+            return "Snapshot(closed)"
         return f"Snapshot('{printable(self.path)}': {counted(self.num_docs, 'document')})"
 
 
@@ -714,6 +782,11 @@ class Vocabulary:
         return found
 
 
+def _opened_again(path: str, encoder: str | None) -> Collection:
+    """Open what was pickled."""
+    return Collection.open(path, read_only=True, encoder=encoder)
+
+
 def _described(encoder: object) -> tuple[dict[str, Any] | None, Any, list[str]]:
     """Return what a manifest says about an encoder, the encoder, and its words."""
     if encoder is None:
@@ -733,6 +806,18 @@ def _counted_anew(index: Index, folder: Path, durability: Durability, memory_lim
             hint="create a collection with {encoder='bm25'}, and add the texts",
         )
     made = Collection.create(folder, encoder=index.encoder, durability=durability, memory_limit=memory_limit)
+    try:
+        _add_texts(index, made)
+    except BaseException:
+        made.close()
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return made
+
+
+def _add_texts(index: Index, made: Collection) -> None:
+    """Add the documents of an index with texts to a collection."""
+    assert index.texts is not None
     for first in range(0, index.num_docs, STREAM_DOCS):
         rows = range(first, min(first + STREAM_DOCS, index.num_docs))
         ids = [index._ids.id_of(row) for row in rows]
@@ -744,15 +829,36 @@ def _counted_anew(index: Index, folder: Path, durability: Durability, memory_lim
             None,
             replace=False,
         )
-    return made
 
 
-def _check_same_encoder(made: Encoder, description: Mapping[str, Any] | None) -> None:
-    """Raise InputError for another encoder than the one that made the vectors."""
-    own = made.to_dict() if hasattr(made, "to_dict") else None
-    if own is None or description is None:
-        return
-    if own.get("encoder") != description.get("encoder"):
-        raise InputError(
-            expected=f"the encoder of the collection ({description.get('encoder')})", got=f"{own.get('encoder')}"
+def _check_config(settings: BuildConfig) -> None:
+    """Raise ConfigError for options of a build that a collection has not."""
+    if settings.pruning:
+        raise ConfigError(option="pruning", expected="none for a collection", got=f"{len(settings.pruning)} steps")
+    if settings.bits != BuildConfig().bits:
+        raise ConfigError(
+            option="bits", expected="left out, because parts have the bits that their documents need", got=settings.bits
         )
+
+
+@contextlib.contextmanager
+def _removed_if_it_fails(folder: Path) -> Iterator[None]:
+    """Leave nothing behind of a collection that could not be made; what was there before stays."""
+    was_there = folder.is_dir()
+    had_files = was_there and any(folder.iterdir())
+    try:
+        yield
+    except (IndexExistsError, CollectionLockedError):
+        raise  # somebody else's
+    except BaseException:
+        for file in [] if had_files or not folder.is_dir() else list(folder.iterdir()):
+            _remove(file)
+        if not was_there:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+        raise
+
+
+def _remove(file: Path) -> None:
+    with contextlib.suppress(OSError):
+        shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()

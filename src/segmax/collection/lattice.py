@@ -3,10 +3,12 @@
 Every weight is a multiple of its term's scale, in all parts alike, and queries become integers once, by the same
 scales. So a score never depends on the part that a document lies in.
 
-Whole numbers are kept as they are. For other weights one step serves all terms, chosen from the first documents. While
-it is *provisional*, which is until the first part goes to disk, weights are kept as they came and codes are made anew
-whenever a larger step is needed. From then on the lattice only grows: new terms get the step, and a weight that has
-outgrown eight bits gets a longer code. Documents with such codes ("wide" ones) lie in parts with 16 bits per code.
+Whole numbers up to 65,535 are kept as they are, and larger ones are refused. For other weights one step serves all
+terms, chosen from the first documents. While it is *provisional*, which is until the first part goes to disk, weights
+are kept as they came and codes are made anew whenever a larger step is needed. From then on the lattice only grows: new
+terms get the step, and a weight that has outgrown eight bits gets a longer code. Documents with such codes ("wide"
+ones) lie in parts with 16 bits per code. A lattice that has seen no weight at all is *open*: even if it is settled, the
+first weights choose its step.
 """
 
 from __future__ import annotations
@@ -108,36 +110,48 @@ class Lattice:
         Raises
         ------
         InputError
-            The lattice is settled, and not for such weights.
+            The lattice is settled, and not for such weights, or a whole number is too large.
         """
         values = narrowest(docs.values)
         is_whole = values.dtype.kind == "u"
+        is_free = self.provisional or self.kind == "open"  # to choose kind and step
         kind: Kind = self.kind
         if len(values):
             kind = "whole" if is_whole and kind in ("open", "whole") else "real"
-        if kind == "real" and self.kind == "whole" and not self.provisional:
-            real = docs.values[docs.values != np.floor(docs.values)]
-            raise InputError(
-                expected="whole numbers as weights, as those of the first documents were, up to 65,535",
-                got=f"{real[0] if len(real) else docs.values.max()}",
-                hint="round the weights, or create another collection for these vectors",
-            )
-        weights = self.weights.with_values(values) if self.provisional and len(values) else self.weights
+        if kind == "real" and self.kind != "real":
+            self._check_kind(docs.values)
+        weights = self.weights.with_values(values) if is_free and len(values) else self.weights
         step = self.step
-        if kind == "real" and self.provisional:
+        if kind == "real" and is_free:
             step = weights.step if self.kind != "real" else max(self.step, weights.step)
             if step <= self.step * _HEADROOM and self.kind == "real":
                 step = self.step  # not for a trifle: all codes would be made anew
         lattice = self._widened(max(docs.num_columns, self.num_terms))
         if step != self.step or kind != self.kind:
-            scale = np.full(lattice.num_terms, step) if self.provisional else lattice.scale
+            scale = np.full(lattice.num_terms, step) if is_free else lattice.scale
             largest = lattice.largest if kind == self.kind == "whole" else np.zeros_like(lattice.largest)
             lattice = dataclasses.replace(lattice, kind=kind, step=step, scale=scale, largest=largest)
         return dataclasses.replace(lattice, weights=weights).with_codes_of(docs)
 
+    def _check_kind(self, values: NDArray[Any]) -> None:
+        """Raise InputError where weights are not whole numbers up to 65,535, but have to be or look as if they were."""
+        fractions = values[values != np.floor(values)]
+        if self.kind == "whole" and not self.provisional:
+            raise InputError(
+                expected="whole numbers as weights, as those of the first documents were, up to 65,535",
+                got=f"{fractions[0] if len(fractions) else values.max()}",
+                hint="round the weights, or create another collection for these vectors",
+            )
+        if not len(fractions):
+            raise InputError(
+                expected="weights up to 65,535, where they are whole numbers",
+                got=f"{values.max():g}",
+                hint="divide the weights of all documents by a constant",
+            )
+
     def same_codes(self, other: Lattice) -> bool:
         """Whether documents that were coded by the other lattice have the same codes in this one."""
-        return self.step == other.step and (self.kind == other.kind or other.kind == "open")
+        return other.kind == "open" or (self.step == other.step and self.kind == other.kind)  # "open" has coded none
 
     def with_codes_of(self, docs: Csr) -> tuple[Lattice, Coded]:
         """Return the codes of documents, and the lattice with these counted in; a positive weight never becomes 0."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import shown
+from segmax.base.checks import check_listed, shown
 from segmax.base.errors import InputError, UnknownIdError
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.collection.changes import Change, no_documents
@@ -26,13 +26,13 @@ from segmax.storage.tables import id_arrays
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document
-from segmax.vectors.rows import join_rows, slice_rows, sorted_rows
+from segmax.vectors.rows import join_rows, selected_rows, slice_rows, sorted_rows
 
 if TYPE_CHECKING:
     from segmax.encoders.base import Encoder
 
-#: A batch of more documents is cut: each piece is applied whole.
-_MOST_DOCS = 1 << 16
+#: The most documents of one change, which becomes a part in memory: larger batches are cut.
+MOST_DOCS = 1 << 15
 _MOST_TERMS = 2**28
 _SIMPLE = {bool, float, int, str, type(None)}
 _SHORT_JSON = 1 << 20
@@ -83,8 +83,11 @@ class ChangeMaker:
         self._encoder = encoder
         self._keep_texts = keep_texts
 
-    def ready(self, given: Given) -> Ready:
-        """Return a batch with all that can be done before the collection is locked."""
+    def ready(self, given: Given, *, metadata: bool = True) -> Ready:
+        """Return a batch with all that can be done before the collection is locked.
+
+        `metadata` is False for texts of updates, whose metadata are looked at later.
+        """
         vectors, words = given.vectors, given.words
         if vectors is None:
             vectors, words = self._vectors_of(given.texts or [])
@@ -99,10 +102,10 @@ class ChangeMaker:
         texts = None
         if given.texts is not None and self._keep_texts:
             texts = [StoredText(document.title, document.text) for document in given.texts]
-        metadata = None if given.metadata is None else _checked_rows(given.metadata)
-        if self._schema is not None:
-            self._schema.check(metadata if metadata is not None else [None] * given.num_docs)
-        return Ready(given.ids, vectors, words, texts, metadata)
+        described = None if given.metadata is None else _checked_rows(given.metadata)
+        if self._schema is not None and metadata:
+            self._schema.check(described if described is not None else [None] * given.num_docs)
+        return Ready(given.ids, vectors, words, texts, described)
 
     def _vectors_of(self, documents: list[Document]) -> tuple[Csr, Sequence[str] | None]:
         """Encode texts: counts of words for BM25, vectors otherwise."""
@@ -126,13 +129,8 @@ class ChangeMaker:
         numbers = state.next_number + np.arange(ready.vectors.num_rows, dtype=np.int64)
         ids = _checked_new_ids(ready.ids, state, numbers)
         places = state.find(ids)
-        if not replace and any(place is not None for place in places):
-            taken = next(id for id, place in zip(ids, places, strict=True) if place is not None)
-            raise InputError(
-                expected="ids that are not in the collection yet",
-                got=shown(taken),
-                hint="use upsert to replace documents",
-            )
+        if not replace or ready.ids is None:
+            _check_free(ids, places, numbered=ready.ids is None)
         vectors, words = self._numbered(state, ready.vectors, ready.words)
         change = Change(
             deleted=numbers_at(state, places),
@@ -143,13 +141,22 @@ class ChangeMaker:
             metadata=ready.metadata,
             terms=words,
         )
-        return self._with_mean_length(state, change)
+        return self._with_mean_length(state, change, places)
 
     def _numbered(self, state: State, vectors: Csr, words: Sequence[str] | None) -> tuple[Csr, list[str]]:
         """Return vectors whose columns are the collection's, and the words that are new to it."""
         vocabulary = self._vocabulary
         if words is None:
+            if len(vocabulary) and vectors.num_columns > len(vocabulary):
+                raise InputError(
+                    expected=f"vectors of at most {len(vocabulary):,} columns, one per word of the collection",
+                    got=f"{vectors.num_columns:,}",
+                    hint="name new terms by word",
+                )
             return vectors, []
+        if len(set(words)) != len(words):
+            again = next(word for at, word in enumerate(words) if word in words[:at])
+            raise InputError(expected="every term once", got=f"{shown(again)} again")
         if not len(vocabulary) and state.lattice.num_terms:
             raise InputError(expected="terms as numbers, as those of the documents before", got="terms named by word")
         new = [word for word in words if vocabulary.get(word) is None]
@@ -161,67 +168,98 @@ class ChangeMaker:
         renamed = vectors._replace(indices=columns[vectors.indices], num_columns=width)
         return sorted_rows(renamed), list(numbers)
 
-    def _with_mean_length(self, state: State, change: Change) -> Change:
-        """Return the change with the mean length of documents, those that come counted in, for BM25."""
+    def _with_mean_length(self, state: State, change: Change, places: Sequence[Place | None]) -> Change:
+        """Return the change with the mean length of documents as it will be, for BM25; those at `places` go."""
         if self._words is None:
             return change
-        total = num_words(state) + int(change.vectors.values.sum())
-        return change._replace(mean_length=total / max(1, state.num_docs + change.num_docs))
+        total = num_words(state) - _num_words_at(state, places) + int(change.vectors.values.sum())
+        return change._replace(mean_length=total / max(1, state.num_docs - len(change.deleted) + change.num_docs))
 
-    def encoded_updates(self, records: Sequence[Mapping[str, Any]]) -> dict[int, Ready]:
-        """Return, by place, the updates that bring a text, encoded."""
-        found = {}
-        for at, record in enumerate(records):
-            if "text" in record or "title" in record:
-                document = Document("-", str(record.get("title") or ""), str(record.get("text") or ""))
-                found[at] = self.ready(Given(None, None, None, [document], None))
-        return found
+    def encoded_updates(self, state: State, records: Sequence[Mapping[str, Any]]) -> EncodedTexts:
+        """Return the texts that updates bring, encoded: by the texts of a state that may not be the last one."""
+        places = state.find(checked_ids([record["id"] for record in records], state.id_kind))
+        return self._encoded(_new_texts(state, records, places))
 
-    def updating(
-        self, state: State, records: Sequence[Mapping[str, Any]], encoded: Mapping[int, Ready]
-    ) -> Change | None:
+    def _encoded(self, texts: dict[int, Document]) -> EncodedTexts:
+        if not texts:
+            return EncodedTexts({}, Ready(None, no_documents(), None, None, None))
+        return EncodedTexts(texts, self.ready(Given(None, None, None, list(texts.values()), None), metadata=False))
+
+    def updating(self, state: State, records: Sequence[Mapping[str, Any]], encoded: EncodedTexts) -> Change | None:
         """Return the change that replaces documents under their old insertion numbers."""
         if not records:
             return None
         ids = checked_ids([record["id"] for record in records], state.id_kind)
         if len(set(ids)) != len(ids):
             raise InputError(expected="every id once in an update", got="one of them again")
-        places = state.find(ids)
-        numbers, texts, metadata = [], [], []
-        rows: list[tuple[Csr, list[str]]] = []
-        words: list[str] = []
-        for at, (id, place) in enumerate(zip(ids, places, strict=True)):
-            if place is None:
-                raise UnknownIdError(f"no document has the id {shown(id)}", hint="use add or upsert for new documents")
-            view = state.views[place.view]
+        places = _known_places(state, ids)
+        given = _new_texts(state, records, places)
+        if given != encoded.texts:  # another update came in between
+            encoded = self._encoded(given)
+        vectors, words = self._numbered(state, encoded.ready.vectors, encoded.ready.words)
+        row_of = {at: row for row, at in enumerate(given)}
+        numbers, rows, texts, metadata = [], [], [], []
+        order = sorted(range(len(places)), key=lambda at: state.number_of(places[at]))
+        for at in order:
+            place, row = places[at], row_of.get(at)
+            part = state.views[place.view].part
             numbers.append(state.number_of(place))
-            ready = encoded.get(at)
-            if ready is not None:
-                vectors, new = self._numbered(state, ready.vectors, ready.words)
-                words += [word for word in new if word not in words]
-                rows.append((vectors, new))
-                texts.append(None if ready.texts is None else ready.texts[0])
+            if row is None:
+                rows.append(_stored_row(part, place.row))
+                texts.append(None if part.ids.stored is None else state.text_of(place))
             else:
-                rows.append((_stored_vector(view.part, place.row), []))
-                texts.append(None if view.part.ids.stored is None else state.text_of(place))
-            given = records[at].get("metadata", _UNCHANGED)
-            metadata.append(state.metadata_of(place) if given is _UNCHANGED else _checked_rows([given])[0])
+                rows.append(_Row(slice_rows(vectors, row, row + 1)))
+                texts.append(None if encoded.ready.texts is None else encoded.ready.texts[row])
+            new = records[at].get("metadata", _UNCHANGED)
+            metadata.append(state.metadata_of(place) if new is _UNCHANGED else _checked_rows([new])[0])
         if self._schema is not None:
             self._schema.check(metadata)
-        order = np.argsort(numbers, kind="stable").tolist()
-        base = len(self._vocabulary)
-        place_of = {word: base + at for at, word in enumerate(words)}
-        joined = _joined_vectors([_renumbered(rows[at], base, place_of) for at in order])
         change = Change(
-            deleted=np.sort(np.array(numbers, dtype=np.int64)),
-            numbers=np.sort(np.array(numbers, dtype=np.int64)),
+            deleted=np.array(numbers, dtype=np.int64),
+            numbers=np.array(numbers, dtype=np.int64),
             ids=id_arrays([ids[at] for at in order], len(ids)),
-            vectors=joined,
-            texts=[texts[at] or StoredText("", "") for at in order] if any(texts) else None,
-            metadata=[metadata[at] for at in order] if any(one is not None for one in metadata) else None,
+            vectors=join_rows([row.vectors for row in rows], max(row.vectors.num_columns for row in rows)),
+            texts=[text or StoredText("", "") for text in texts] if any(texts) else None,
+            metadata=metadata if any(one is not None for one in metadata) else None,
             terms=words,
+            kept=None if self._words is None or len(given) == len(rows) else np.concatenate([r.weights for r in rows]),
         )
-        return self._with_mean_length(state, change)
+        return self._with_mean_length(state, change, places)
+
+
+class EncodedTexts(NamedTuple):
+    """The texts that updates bring, by the place of the update, and all of them encoded."""
+
+    texts: dict[int, Document]
+    ready: Ready
+
+
+class _Row(NamedTuple):
+    """A document of an update."""
+
+    vectors: Csr
+    kept: NDArray[np.float64] | None = None  #: BM25: the weights that it has
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights that it keeps; zeros where it is to be weighed."""
+        return np.zeros(len(self.vectors.values)) if self.kept is None else self.kept
+
+
+def check_updates(updates: object) -> list[Mapping[str, Any]]:
+    """Return updates as a list of records; raise InputError for what is no update."""
+    if not isinstance(updates, Mapping):
+        check_listed("updates as records with 'id', and 'metadata' or 'text'", updates)
+    records: list[Any] = [updates] if isinstance(updates, Mapping) else list(updates)  # type: ignore[call-overload]
+    for record in records:
+        check_update(record)
+    if len(records) > MOST_DOCS:
+        raise InputError(
+            expected=f"at most {MOST_DOCS:,} records in an update, which is applied whole",
+            got=f"{len(records):,}",
+            hint="cut it",
+        )
+    return records
 
 
 def _checked_rows(given: Sequence[object]) -> list[dict[str, Any] | None]:
@@ -294,44 +332,91 @@ def numbers_at(state: State, places: Sequence[Place | None]) -> NDArray[np.int64
 
 def cut(given: Given) -> Iterable[Given]:
     """Cut a giant batch."""
-    if given.num_docs <= _MOST_DOCS:
+    if given.num_docs <= MOST_DOCS:
         return [given]
 
     def piece(values: Any, first: int) -> Any:
-        return None if values is None else values[first : first + _MOST_DOCS]
+        return None if values is None else values[first : first + MOST_DOCS]
 
     return (
         Given(
             piece(given.ids, first),
-            None
-            if given.vectors is None
-            else slice_rows(given.vectors, first, min(first + _MOST_DOCS, given.num_docs)),
+            None if given.vectors is None else slice_rows(given.vectors, first, min(first + MOST_DOCS, given.num_docs)),
             given.words,
             piece(given.texts, first),
             piece(given.metadata, first),
         )
-        for first in range(0, given.num_docs, _MOST_DOCS)
+        for first in range(0, given.num_docs, MOST_DOCS)
     )
 
 
-def _stored_vector(part: Part, row: int) -> Csr:
-    """Return what an update writes again: the counts of words, or the weights that are stored."""
-    if part.counts is not None:
-        return slice_rows(part.counts, row, row + 1)
-    found: Csr = part.engine.vectors(np.array([row], dtype=np.int64))
+def _check_free(ids: Sequence[Any], places: Sequence[Place | None], *, numbered: bool) -> None:
+    """Raise InputError if an id is there already."""
+    taken = next((id for id, place in zip(ids, places, strict=True) if place is not None), None)
+    if taken is None:
+        return
+    if numbered:
+        raise InputError(
+            expected="ids, because without any, documents are numbered",
+            got=f"none, and another document has the id {taken}",
+        )
+    raise InputError(
+        expected="ids that are not in the collection yet", got=shown(taken), hint="use upsert to replace documents"
+    )
+
+
+def _known_places(state: State, ids: Sequence[Any]) -> list[Place]:
+    """Return where documents are; raise UnknownIdError at the first that is not there."""
+    places = []
+    for id, place in zip(ids, state.find(ids), strict=True):
+        if place is None:
+            raise UnknownIdError(f"no document has the id {shown(id)}", hint="use add or upsert for new documents")
+        places.append(place)
+    return places
+
+
+def _new_texts(
+    state: State, records: Sequence[Mapping[str, Any]], places: Sequence[Place | None]
+) -> dict[int, Document]:
+    """Return, by place, what documents say after updates that bring a text or a title."""
+    found = {}
+    for at, (record, place) in enumerate(zip(records, places, strict=True)):
+        if place is None or not ("text" in record or "title" in record):
+            continue
+        text = StoredText(record.get("title", ""), record.get("text", ""))
+        if not ("text" in record and "title" in record):
+            if state.views[place.view].part.ids.stored is None:
+                raise InputError(
+                    where=f"update {at}",
+                    expected="both text and title, because the collection keeps neither",
+                    got="one of them",
+                )
+            stored = state.text_of(place)
+            text = StoredText(record.get("title", stored.title), record.get("text", stored.text))
+        found[at] = Document("-", text.title, text.text)
     return found
 
 
-def _renumbered(row: tuple[Csr, list[str]], base: int, place_of: Mapping[str, int]) -> Csr:
-    """Return the row of one update whose new words have the numbers that they have among all updates."""
-    vectors, new = row
-    if not new:
-        return vectors
-    table = np.arange(vectors.num_columns, dtype=np.int64)
-    table[base:] = [place_of[word] for word in new]
-    return sorted_rows(vectors._replace(indices=table[vectors.indices], num_columns=base + len(place_of)))
+def _num_words_at(state: State, places: Sequence[Place | None]) -> int:
+    """Return the number of words of some documents."""
+    by_view: dict[int, list[int]] = {}
+    for place in places:
+        if place is not None:
+            by_view.setdefault(place.view, []).append(place.row)
+    total = 0
+    for view, rows in by_view.items():
+        counts = state.views[view].part.counts
+        assert counts is not None
+        total += int(selected_rows(counts, np.array(rows, dtype=np.int64)).values.sum())
+    return total
 
 
-def _joined_vectors(rows: Sequence[Csr]) -> Csr:
-    width = max((row.num_columns for row in rows), default=0)
-    return join_rows(list(rows), width) if rows else no_documents()
+def _stored_row(part: Part, row: int) -> _Row:
+    """Return what an update writes again: the weights that are stored, or counts of words with their weights."""
+    if part.documents is not None and part.documents.weights is not None:
+        return _Row(slice_rows(part.documents.weights, row, row + 1))  # as they came: codes may be made anew
+    weights: Csr = part.engine.vectors(np.array([row], dtype=np.int64))
+    if part.counts is None:
+        return _Row(weights)
+    counts = sorted_rows(slice_rows(part.counts, row, row + 1))
+    return _Row(counts, sorted_rows(weights).values)

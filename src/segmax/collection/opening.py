@@ -10,6 +10,7 @@ from segmax.base.checks import checked_path
 from segmax.collection.manifest import MANIFEST_NAME
 from segmax.search.index import Index
 from segmax.search.opening import open_index
+from segmax.search.opening import verify as verify_index
 
 if TYPE_CHECKING:
     from segmax.collection.collection import Collection
@@ -29,8 +30,7 @@ def open_searchable(
         Read an index into memory now instead of mapping its files. A mapped file must not be truncated while the index
         is open, or the system ends the process (SIGBUS). A preloaded index no longer needs its files.
     verify
-        Check every byte of an index; otherwise only the sizes of postings and bounds are checked. `segmax.verify` does
-        the same.
+        Check every byte; otherwise only the sizes of postings and bounds are checked. `segmax.verify` does the same.
     encoder
         What encodes text for searches: the name or folder of a model, a `SparseEncoder` of sentence-transformers, any
         object with `encode_queries`, or "stored" to load the model that the index names. None: BM25 if the index was
@@ -60,7 +60,32 @@ def open_searchable(
         return open_index(path, preload, verify, encoder)
     from segmax.collection.collection import Collection  # which loads what builds parts
 
+    if verify:
+        _verify_collection(folder)
     return Collection.open(folder, read_only=True, encoder=encoder)
+
+
+def verify(path: str | os.PathLike[str]) -> None:
+    """Check every byte of an index or a collection; raise FormatError at the first wrong one.
+
+    Examples
+    --------
+    >>> import segmax, tempfile
+    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
+    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
+    >>> segmax.verify(path)
+    """
+    folder = checked_path("path", path)
+    if is_collection(folder):
+        _verify_collection(folder)
+    else:
+        verify_index(path)
+
+
+def _verify_collection(folder: Path) -> None:
+    from segmax.collection.verifying import verify_collection  # which loads what builds parts
+
+    verify_collection(folder.absolute())
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:

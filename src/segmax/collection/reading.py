@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import abc
+import dataclasses
 import marshal
+import operator
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import check_listed
-from segmax.base.errors import ConfigError
+from segmax.base.checks import check_listed, checked_int, shown
+from segmax.base.errors import ConfigError, InputError
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
 from segmax.collection.words import WordWeights
 from segmax.metadata import Metadata, Scalar, Where, parse_where
@@ -129,6 +131,33 @@ class CollectionReader(abc.ABC):
         return sum(view.part.num_bytes for view in self._current().views)
 
     @property
+    def bits(self) -> int:
+        """Bits per stored weight, in the part with the widest."""
+        return 16 if any(view.part.is_wide for view in self._current().views) else 8
+
+    def sizes(self) -> dict[str, int]:
+        """Return the size of each component in bytes, in all parts together."""
+        found: dict[str, int] = {}
+        for view in self._current().views:
+            for name, array in view.part.engine.arrays.items():
+                found[name] = found.get(name, 0) + array.nbytes
+        return found
+
+    def cluster_sizes(self) -> NDArray[np.uint32]:
+        """Return the number of documents in each cluster, part by part, dead ones among them."""
+        sizes = [view.part.engine.core.cluster_sizes() for view in self._current().views]
+        return np.concatenate([np.zeros(0, np.uint32), *sizes])
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """The fields of the metadata, and the kinds of values in each; empty if no document has any."""
+        found: dict[str, dict[str, None]] = {}
+        for view in self._current().views:
+            for name, kinds in ({} if view.part.metadata is None else view.part.metadata.fields).items():
+                found.setdefault(name, {}).update(dict.fromkeys(kinds))
+        return {name: tuple(found[name]) for name in sorted(found)}
+
+    @property
     def id_kind(self) -> type[int | str] | None:
         """What its ids are, `int` or `str`; None as long as there is no document."""
         return self._current().id_kind
@@ -140,8 +169,10 @@ class CollectionReader(abc.ABC):
 
     def __contains__(self, id: object) -> bool:
         state = self._current()
-        kind = state.id_kind
-        return kind is not None and isinstance(id, kind) and state.find([id])[0] is not None
+        try:
+            return state.find(checked_ids([id], state.id_kind))[0] is not None
+        except InputError:  # what cannot be an id of this collection
+            return False
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
@@ -340,13 +371,16 @@ class CollectionReader(abc.ABC):
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Return the values of a field and how many of the documents that match have each, the most frequent first."""
         state = self._current()
+        if not isinstance(field, str):
+            raise InputError(expected="a field as a string", got=shown(field))
+        most = None if limit is None else checked_int("limit", limit, 1)
         parsed = None if where is None else parse_where(where)
         counts = Counts()
         for view, rows in zip(state.views, self._filters.rows(state, parsed), strict=True):
             if view.part.metadata is not None:
                 for value, count in view.part.metadata.facet(field, rows):
                     counts.add(value, count)
-        return counts.largest(limit)
+        return counts.largest(most)
 
     def row_of(self, id: DocId) -> int:
         """Return the insertion number of a document; raise UnknownIdError if no document has this id."""
@@ -406,7 +440,12 @@ class CollectionReader(abc.ABC):
         place = state.place_of(_plain(id))
         terms, weights = self._query(state, query)
         params = EXACT if params is None else params
-        return explained(state, place, terms, weights, checked_k(k), params)
+        found = explained(state, place, terms, weights, checked_k(k), params)
+        words = self.terms
+        if words is None:
+            return found
+        named = tuple(match._replace(word=words[match.term]) for match in found.matched)
+        return dataclasses.replace(found, matched=named)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -449,20 +488,29 @@ def _values(field: str, hits: Hits) -> list[Any]:
 
 
 class TextsByNumber:
-    """Titles and texts of a state, by insertion number."""
+    """Titles and texts of a state by insertion number; iterating goes through those of the living documents."""
 
     def __init__(self, state: State) -> None:
         self._state = state
 
     def __len__(self) -> int:
-        return self._state.next_number
+        return self._state.num_docs
 
     def __getitem__(self, row: int) -> StoredText:
-        place = self._state.place_of_number(row)
+        number = operator.index(row)
+        place = self._state.place_of_number(number) if 0 <= number < self._state.next_number else None
         if place is None:
-            msg = f"no document has the insertion number {row}"
+            msg = f"no document has the insertion number {number}"
             raise IndexError(msg)
-        return self._state.text_of(place)
+        return self._text_of(place)
+
+    def __iter__(self) -> Iterator[StoredText]:
+        return map(self._text_of, self._state.living())
+
+    def _text_of(self, place: Place) -> StoredText:
+        """Return the text of a document; an empty one for a document that was added without."""
+        has_texts = self._state.views[place.view].part.ids.stored is not None
+        return self._state.text_of(place) if has_texts else StoredText("", "")
 
 
 class Filters:
@@ -524,8 +572,6 @@ def explained(
     state: State, place: Place, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: SearchParams
 ) -> Explanation:
     """Explain a document: by a search of its part, with the rank that it has among all parts."""
-    import dataclasses
-
     view = state.views[place.view]
     engine = dataclasses.replace(view.part.engine, core=view.part.engine.core.with_lattice(state.core_lattice))
     found = explain(engine, terms, weights, place.row, k, params)

@@ -35,8 +35,11 @@ class WordWeights:
         return Lattice(kind="real", step=largest / _LEVELS, provisional=False, top=_LEVELS)
 
     def weigh(self, change: Change) -> Csr:
-        """Return the weights of documents that come as counts."""
-        return self.weights(change.vectors, change.mean_length)
+        """Return the weights of documents that come as counts; those that keep their weights have them."""
+        made = self.weights(change.vectors, change.mean_length)
+        return (
+            made if change.kept is None else made._replace(values=np.where(change.kept > 0, change.kept, made.values))
+        )
 
     def weights(self, counts: Csr, mean_length: float) -> Csr:
         """Return the part of BM25 that depends on the document, from counts of words."""

@@ -15,10 +15,10 @@ from segmax.base.errors import InputError
 from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
-from segmax.collection.opening import open_searchable
+from segmax.collection.opening import is_collection, open_searchable
 from segmax.integrations.toks import TokVectors
 from segmax.search.methods import SearchParams
-from segmax.search.protocol import Searchable
+from segmax.search.protocol import Searchable, is_searchable
 from segmax.storage.config import BuildConfig
 from segmax.storage.meta import META_NAME, read_meta
 
@@ -38,7 +38,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
     Parameters
     ----------
     path
-        Where the index is, or will be.
+        Where the index is, or will be; or an open index or collection.
     """
 
     ARTIFACT_TYPE = "sparse_index"
@@ -46,9 +46,10 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
     ARTIFACT_PACKAGE_HINT = "segmax[pyterrier]"
     schematic = _DRAWN
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        super().__init__(path)
-        self._opened: Searchable | None = None
+    def __init__(self, path: str | os.PathLike[str] | Searchable) -> None:
+        opened = path if is_searchable(path) else None
+        super().__init__(path if opened is None else _path_of(opened))
+        self._opened: Searchable | None = opened
 
     def __repr__(self) -> str:
         return f"SegmaxIndex({str(self.path)!r})"
@@ -61,7 +62,7 @@ class SegmaxIndex(pt.Artifact, pt.Indexer):
 
     def built(self) -> bool:
         """Whether there is an index at the path."""
-        return (Path(self.path) / META_NAME).is_file()
+        return (Path(self.path) / META_NAME).is_file() or is_collection(self.path)
 
     def opened(self) -> Searchable:
         """Return the index itself, opened on first use."""
@@ -259,6 +260,15 @@ class SegmaxRetriever(pt.Transformer):
         ids = [str(doc_id) for of_query in found.ids for doc_id in of_query]
         within = np.arange(found.scores.shape[1]) < found.counts[:, None]
         return found.counts, ids, found.scores[within]
+
+
+def _path_of(opened: Searchable) -> str:
+    path = getattr(opened, "path", None)
+    if path is None:
+        raise InputError(
+            expected="an index on disk, which is an artifact", got="one in memory", hint="use SegmaxRetriever(index)"
+        )
+    return str(path)
 
 
 def artifact_metadata(path: str, listing: list[str]) -> dict[str, str] | None:

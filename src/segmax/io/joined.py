@@ -12,7 +12,7 @@ from segmax.base.vocabulary import GrowingVocabulary
 from segmax.io.rows import row_ids
 from segmax.io.streams import read_lines
 from segmax.vectors.csr import Csr
-from segmax.vectors.documents import BaseVectors, VectorBatch, WrappedVectors
+from segmax.vectors.documents import BaseVectors, VectorBatch, VectorReader, WrappedVectors
 
 #: The formats that have a vector per line.
 BY_LINE = frozenset({"jsonl", "tokens"})
@@ -44,6 +44,12 @@ class LocatedVectors(WrappedVectors):
             row += len(batch.ids)
             yield batch
 
+    def json_lines(self) -> Iterator[str] | None:
+        """Return the lines of the vectors, to be read beside them; None where the files are not lines of JSON."""
+        if any(kind != "jsonl" for _, kind in self._files):
+            return None
+        return (line for path, _ in self._files for _, line in read_lines(path) if line.strip())
+
     def place_of(self, row: int) -> str:
         """Return where a row is, for messages: the files are read again up to there."""
         for path, kind in self._files:
@@ -59,6 +65,14 @@ class LocatedVectors(WrappedVectors):
                     return f"'{path}', row {row}"
             row -= count
         return f"row {row}"
+
+
+def json_lines_of(reader: VectorReader) -> Iterator[str] | None:
+    """Return the lines of JSON that a reader reads, a line per vector; None where it reads something else."""
+    inner: object = reader
+    while isinstance(inner, WrappedVectors) and not isinstance(inner, LocatedVectors):
+        inner = inner.wrapped
+    return inner.json_lines() if isinstance(inner, LocatedVectors) else None
 
 
 class JoinedVectors(BaseVectors):

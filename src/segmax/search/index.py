@@ -176,7 +176,7 @@ class Index:
     @encoder.setter
     def encoder(self, encoder: object) -> None:
         self._encoder = None if encoder is None else self.encoder_for(encoder)
-        self._encoder_name = _name_anywhere(encoder) if isinstance(encoder, (str, os.PathLike)) else None
+        self._encoder_name = name_anywhere(encoder) if isinstance(encoder, (str, os.PathLike)) else None
 
     def encoder_for(self, encoder: object) -> Encoder:
         """Return the encoder that a name, a folder or an object stands for, checked against what made the vectors.
@@ -643,6 +643,6 @@ def _checked_filter(where: Filter | None) -> Where | None:
     return None if where is None else parse_where(where)
 
 
-def _name_anywhere(encoder: str | os.PathLike[str]) -> str:
+def name_anywhere(encoder: str | os.PathLike[str]) -> str:
     """Return the name of an encoder, a folder as an absolute path: a pickled index has to find it from anywhere."""
     return str(Path(encoder).absolute()) if Path(encoder).is_dir() else os.fspath(encoder)

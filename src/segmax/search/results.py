@@ -390,6 +390,11 @@ class BatchHits(Sequence[Hits]):
         """The ids of every query's results, looked up on first use; not padded."""
         return [hits.ids for hits in self]
 
+    @cached_property
+    def metadata(self) -> list[list[dict[str, Any] | None]]:
+        """The metadata of every query's results, looked up on first use; raise InputError if none are stored."""
+        return [hits.metadata for hits in self]
+
     def __len__(self) -> int:
         return len(self.rows)
 

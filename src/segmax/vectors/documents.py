@@ -168,6 +168,11 @@ class WrappedVectors(BaseVectors):
         self._reader = reader
 
     @property
+    def wrapped(self) -> VectorReader:
+        """The reader behind this one."""
+        return self._reader
+
+    @property
     def has_ids(self) -> bool:
         """Whether ids are more than row numbers."""
         return bool(getattr(self._reader, "has_ids", super().has_ids))

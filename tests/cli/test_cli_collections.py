@@ -1,0 +1,67 @@
+"""Collections on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import segmax
+from segmax.cli.main import main
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with texts and vectors."""
+    monkeypatch.chdir(tmp_path)
+    Path("docs.csv").write_text("id,text,year,note\na,copper,2019,x\nb,copper tubes,2021,y\n")
+    lines = [{"id": name, "text": "noise", "metadata": {"year": 1950}, "lang": "en"} for name in "cd"]
+    Path("docs.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\n")
+    Path("vectors.jsonl").write_text('{"id": "v", "vector": {"x": 1.5}, "metadata": {"year": 1951}}\n')
+    return tmp_path
+
+
+def test_metadata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What lines have as metadata is kept; other members and columns where they are asked for."""
+    assert main(["add", "papers", "docs.csv", "--metadata", "year:int"]) == 0
+    assert "columns read: id, text, year; columns ignored: note" in capsys.readouterr().err
+    assert main(["add", "papers", "docs.jsonl"]) == 0
+    assert main(["add", "papers", "docs.jsonl", "--metadata", "all", "--upsert"]) == 0
+    with segmax.open("papers") as papers:
+        assert [papers.metadata(name) for name in "abcd"] == [
+            {"year": 2019},
+            {"year": 2021},
+            {"year": 1950, "lang": "en"},
+            {"year": 1950, "lang": "en"},
+        ]
+    capsys.readouterr()
+    assert main(["search", "papers", "copper", "--where", '{"year": {"$gte": 2020}}', "--json"]) == 0
+    assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == ["b"]
+
+
+def test_vectors(folder: Path) -> None:
+    """They need no encoder, and bring their metadata."""
+    assert main(["add", "vectors", "vectors.jsonl"]) == 0
+    with segmax.open("vectors") as vectors:
+        assert (vectors.metadata("v"), vectors.search({"x": 1}).ids) == ({"year": 1951}, ["v"])
+
+
+@pytest.mark.parametrize("source", ["missing.jsonl", "broken.jsonl"])
+def test_a_collection_without_documents_is_not_left_behind(folder: Path, source: str) -> None:
+    """Whether the file is missing or wrong."""
+    Path("broken.jsonl").write_text('{"id": "a", "text": "copper"}\n{"id": "b", "text": 5}\n')
+    assert main(["add", "papers", source]) == 2
+    assert not Path("papers").exists()
+
+
+def test_another_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Than that of the collection is refused, whether it is a name or an option."""
+    assert main(["add", "papers", "docs.csv"]) == 0
+    segmax.encoders.BM25(k1=3.0).save("other.bm25")
+    capsys.readouterr()
+    assert main(["add", "papers", "docs.jsonl", "--encoder", "other.bm25"]) == 2
+    assert "k1" in capsys.readouterr().err
+    assert main(["add", "papers", "docs.jsonl", "--k1", "3"]) == 2
+    with segmax.open("papers") as papers:
+        assert len(papers) == 2
