@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 
 class Work(NamedTuple):
-    """What the thread does next."""
+    """What a thread does next."""
 
     do: Callable[[], object]
     yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
@@ -62,7 +62,11 @@ class Work(NamedTuple):
 
 
 class Maintainer:
-    """A thread that keeps the parts of a collection few. It yields to searches, and can be paused."""
+    """Two threads that keep the parts of a collection few. They can be paused.
+
+    One joins parts in memory and writes them to disk, the other merges parts on disk, which may take long: documents
+    that come need not wait for it.
+    """
 
     def __init__(self, store: Store, memory_limit: int | str | None = None) -> None:
         self._store = store
@@ -71,12 +75,16 @@ class Maintainer:
         self._paused = 0
         self._held = 0
         self._stopping = False
-        self._working = False
+        self._working = 0  # how many of the threads are at work
         self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(choose,), name=name, daemon=True)
+            for name, choose in (("segmax-flushes", self._next_flush), ("segmax-merges", self._next_merge))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     # --- what others ask for -----------------------------------------------------------------------------------------
 
@@ -89,6 +97,7 @@ class Maintainer:
                 if self._stopping:
                     return
                 self._wake.wait(timeout=0.1)
+                self._last_write = time.monotonic()  # a writer that waits is no reason for merges
 
     @contextlib.contextmanager
     def idle(self) -> Iterator[None]:
@@ -126,7 +135,7 @@ class Maintainer:
             self._awaited += 1
             self._wake.notify_all()
             try:
-                while self._working or (self._paused == 0 and self._failure is None and self._next_work() is not None):
+                while self._working or (self._paused == 0 and self._failure is None and self._has_work()):
                     left = None if end is None else end - time.monotonic()
                     if left is not None and left <= 0:
                         return False
@@ -136,11 +145,12 @@ class Maintainer:
             return self._failure is None
 
     def stop(self) -> None:
-        """End the thread; a merge that is under way is given up."""
+        """End the threads; what is under way is given up."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     @property
     def failure(self) -> BaseException | None:
@@ -153,20 +163,20 @@ class Maintainer:
         threads = None if self._awaited or writers_wait else 1
         return {"threads": threads, "memory_limit": self._memory_limit, "progress": self._step}
 
-    # --- the thread --------------------------------------------------------------------------------------------------
+    # --- the threads -------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, choose: Callable[[], Work | None]) -> None:
         while True:
             with self._wake:
                 work = None
-                while not self._stopping and (self._paused or self._held or (work := self._next_work()) is None):
+                while not self._stopping and (self._paused or self._held or (work := choose()) is None):
                     self._wake.wait(timeout=_QUIET_SECONDS)
                 if self._stopping or work is None:
                     return
-                self._working = True
+                self._working += 1
             failed = work.run(self._failed)
             with self._wake:
-                self._working = False
+                self._working -= 1
                 self._wake.notify_all()
                 if failed and not self._stopping:
                     self._wake.wait(timeout=_RETRY_SECONDS)
@@ -194,8 +204,11 @@ class Maintainer:
     def _memory_docs(self) -> int:
         return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
 
-    def _next_work(self) -> Work | None:
-        """Return what to do next; None for nothing."""
+    def _has_work(self) -> bool:
+        return self._next_flush() is not None or self._next_merge() is not None
+
+    def _next_flush(self) -> Work | None:
+        """Return what to do next with parts in memory; None for nothing."""
         state = self._store.state
         memory = [view for view in state.views if not view.part.name]
         if self._memory_docs() >= (SMALL_DOCS if self._awaited else FLUSH_DOCS):
@@ -205,7 +218,13 @@ class Maintainer:
             chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)
             if chosen and not state.lattice.provisional:
                 return Work(partial(self._store.join, [group[number] for number in chosen]))
-        names = self._parts_to_merge(state)
+        return None
+
+    def _next_merge(self) -> Work | None:
+        """Return what to do next with parts on disk; None for nothing."""
+        if self._awaited and self._memory_docs() >= SMALL_DOCS:
+            return None  # once that is on disk, one merge will do
+        names = self._parts_to_merge(self._store.state)
         return Work(lambda: self._store.merge(names, self.options()), yields=not self._awaited) if names else None
 
     def _parts_to_merge(self, state: State) -> list[str]:

@@ -110,7 +110,8 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.writing = threading.RLock()
-        self.maintaining = threading.Lock()  # one merge, flush or compaction at a time
+        self.maintaining = threading.Lock()  # one merge or compaction at a time
+        self.flushing = threading.Lock()  # and, beside it, one that writes or joins what is in memory
         self.vocabulary = GrowingVocabulary()
         self.weigh: Weigh = plain_weights
         self._lock: WriterLock | None = None
@@ -319,7 +320,7 @@ class Store:
 
     def flush(self, options: ResourceOptions) -> bool:
         """Write what is in memory as parts on disk, so that the log starts anew; return whether there was anything."""
-        with self.maintaining:
+        with self.flushing:
             with self.writing:
                 assert self._log is not None
                 state = self.state
@@ -346,7 +347,7 @@ class Store:
 
     def join(self, views: Sequence[View]) -> None:
         """Make one part of several in memory; it stays in memory."""
-        with self.maintaining:
+        with self.flushing:
             if self.state.lattice.provisional:
                 return  # a write may code all of them anew
             made = joined_views(views, self.state.lattice.scale)
@@ -376,13 +377,15 @@ class Store:
         read: Callable[[Sequence[View]], LivingDocuments] | None = None,
     ) -> list[View]:
         """Write the living documents of some views as new parts, and open these."""
-        made = []
+        made: list[View] = []
         read = read or partial(LivingDocuments, num_terms=lattice.num_terms)
         for wide in (False, True):
             group = [view for view in views if view.part.is_wide == wide and view.num_alive]
             if not group:
                 continue
             name = self._new_name("part", "")
+            with self.writing:
+                self._pinned.add(name)  # other work that ends meanwhile removes what is not needed
             try:
                 write_merged(
                     self.path / name,
@@ -395,6 +398,8 @@ class Store:
                     keep_texts=any(view.part.ids.stored is not None for view in group),
                 )
             except BaseException:
+                with self.writing:
+                    self._pinned -= {name, *(view.part.name for view in made)}
                 shutil.rmtree(self.path / name, ignore_errors=True)
                 raise
             made.append(View(open_part(self.path, name)))
@@ -420,6 +425,7 @@ class Store:
 
     def _install(self, old: Sequence[View], new: Sequence[View], *, applied: int, first_log: int) -> None:
         """Make new parts current in place of old ones: manifest first, then what nobody names goes away."""
+        self._pinned -= {view.part.name for view in new}  # named from now on
         state = self._replaced(old, new)
         disk = tuple(view for view in state.views if view.part.name and view.num_alive)
         memory = tuple(view for view in state.views if not view.part.name)
@@ -485,7 +491,7 @@ class Store:
         """Copy the collection to a new folder: parts while others write, and the log while nobody does."""
         if target.exists():
             raise IndexExistsError(f"'{target}' is taken", hint="choose another path")
-        with write_errors(target), self.maintaining, self.pinned() as manifest:
+        with write_errors(target), self.maintaining, self.flushing, self.pinned() as manifest:
             target.mkdir()
             try:
                 for name in self._named(manifest):
