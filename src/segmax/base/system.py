@@ -19,7 +19,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 #: Flags of `os.open`. None follows a link to write, waits for a pipe, or is inherited by a program that is started.
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -171,13 +171,14 @@ def map_file(descriptor: int, size: int) -> memoryview:
 
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
-    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+    number = ctypes.c_int
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, number, number, number, ctypes.c_long]
     libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
     if address is None or address == ctypes.c_void_p(-1).value:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
-    kind = type("Mapped", (ctypes.c_ubyte * size,), {})  # a class of its own, which weak references can refer to
+    kind: Any = type("Mapped", (ctypes.c_ubyte * size,), {})  # a class of its own, which weak references can refer to
     mapped = kind.from_address(address)
     weakref.finalize(mapped, libc.munmap, address, size).atexit = False
     return memoryview(mapped).cast("B").toreadonly()

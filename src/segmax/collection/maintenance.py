@@ -43,7 +43,6 @@ class _Work(NamedTuple):
     """Something to do behind a collection."""
 
     do: Callable[[], object]
-    is_merge: bool = False
     yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
 
     def run(self) -> None:
@@ -80,7 +79,11 @@ def _failure_of(work: _Work, store: Store) -> BaseException | None:
 
 
 class Maintainer:
-    """A thread that keeps the parts of a collection few. It yields to searches, and can be paused."""
+    """Two threads that keep the parts of a collection few. They can be paused.
+
+    One joins parts in memory and writes them to disk. The other merges parts on disk, which may take long: documents
+    that come need not wait for it.
+    """
 
     def __init__(self, store: Store, memory_limit: int | str | None = None) -> None:
         self._store = store
@@ -89,13 +92,16 @@ class Maintainer:
         self._paused = 0
         self._held = 0
         self._stopping = False
-        self._is_working = False
-        self._is_merging = False
+        self._working: set[Callable[[], _Work | None]] = set()  # what chose the work that is under way
         self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(choose,), name=name, daemon=True)
+            for name, choose in (("segmax-flushes", self._next_flush), ("segmax-merges", self._next_merge))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     # --- what others ask for -----------------------------------------------------------------------------------------
 
@@ -108,13 +114,14 @@ class Maintainer:
                 if self._stopping:
                     return
                 self._wake.wait(timeout=0.1)
+                self._last_write = time.monotonic()  # a writer that waits is no reason for merges
 
     @contextlib.contextmanager
     def no_merges(self) -> Iterator[None]:
         """Merge nothing in the meantime. A merge that is under way is finished first, even if it is paused."""
         with self._wake:
             self._held += 1
-            while self._is_merging:
+            while self._next_merge in self._working:
                 self._wake.wait(timeout=0.05)
         try:
             yield
@@ -145,9 +152,9 @@ class Maintainer:
             self._awaited += 1
             self._wake.notify_all()
             try:
-                while self._is_working or self._next_work() is not None:
+                while self._working or self._next_flush() is not None or self._next_merge() is not None:
                     left = 0.05 if end is None else min(0.05, end - time.monotonic())
-                    if left <= 0 or self._failure is not None or (self._paused and not self._is_working):
+                    if left <= 0 or self._failure is not None or (self._paused and not self._working):
                         return False
                     self._wake.wait(timeout=left)
             finally:
@@ -155,12 +162,13 @@ class Maintainer:
             return True
 
     def stop(self) -> None:
-        """End the thread; a merge that is under way is given up."""
+        """End the threads; what is under way is given up."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
-        if threading.current_thread() is not self._thread:  # which may be the one that drops a collection
-            self._thread.join()
+        for thread in self._threads:
+            if thread is not threading.current_thread():  # which may be the one that drops a collection
+                thread.join()
 
     @property
     def failure(self) -> BaseException | None:
@@ -175,18 +183,18 @@ class Maintainer:
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _run(self, choose: Callable[[], _Work | None]) -> None:
         while True:
             with self._wake:
                 work = None
-                while not self._stopping and (self._paused or (work := self._next_work()) is None):
+                while not self._stopping and (self._paused or (work := choose()) is None):
                     self._wake.wait(timeout=_QUIET_SECONDS)
                 if work is None or self._stopping:
                     return
-                self._is_working, self._is_merging = True, work.is_merge
+                self._working.add(choose)
             failure = _failure_of(work, self._store)
             with self._wake:
-                self._is_working = self._is_merging = False
+                self._working.discard(choose)
                 self._failure = failure
                 self._wake.notify_all()
                 if failure is not None and not self._stopping:
@@ -204,8 +212,8 @@ class Maintainer:
     def _memory_docs(self) -> int:
         return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
 
-    def _next_work(self) -> _Work | None:
-        """Return what to do next; None for nothing."""
+    def _next_flush(self) -> _Work | None:
+        """Return what to do next about parts in memory; None for nothing."""
         state = self._store.state
         most = min(SMALL_DOCS, FLUSH_DOCS) if self._awaited else FLUSH_DOCS
         if self._memory_docs() >= most or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
@@ -216,10 +224,14 @@ class Maintainer:
             chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)
             if chosen and not state.lattice.provisional:
                 return _Work(partial(self._store.join, [group[number] for number in chosen]))
-        names = [] if self._held else self._parts_to_merge(state)
+        return None
+
+    def _next_merge(self) -> _Work | None:
+        """Return what to do next about parts on disk; None for nothing."""
+        names = [] if self._held else self._parts_to_merge(self._store.state)
         if not names:
             return None
-        return _Work(lambda: self._store.merge(names, self.options()), is_merge=True, yields=not self._awaited)
+        return _Work(lambda: self._store.merge(names, self.options()), yields=not self._awaited)
 
     def _parts_to_merge(self, state: State) -> list[str]:
         disk = [view for view in state.views if view.part.name]
