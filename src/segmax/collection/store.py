@@ -36,7 +36,14 @@ from segmax.collection.changes import CHANGE, Change, from_pieces, to_pieces
 from segmax.collection.lattice import Lattice, Weights
 from segmax.collection.lock import WriterLock
 from segmax.collection.log import Log
-from segmax.collection.manifest import Manifest, files_of, read_manifest, remove_unnamed, write_manifest
+from segmax.collection.manifest import (
+    Manifest,
+    files_of,
+    holds_leftovers_only,
+    read_manifest,
+    remove_unnamed,
+    write_manifest,
+)
 from segmax.collection.manifest import Part as ManifestPart
 from segmax.collection.merging import LivingDocuments, WeighedAgain, write_merged
 from segmax.collection.part import Part, open_part
@@ -81,14 +88,12 @@ def create_store(
         If something is at the path.
     """
     with write_errors(path):
-        try:
+        with contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            if not path.is_dir() or any(path.iterdir()):
-                raise IndexExistsError(
-                    f"'{path}' is taken", hint="choose another path, or open the collection that is there"
-                ) from None
+        _check_free(path)  # a folder of something else gets no lock file
         with WriterLock(path):
+            _check_free(path)  # again: another process may have made one just now
+            remove_unnamed(path, manifest)
             lattice_name, words_name = _write_tables(path, 1, lattice, words)
             Log.create(path).close()
             extra = {**manifest.extra, "lattice": _lattice_entry(lattice)}
@@ -101,6 +106,12 @@ def create_store(
                 path, dataclasses.replace(manifest, lattice=lattice_name, statistics=words_name, extra=extra)
             )
         sync_folder(path.absolute().parent)
+
+
+def _check_free(path: Path) -> None:
+    """Raise IndexExistsError unless the folder is empty, or has only what an interrupted creation left."""
+    if not path.is_dir() or not holds_leftovers_only(path):
+        raise IndexExistsError(f"'{path}' is taken", hint="choose another path, or open the collection that is there")
 
 
 class Store:
