@@ -22,7 +22,13 @@ DOCUMENTS = [
     *sorted(p.relative_to(ROOT).as_posix() for p in (ROOT / "docs").rglob("*.md")),
 ]
 #: What newcomers run first, and again: these blocks must work on what they wrote before.
-FIRST_STEPS = ["README.md", "docs/tutorial-text.md", "docs/tutorial-vectors.md", "docs/tuning.md"]
+FIRST_STEPS = [
+    "README.md",
+    "docs/tutorial-text.md",
+    "docs/tutorial-vectors.md",
+    "docs/tutorial-collections.md",
+    "docs/tuning.md",
+]
 WIDTH = 120
 #: A block of code, with its fence and its language.
 BLOCK = re.compile(r"^ *(`{3,}|~{3,})(.*)\n(?:.*\n)*? *\1 *$", flags=re.MULTILINE)

@@ -1,4 +1,4 @@
-"""A collection from a stranger: whatever its files say, no crash, no wrong memory, and an error that names the place."""
+"""A collection from a stranger: whatever its files say, no crash, and an error that names the place."""
 
 from __future__ import annotations
 

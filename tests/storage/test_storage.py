@@ -92,7 +92,9 @@ def test_a_path_that_exists(saved: Path) -> None:
         segmax.build(iter([]), path=saved)
     tiny(2).save(saved, overwrite=True)
     assert results(segmax.open(saved, verify=True)) == results(tiny(2))
-    assert len(list(saved.iterdir())) == len(COMPONENTS) - 14 + 1  # no id_number, texts, metadata, part or counts; meta.json
+    assert (
+        len(list(saved.iterdir())) == len(COMPONENTS) - 14 + 1
+    )  # no id_number, texts, metadata, part or counts; meta.json
 
 
 def test_a_directory_that_is_no_index_is_never_touched(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import weakref
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, Unpack
 
 import numpy as np
 
-from segmax.base.checks import check_listed, checked_choice, checked_number, checked_path
+from segmax.base.checks import check_listed, checked_bool, checked_choice, checked_number, checked_path
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, IndexExistsError, InputError
 from segmax.base.files import sync_folder, write_errors
@@ -99,6 +100,8 @@ class Collection(CollectionReader):
         self._terms = Vocabulary(self._store.vocabulary.terms, self._store.vocabulary.get)
         if not read_only:
             self._maintainer = Maintainer(self._store, memory_limit)
+        # One that is dropped without being closed must not keep its lock.
+        self._finalizer = weakref.finalize(self, _close, self._maintainer, self._store)
 
     # --- making one --------------------------------------------------------------------------------------------------
 
@@ -112,6 +115,7 @@ class Collection(CollectionReader):
         schema: Mapping[str, str] | None = None,
         durability: Durability = "batch",
         keep_texts: bool = True,
+        overwrite: bool = False,
         config: BuildConfig | None = None,
         memory_limit: int | str | None = None,
         **options: Unpack[BuildOptions],
@@ -121,7 +125,7 @@ class Collection(CollectionReader):
         Parameters
         ----------
         path
-            The folder; it must not exist yet, or be empty.
+            The folder. It must not exist yet, or be empty, unless a collection there shall be replaced.
         encoder
             What turns texts into vectors: "bm25", the name or folder of a model, a `SparseEncoder` of
             sentence-transformers, or an encoder. None: you add vectors.
@@ -135,6 +139,8 @@ class Collection(CollectionReader):
             `commit` returns, and "none" never waits for the disk but for `commit` and `close`.
         keep_texts
             Store texts, so that results come back with them.
+        overwrite
+            Replace a collection that is at the path.
         config, options
             Options of `segmax.build` for the parts on disk, such as `num_segments`.
         memory_limit
@@ -164,7 +170,7 @@ class Collection(CollectionReader):
             schema=None if schema is None else Schema(schema).to_dict(),
             extra={"durability": durability, "keep_texts": keep_texts, "committed": 0, "id_kind": None},
         )
-        create_store(folder, manifest, lattice, words)
+        create_store(folder, manifest, lattice, words, overwrite=checked_bool("overwrite", overwrite))
         return cls(folder, encoder=made, memory_limit=memory_limit)
 
     @classmethod
@@ -216,7 +222,7 @@ class Collection(CollectionReader):
             extra={"durability": durability, "keep_texts": True, "committed": 0},
         )
         words = [] if index.terms is None else list(index.terms)
-        create_store(folder, manifest, lattice, words, index)
+        create_store(folder, manifest, lattice, words, index=index)
         return cls(folder, encoder=encoder, memory_limit=memory_limit)
 
     @classmethod
@@ -255,9 +261,8 @@ class Collection(CollectionReader):
             checked_path("path", path).absolute(), read_only=read_only, encoder=encoder, memory_limit=memory_limit
         )
 
-    def _prepare(self, store: Store) -> None:
-        """Get ready what the manifest asks for, before the log is replayed."""
-        manifest = store.manifest
+    def _prepare(self, store: Store, manifest: Manifest) -> None:
+        """Get ready what a manifest asks for, before the log is replayed."""
         self._schema = None if manifest.schema is None else Schema.from_dict(manifest.schema)
         self._targets = Targets(Calibration.from_list(list(manifest.calibration)))
         if manifest.encoder is not None and manifest.encoder.get("encoder") == "bm25" and self._word_weights is None:
@@ -545,7 +550,7 @@ class Collection(CollectionReader):
         """
         store = self._writable()
         assert self._maintainer is not None
-        with self._maintainer.idle():
+        with self._maintainer.no_merges():
             options = {**self._maintainer.options(), "threads": None, "progress": progress}
             store.flush(options)  # type: ignore[arg-type]
             store.compact(options, self._word_weights)  # type: ignore[arg-type]
@@ -584,7 +589,7 @@ class Collection(CollectionReader):
         target = checked_path("path", path).absolute()
         store = self._writable()
         assert self._maintainer is not None
-        with self._maintainer.idle():
+        with self._maintainer.no_merges():
             store.commit()
             store.backup(target)
 
@@ -602,13 +607,10 @@ class Collection(CollectionReader):
         return cls.open(target)
 
     def close(self) -> None:
-        """Make all writes safe on disk and release files. Closing twice is fine."""
-        if self._maintainer is not None:
-            self._maintainer.stop()
-            self._maintainer = None
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine."""
+        self._finalizer()
+        self._maintainer = None
+        self._store = None
 
     def __enter__(self) -> Self:
         return self
@@ -637,6 +639,12 @@ class Collection(CollectionReader):
         if store.read_only:
             raise ConfigError(option="read_only", expected="False, to change a collection", got="True")
         return store
+
+
+def _close(maintainer: Maintainer | None, store: Store) -> None:
+    if maintainer is not None:
+        maintainer.stop()
+    store.close()
 
 
 class Snapshot(CollectionReader):
