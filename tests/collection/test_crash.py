@@ -55,7 +55,7 @@ class Bench:
 def bench(tmp_path: Path) -> Iterator[Bench]:
     """Fresh folders, in memory where that is possible: what a real disk does is not what is tested."""
     memory = Path("/dev/shm")
-    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else tmp_path) as folder:
+    with tempfile.TemporaryDirectory(prefix="segmax-crash-", dir=memory if memory.is_dir() else tmp_path) as folder:
         yield Bench(Path(folder))
 
 

@@ -24,6 +24,7 @@ from segmax.collection.manifest import (
     Part,
     claims_to_be_a_collection,
     files_of,
+    holds_leftovers_only,
     manifest_bytes,
     parse_manifest,
     read_manifest,
@@ -279,6 +280,21 @@ def test_only_our_files_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "part.9").iterdir()) == ["head.1.bin", "notes.txt"]
     assert (outside / "meta.json").read_text() == "mine"
     assert len(list((tmp_path / "part.1").iterdir())) == len(list((tmp_path / "part.20").iterdir())) == 3
+
+
+def test_what_an_interrupted_creation_leaves(tmp_path: Path) -> None:
+    """A folder without a manifest and without strangers is free."""
+    assert holds_leftovers_only(tmp_path)
+    for name in ("log.1", "writer.lock", "manifest.json.new", "lattice.1.bin", "statistics.1.bin.new"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "part.1").mkdir()
+    assert holds_leftovers_only(tmp_path)
+    for name in ("notes.txt", MANIFEST_NAME):
+        (tmp_path / name).write_bytes(b"x")
+        assert not holds_leftovers_only(tmp_path)
+        (tmp_path / name).unlink()
+    (tmp_path / "log.2").symlink_to("log.1")
+    assert not holds_leftovers_only(tmp_path)
 
 
 def test_files_of_a_manifest() -> None:

@@ -25,6 +25,7 @@ from segmax.base.errors import (
 )
 from segmax.base.files import UnsyncedNameError, open_regular, replacing
 from segmax.base.system import OWN_FOLDER_FLAGS
+from segmax.collection.lock import LOCK_NAME
 from segmax.collection.log import LOG_NAME
 from segmax.storage.checked_json import Entry, checked_bytes, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.folder import NEW_META_NAME
@@ -343,6 +344,12 @@ def remove_unnamed(folder: Path, manifest: Manifest, keep: AbstractSet[str] = fr
     with os.scandir(folder) as found:
         entries = [entry for entry in found if entry.name.removesuffix(_NEW) not in needed]
     return [entry.name for entry in entries if _is_ours(entry, manifest.first_log) and _remove(entry)]
+
+
+def holds_leftovers_only(folder: Path) -> bool:
+    """Whether a folder has nothing but what an interrupted creation of a collection leaves; an empty one does."""
+    with os.scandir(folder) as found:
+        return all(entry.name == LOCK_NAME or _is_ours(entry, first_log=_MOST) for entry in found)
 
 
 def _is_ours(entry: os.DirEntry[str], first_log: int) -> bool:

@@ -44,6 +44,7 @@ from segmax.collection.manifest import (
     Manifest,
     claims_to_be_a_collection,
     files_of,
+    holds_leftovers_only,
     read_manifest,
     remove_unnamed,
     write_manifest,
@@ -100,14 +101,11 @@ def create_store(
         If something is at the path, or something else than a collection where one may be replaced.
     """
     with write_errors(path):
-        try:
+        with contextlib.suppress(FileExistsError):
             path.mkdir()
-        except FileExistsError:
-            is_empty = path.is_dir() and not any(path.iterdir())
-            if not is_empty and not (overwrite and claims_to_be_a_collection(path)):
-                hint = "choose another path, or pass {overwrite=True} to replace a collection"
-                raise IndexExistsError(f"'{path}' exists", hint=hint) from None
+        _check_free(path, overwrite=overwrite)  # a folder of something else gets no lock file
         with WriterLock(path):
+            _check_free(path, overwrite=overwrite)  # again: another process may have made one just now
             # Behind the numbers of a collection that is replaced: its files stay until the new manifest is there.
             number = 1 + max([0, *(int(found[1]) for file in path.iterdir() if (found := _NUMBERED.match(file.name)))])
             generation = read_manifest(path).generation + 1 if (path / MANIFEST_NAME).exists() else 1
@@ -131,6 +129,17 @@ def create_store(
             write_manifest(path, manifest)
             remove_unnamed(path, manifest)
         sync_folder(path.absolute().parent)
+
+
+def _check_free(path: Path, *, overwrite: bool) -> None:
+    """Raise IndexExistsError unless a collection can be made in a folder.
+
+    It may be empty, have what an interrupted creation left, or have a collection that `overwrite` allows to replace.
+    """
+    is_free = path.is_dir() and (holds_leftovers_only(path) or (overwrite and claims_to_be_a_collection(path)))
+    if not is_free:
+        hint = "choose another path, or pass {overwrite=True} to replace a collection"
+        raise IndexExistsError(f"'{path}' exists", hint=hint)
 
 
 #: Gets ready what a manifest asks for, before parts are opened and the log is replayed.

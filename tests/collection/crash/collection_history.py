@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from crash.history import History, Step
 
 from segmax import Collection
-from segmax.errors import FormatError, IndexNotFoundError
+from segmax.errors import FormatError, IndexExistsError, IndexNotFoundError
 
 
 def vectors(seed: int, count: int) -> sp.csr_matrix:
@@ -54,7 +54,10 @@ class CollectionHistory(History):
         """Do a step."""
         match step:
             case ("create",):
-                return Collection.create(folder / "docs", durability=self.durability)
+                try:
+                    return Collection.create(folder / "docs", durability=self.durability)
+                except IndexExistsError:  # a second attempt, after the first one failed with all but its last call done
+                    return Collection.open(folder / "docs")
             case ("reopen",):
                 handle.close()
                 return Collection.open(folder / "docs")
