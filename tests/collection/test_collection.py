@@ -13,6 +13,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.collection import store as store_module
 from segmax.collection.collection import Collection
 from segmax.errors import (
     CollectionLockedError,
@@ -218,6 +219,27 @@ class TestWriting:
             with pytest.raises(ConfigError):
                 collection.delete([1], where={"n": 1})
 
+    @pytest.mark.parametrize(
+        "metadata",
+        [{"a": "\ud800"}, {"a": float("nan")}, {"a": {"b": 1}, "a.b": 2}, {"a": 1 << 20_000}, {1: 2}, {"a": {1}}, "a"],
+    )
+    def test_metadata_that_cannot_be_stored_are_refused_at_once(self, path: Path, metadata: Any) -> None:
+        """Not only when they go to disk, after they were acknowledged."""
+        with Collection.create(path) as collection:
+            with pytest.raises(InputError, match="document 1"):
+                collection.add(random_rows(2, 1), metadata=[{"a": 1}, metadata])
+            assert len(collection) == 0
+
+    def test_given_metadata_stay_the_callers(self, path: Path) -> None:
+        """What is changed later, on either side, does not change what is stored."""
+        given = {"a": 1}
+        with Collection.create(path) as collection:
+            collection.add(random_rows(1, 1), ids=["x"], metadata=[given])
+            given["a"] = 2
+            collection.get("x").metadata["a"] = 3
+            assert collection.metadata("x") == {"a": 1}
+            assert collection.search(dict.fromkeys(range(60), 1.0), where={"a": 1}).metadata == [{"a": 1}]
+
     def test_schema(self, path: Path) -> None:
         """Declared types are checked, when documents come and when they change."""
         with Collection.create(path, schema={"year": "int"}) as collection:
@@ -347,6 +369,27 @@ class TestDurable:
         with Collection.open(path) as collection:
             assert found(collection.search({1: 1.0, 5: 2.0}, k=90, where={"n": {"$exists": False}})) == expected
             assert len(collection) == 87
+
+    def test_documents_that_come_during_a_flush_take_nothing_from_it(
+        self, path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A small part that is being written is not joined with new documents: the log no longer has its own."""
+        collection = Collection.create(path)
+        collection.pause_merges()
+        collection.add(random_rows(10, 1), ids=list(range(10)))
+        write = store_module.write_merged
+
+        def write_and_add(*args: Any, **options: Any) -> None:
+            write(*args, **options)
+            collection.add(random_rows(10, 2), ids=list(range(10, 20)))
+
+        monkeypatch.setattr(store_module, "write_merged", write_and_add)
+        collection._open_store.flush({})
+        monkeypatch.undo()
+        collection.close()
+        with Collection.open(path) as again:
+            assert list(again.ids()) == list(range(20))
+            assert again.stats().num_deleted == 0
 
     def test_words_survive(self, path: Path) -> None:
         """Vocabularies that grow, with parts and without."""

@@ -191,14 +191,16 @@ public:
         }
         PostingWriter<Code> writer(out_, num_positions_, job_.quick);
         for (std::uint32_t t = first_term_; t < last_term_; ++t) {
-            const TermState& term = terms_[t - first_term_];
-            const auto postings = std::span(postings_).subspan(term.first_posting, term.num_filled_postings);
+            const TermPlace& term = terms_[t - first_term_];
+            const TermState& state = states_[t - first_term_];
+            const auto postings =
+                std::span(postings_).subspan(term.first_posting, state.next_posting - term.first_posting);
             if (Index::head(job_.postings[t], num_positions_, job_.head_ratio)) {
                 writer.write_head(postings);
             } else {
                 writer.write_tail(postings, term.wide, job_.num_segments > 1);
             }
-            write_segments(term, writer);
+            write_segments(term, state.num_filled_pairs, writer);
             find_top_codes(postings);
             check(stop);
         }
@@ -206,26 +208,32 @@ public:
     }
 
 private:
-    /// Where a term's arrays start in the range, and how far they are filled.
-    struct TermState {
+    /// Where a term's arrays start in the range.
+    struct TermPlace {
         std::uint64_t first_posting = 0, first_pair = 0, first_narrow = 0;
+        bool wide = false;
+    };
+    /// How far they are filled. Apart from the other, because every posting comes by here: small enough for the cache.
+    struct TermState {
+        std::uint64_t next_posting = 0;
         std::uint64_t pair = 0;  // its pair of the cluster being filled
         std::uint32_t last_cluster = kNone;
-        std::uint32_t num_filled_pairs = 0, num_filled_postings = 0;
-        bool wide = false;
+        std::uint32_t num_filled_pairs = 0;
     };
 
     void allocate() {
         terms_.resize(last_term_ - first_term_);
+        states_.resize(terms_.size());
         std::uint64_t postings = 0;
         std::uint64_t pairs = 0;
         std::uint64_t narrow_pairs = 0;
         Reserve most;
         for (std::uint32_t t = first_term_; t < last_term_; ++t) {
-            TermState& term = terms_[t - first_term_];
+            TermPlace& term = terms_[t - first_term_];
             term.wide = Index::wide(job_.pairs[t], num_clusters_);
             const std::uint64_t num_pairs = term.wide ? num_clusters_ : job_.pairs[t];
             term.first_posting = postings;
+            states_[t - first_term_].next_posting = postings;
             term.first_pair = pairs;
             term.first_narrow = narrow_pairs;
             postings += job_.postings[t];
@@ -280,7 +288,7 @@ private:
         for (std::uint32_t at = job_.cluster_first[cluster]; at < job_.cluster_first[cluster + 1]; ++at) {
             add_document(cluster, job_.order[at], position++);
         }
-        for (const TermState* term : touched_) finish_pair(*term);
+        for (const std::uint64_t pair : touched_) finish_pair(pair);
     }
 
     void add_document(std::uint32_t cluster, std::uint32_t slot, Position position) {
@@ -290,34 +298,35 @@ private:
         const Term* entry = first_term_ == 0 ? begin : std::lower_bound(begin, end, first_term_);
         const Code* code = job_.docs.codes.data() + (entry - job_.docs.terms.data());
         for (; entry != end && *entry < last_term_; ++entry, ++code) {
-            add(terms_[*entry - first_term_], cluster, position, segment, *code);
+            add(*entry - first_term_, cluster, position, segment, *code);
         }
     }
 
-    void add(TermState& term, std::uint32_t cluster, Position position, std::uint32_t segment, Code code) {
-        if (term.last_cluster != cluster) open_pair(term, cluster);
-        Code& best = segment_codes_[term.pair * job_.num_segments + segment];
+    void add(std::size_t term, std::uint32_t cluster, Position position, std::uint32_t segment, Code code) {
+        TermState& state = states_[term];
+        if (state.last_cluster != cluster) open_pair(terms_[term], state, cluster);
+        Code& best = segment_codes_[state.pair * job_.num_segments + segment];
         best = std::max(best, code);
-        postings_[term.first_posting + term.num_filled_postings++] = {position, code};
+        postings_[state.next_posting++] = {position, code};
     }
 
     /// Gives the term its pair for a new cluster.
-    void open_pair(TermState& term, std::uint32_t cluster) {
-        const std::uint64_t place = term.wide ? cluster : term.num_filled_pairs;
-        term.last_cluster = cluster;
-        term.pair = term.first_pair + place;
+    void open_pair(const TermPlace& term, TermState& state, std::uint32_t cluster) {
+        const std::uint64_t place = term.wide ? cluster : state.num_filled_pairs;
+        state.last_cluster = cluster;
+        state.pair = term.first_pair + place;
         if (!term.wide) out_.narrow_cluster[term.first_narrow + place] = cluster;
-        ++term.num_filled_pairs;
-        touched_.push_back(&term);
+        ++state.num_filled_pairs;
+        touched_.push_back(state.pair);
     }
 
-    void finish_pair(const TermState& term) {
-        const Code* segments = segment_codes_.data() + term.pair * job_.num_segments;
-        out_.cluster_max[term.pair] = *std::max_element(segments, segments + job_.num_segments);
+    void finish_pair(std::uint64_t pair) {
+        const Code* segments = segment_codes_.data() + pair * job_.num_segments;
+        out_.cluster_max[pair] = *std::max_element(segments, segments + job_.num_segments);
     }
 
     /// A wide term's row of segment maxima, by the levels that were just written; a narrow term's segments.
-    void write_segments(const TermState& term, const PostingWriter<Code>& writer) {
+    void write_segments(const TermPlace& term, std::uint32_t num_pairs, const PostingWriter<Code>& writer) {
         if (job_.num_segments == 1) return;
         const Code* segments = segment_codes_.data() + term.first_pair * job_.num_segments;
         if (term.wide) {
@@ -330,7 +339,7 @@ private:
             return;
         }
         const std::size_t bytes = segment_mask_bytes(job_.num_segments);
-        for (std::uint32_t pair = 0; pair < term.num_filled_pairs; ++pair, segments += job_.num_segments) {
+        for (std::uint32_t pair = 0; pair < num_pairs; ++pair, segments += job_.num_segments) {
             std::uint8_t* mask = out_.segment_mask.data() + (term.first_narrow + pair) * bytes;
             for (std::uint32_t s = 0; s < job_.num_segments; ++s) {
                 mask[s / 8] |= static_cast<std::uint8_t>((segments[s] != 0 ? 1U : 0U) << (s % 8));
@@ -358,10 +367,11 @@ private:
     const FillJob<Code, Term>& job_;
     std::uint32_t first_term_, last_term_;
     std::uint32_t num_clusters_, num_positions_;
-    std::vector<TermState> terms_;
+    std::vector<TermPlace> terms_;
+    std::vector<TermState> states_;
     std::vector<Posting<Code>> postings_;  // of one term after the other
     std::vector<Code> segment_codes_;      // the maxima of all pairs' segments
-    std::vector<const TermState*> touched_;
+    std::vector<std::uint64_t> touched_;   // pairs of the cluster being filled
     std::vector<std::uint32_t> counts_ = std::vector<std::uint32_t>(std::size_t{1} << (8 * sizeof(Code)));
     TermArrays<Code> out_;
 };

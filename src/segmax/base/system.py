@@ -14,10 +14,12 @@ import platform
 import re
 import signal
 import subprocess
+import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 #: Flags of `os.open`. None follows a link to write, waits for a pipe, or is inherited by a program that is started.
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -151,6 +153,35 @@ def huge_pages(size: int) -> mmap.mmap | None:
     with contextlib.suppress(OSError):  # a kernel built without them
         memory.madvise(mmap.MADV_HUGEPAGE)
     return memory
+
+
+def map_file(descriptor: int, size: int) -> memoryview:
+    """Map a file to be read. The map needs no descriptor: an index has thirty files, and a process few descriptors.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be mapped.
+    """
+    if size == 0:
+        return memoryview(b"")
+    if sys.version_info >= (3, 13):
+        return memoryview(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ, trackfd=False))
+    import ctypes  # before 3.13, `mmap` keeps a descriptor of its own
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    number = ctypes.c_int
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, number, number, number, ctypes.c_long]
+    libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+    if address is None or address == ctypes.c_void_p(-1).value:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    kind: Any = type("Mapped", (ctypes.c_ubyte * size,), {})  # a class of its own, which weak references can refer to
+    mapped = kind.from_address(address)
+    weakref.finalize(mapped, libc.munmap, address, size).atexit = False
+    return memoryview(mapped).cast("B").toreadonly()
 
 
 # --- descriptors -----------------------------------------------------------------------------------------------------

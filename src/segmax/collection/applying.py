@@ -19,7 +19,7 @@ from segmax.vectors.csr import Csr
 from segmax.vectors.rows import join_rows, selected_rows
 
 #: Parts in memory with fewer documents are joined with those that come.
-SMALL_DOCS = 1024
+SMALL_DOCS = 512
 #: Turns the vectors of a change into weights: as they are, or by BM25 from counts.
 Weigh = Callable[[Change], Csr]
 
@@ -89,7 +89,7 @@ def with_documents(views: list[View], docs: Documents, scale: NDArray[np.float64
 def _can_join(view: View, docs: Documents, *, wide: bool) -> bool:
     """Whether a part joins documents that come: only one that is no larger, so that nothing is copied often."""
     is_small = view.part.documents is not None and view.part.num_docs <= docs.num_docs
-    return is_small and view.part.is_wide == wide
+    return is_small and not view.sealed and view.part.is_wide == wide
 
 
 def joined_views(views: Sequence[View], scale: NDArray[np.float64]) -> View:

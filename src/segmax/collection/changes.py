@@ -61,6 +61,8 @@ def to_pieces(change: Change) -> list[bytes | memoryview]:
         "values": narrowest(change.vectors.values),
         **change.ids,
     }
+    if change.metadata is not None:
+        arrays["metadata"] = np.frombuffer(json.dumps(change.metadata).encode("ascii"), dtype=np.uint8)
     if change.kept is not None:
         arrays["kept"] = change.kept
     for name, strings in _strings(change).items():
@@ -79,8 +81,6 @@ def _strings(change: Change) -> dict[str, list[str]]:
     if change.texts is not None:
         strings["title"] = [text.title for text in change.texts]
         strings["body"] = [text.text for text in change.texts]
-    if change.metadata is not None:
-        strings["metadata"] = [json.dumps(one) for one in change.metadata]
     if change.terms:
         strings["word"] = list(change.terms)
     return strings
@@ -99,9 +99,9 @@ def from_pieces(pieces: Sequence[memoryview]) -> Change:
         vectors = Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], int(head["num_columns"]))
         check_structure(vectors, len(arrays["numbers"]))
         texts = _read_texts(arrays)
-        metadata = (
-            [json.loads(line) for line in _read_strings(arrays, "metadata")] if "metadata_text" in arrays else None
-        )
+        metadata = json.loads(arrays["metadata"].tobytes()) if "metadata" in arrays else None
+        if metadata is not None and len(metadata) != len(arrays["numbers"]):
+            raise ValueError("metadata of other documents")
         change = Change(
             arrays["deleted"],
             arrays["numbers"],

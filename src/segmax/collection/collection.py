@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -119,6 +120,8 @@ class Collection(CollectionReader):
                 raise
         if not read_only:
             self._maintainer = Maintainer(self._store, memory_limit)
+        # One that is dropped without being closed must not keep its lock.
+        self._finalizer = weakref.finalize(self, _close, self._maintainer, self._store)
 
     # --- making one --------------------------------------------------------------------------------------------------
 
@@ -288,9 +291,8 @@ class Collection(CollectionReader):
         folder, only = checked_path("path", path).absolute(), checked_bool("read_only", read_only)
         return cls(folder, read_only=only, encoder=encoder, memory_limit=memory_limit)
 
-    def _prepare(self, store: Store) -> None:
-        """Get ready what the manifest asks for, before the log is replayed."""
-        manifest = store.manifest
+    def _prepare(self, store: Store, manifest: Manifest) -> None:
+        """Get ready what a manifest asks for, before the log is replayed."""
         self._schema = None if manifest.schema is None else Schema.from_dict(manifest.schema)
         self._targets = Targets(Calibration.from_list(list(manifest.calibration)))
         if manifest.encoder is not None and manifest.encoder.get("encoder") == "bm25" and self._word_weights is None:
@@ -581,7 +583,7 @@ class Collection(CollectionReader):
         """
         store = self._writable()
         assert self._maintainer is not None
-        with self._maintainer.idle():
+        with self._maintainer.no_merges():
             options = {**self._maintainer.options(), "threads": None, "progress": progress}
             store.flush(options)  # type: ignore[arg-type]
             store.compact(options, self._word_weights)  # type: ignore[arg-type]
@@ -620,7 +622,7 @@ class Collection(CollectionReader):
         target = checked_path("path", path).absolute()
         store = self._writable()
         assert self._maintainer is not None
-        with self._maintainer.idle():
+        with self._maintainer.no_merges():
             store.commit()
             store.backup(target)
 
@@ -644,13 +646,10 @@ class Collection(CollectionReader):
         return cls.open(target)
 
     def close(self) -> None:
-        """Make all writes safe on disk and release files. Closing twice is fine."""
-        if self._maintainer is not None:
-            self._maintainer.stop()
-            self._maintainer = None
-        if self._store is not None:
-            self._store.close()
-            self._store = None
+        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine."""
+        self._finalizer()
+        self._maintainer = None
+        self._store = None
 
     def __enter__(self) -> Self:
         return self
@@ -687,6 +686,12 @@ class Collection(CollectionReader):
         if store.read_only:
             raise ConfigError(option="read_only", expected="False, to change a collection", got="True")
         return store
+
+
+def _close(maintainer: Maintainer | None, store: Store) -> None:
+    if maintainer is not None:
+        maintainer.stop()
+    store.close()
 
 
 class Snapshot(CollectionReader):

@@ -46,11 +46,15 @@ class Weights(NamedTuple):
 
     def with_values(self, values: NDArray[Any]) -> Weights:
         """Return this with more weights."""
-        real = values.astype(np.float64)
+        if values.dtype.kind == "u":  # few different ones
+            counts = np.bincount(values)
+            logs = counts[1:] @ np.log(np.arange(1, len(counts)))
+        else:
+            logs = np.log(values.astype(np.float64)).sum()
         return Weights(
-            self.number + len(real),
-            self.logs + float(np.log(real).sum()),
-            max(self.largest, float(real.max(initial=0))),
+            self.number + len(values),
+            self.logs + float(logs),
+            max(self.largest, float(values.max(initial=0))),
         )
 
     @property
@@ -116,7 +120,7 @@ class Lattice:
             kind = "whole" if is_whole and kind in ("open", "whole") else "real"
         if kind == "real" and self.kind != "real":
             self._check_kind(docs.values)
-        weights = self.weights.with_values(docs.values) if is_free and len(values) else self.weights
+        weights = self.weights.with_values(values) if is_free and len(values) else self.weights
         step = self.step
         if kind == "real" and is_free:
             step = weights.step if self.kind != "real" else max(self.step, weights.step)
@@ -151,14 +155,7 @@ class Lattice:
 
     def with_codes_of(self, docs: Csr) -> tuple[Lattice, Coded]:
         """Return the codes of documents, and the lattice with these counted in; a positive weight never becomes 0."""
-        ratios = docs.values / self.scale[docs.indices]
-        codes = np.clip(np.rint(ratios), 1, MOST).astype(np.uint16)
-        if ratios.max(initial=0) > MOST + 0.5:
-            msg = (
-                f"weights up to {docs.values.max():g} are stored as if they were {MOST * self.step:g}, the largest "
-                "that this collection can hold; its first documents had much smaller ones"
-            )
-            warnings.warn(msg, SegmaxWarning, stacklevel=2)
+        codes = self._codes_of(docs)
         is_wide = np.zeros(docs.num_rows, dtype=bool)
         if codes.max(initial=0) > _NARROW:
             is_wide[np.searchsorted(docs.indptr, np.flatnonzero(codes > _NARROW), side="right") - 1] = True
@@ -168,6 +165,20 @@ class Lattice:
         else:
             np.maximum.at(largest, docs.indices, codes.astype(np.uint32))
         return dataclasses.replace(self, largest=largest), Coded(docs._replace(values=codes), is_wide)
+
+    def _codes_of(self, docs: Csr) -> NDArray[np.uint16]:
+        values = narrowest(docs.values) if self.kind == "whole" else docs.values
+        if self.kind == "whole" and values.dtype.kind == "u":
+            return values.astype(np.uint16)  # scales are 1
+        ratios = docs.values / self.scale[docs.indices]
+        if ratios.max(initial=0) > MOST + 0.5:
+            msg = (
+                f"weights up to {docs.values.max():g} are stored as if they were {MOST * self.step:g}, the largest "
+                "that this collection can hold; its first documents had much smaller ones"
+            )
+            warnings.warn(msg, SegmaxWarning, stacklevel=3)
+        codes: NDArray[np.uint16] = np.clip(np.rint(ratios), 1, MOST).astype(np.uint16)
+        return codes
 
     def _widened(self, num_terms: int) -> Lattice:
         if num_terms == self.num_terms:

@@ -46,8 +46,12 @@ def lookup_arrays(hashes: NDArray[np.uint64]) -> Arrays:
 def candidates(arrays: Arrays, hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
     """Yield (number of a hash, row) for every row of a part that may have one of the ids."""
     known, rows = arrays["id_hash"], arrays["id_hash_row"]
-    first = np.searchsorted(known, hashes, side="left")
-    last = np.searchsorted(known, hashes, side="right")
-    for number in np.flatnonzero(first < last).tolist():
-        for place in range(int(first[number]), int(last[number])):
+    if not len(known):
+        return
+    first = np.searchsorted(known, hashes)
+    is_there = known[np.minimum(first, len(known) - 1)] == hashes
+    for number in np.flatnonzero(is_there).tolist():
+        place = int(first[number])
+        while place < len(known) and known[place] == hashes[number]:
             yield number, int(rows[place])
+            place += 1

@@ -6,10 +6,10 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, NamedTuple
 
-from segmax.base.errors import SegmaxError
 from segmax.base.system import lower_priority
 from segmax.building.resources import ResourceOptions
 from segmax.collection.applying import SMALL_DOCS
@@ -30,6 +30,8 @@ _BUSY_MERGE, _QUIET_MERGE = 8, 2
 _QUIET_SECONDS = 0.5
 #: Parts with a larger share of dead documents are written again.
 _MOST_DEAD = 0.5
+#: A log that is longer, in bytes or records, is replaced by parts: it has to be read again after a crash.
+_MOST_LOG_BYTES, _MOST_RECORDS = 1 << 26, 1 << 11
 _RETRY_SECONDS = 5.0  # after a failure, such as a full disk
 
 
@@ -37,8 +39,51 @@ class Stopped(Exception):
     """The collection is being closed."""
 
 
+class _Work(NamedTuple):
+    """Something to do behind a collection."""
+
+    do: Callable[[], object]
+    yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
+
+    def run(self) -> None:
+        """Do it, in a thread of its own where it yields, because not everybody may raise a priority again."""
+        if not self.yields:
+            self.do()
+            return
+        errors: list[BaseException] = []
+
+        def run() -> None:
+            lower_priority()
+            try:
+                self.do()
+            except BaseException as error:
+                errors.append(error)
+
+        thread = threading.Thread(target=run, name="segmax-merge", daemon=True)
+        thread.start()
+        thread.join()
+        if errors:
+            raise errors[0]
+
+
+def _failure_of(work: _Work, store: Store) -> BaseException | None:
+    """Do some work, and return why it failed; None if it did not, or if the collection is being closed."""
+    try:
+        work.run()
+    except Stopped:
+        return None
+    except Exception as error:  # whatever it is, the thread has to live on
+        _LOG.warning("a merge of '%s' failed and will be tried again (%s)", store.path, error, exc_info=True)
+        return error
+    return None
+
+
 class Maintainer:
-    """A thread that keeps the parts of a collection few. It yields to searches, and can be paused."""
+    """Two threads that keep the parts of a collection few. They can be paused.
+
+    One joins parts in memory and writes them to disk. The other merges parts on disk, which may take long: documents
+    that come need not wait for it.
+    """
 
     def __init__(self, store: Store, memory_limit: int | str | None = None) -> None:
         self._store = store
@@ -47,11 +92,16 @@ class Maintainer:
         self._paused = 0
         self._held = 0
         self._stopping = False
-        self._working = False
+        self._working: set[Callable[[], _Work | None]] = set()  # what chose the work that is under way
+        self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="segmax-merges", daemon=True)
-        self._thread.start()
+        self._threads = [
+            threading.Thread(target=self._run, args=(choose,), name=name, daemon=True)
+            for name, choose in (("segmax-flushes", self._next_flush), ("segmax-merges", self._next_merge))
+        ]
+        for thread in self._threads:
+            thread.start()
 
     # --- what others ask for -----------------------------------------------------------------------------------------
 
@@ -64,13 +114,14 @@ class Maintainer:
                 if self._stopping:
                     return
                 self._wake.wait(timeout=0.1)
+                self._last_write = time.monotonic()  # a writer that waits is no reason for merges
 
     @contextlib.contextmanager
-    def idle(self) -> Iterator[None]:
-        """Start nothing in the meantime. Work that is under way is finished first, even if it is paused."""
+    def no_merges(self) -> Iterator[None]:
+        """Merge nothing in the meantime. A merge that is under way is finished first, even if it is paused."""
         with self._wake:
             self._held += 1
-            while self._working:
+            while self._next_merge in self._working:
                 self._wake.wait(timeout=0.05)
         try:
             yield
@@ -91,24 +142,33 @@ class Maintainer:
             self._wake.notify_all()
 
     def settle(self, timeout: float | None = None) -> bool:
-        """Wait until there is nothing left to do; return whether that came in time."""
+        """Wait until there is nothing left to do; return False if that takes too long, is paused, or fails.
+
+        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory.
+        """
         end = None if timeout is None else time.monotonic() + timeout
         with self._wake:
             self._last_write = 0.0
+            self._awaited += 1
             self._wake.notify_all()
-            while self._working or (self._paused == 0 and self._failure is None and self._next_work() is not None):
-                left = None if end is None else end - time.monotonic()
-                if left is not None and left <= 0:
-                    return False
-                self._wake.wait(timeout=0.05 if left is None else min(0.05, left))
-            return self._failure is None
+            try:
+                while self._working or self._next_flush() is not None or self._next_merge() is not None:
+                    left = 0.05 if end is None else min(0.05, end - time.monotonic())
+                    if left <= 0 or self._failure is not None or (self._paused and not self._working):
+                        return False
+                    self._wake.wait(timeout=left)
+            finally:
+                self._awaited -= 1
+            return True
 
     def stop(self) -> None:
-        """End the thread; a merge that is under way is given up."""
+        """End the threads; what is under way is given up."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
-        self._thread.join()
+        for thread in self._threads:
+            if thread is not threading.current_thread():  # which may be the one that drops a collection
+                thread.join()
 
     @property
     def failure(self) -> BaseException | None:
@@ -116,39 +176,30 @@ class Maintainer:
         return self._failure
 
     def options(self) -> ResourceOptions:
-        """Return how merges work: on one thread, and in steps between which they can be paused."""
-        return {"threads": 1, "memory_limit": self._memory_limit, "progress": self._step}
+        """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
+        writers_wait = self._memory_docs() > _MOST_MEMORY // 2 * FLUSH_DOCS  # or will soon
+        threads = None if self._awaited or writers_wait else 1
+        return {"threads": threads, "memory_limit": self._memory_limit, "progress": self._step}
 
     # --- the thread --------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        lower_priority()
+    def _run(self, choose: Callable[[], _Work | None]) -> None:
         while True:
             with self._wake:
                 work = None
-                while not self._stopping and (self._paused or self._held or (work := self._next_work()) is None):
+                while not self._stopping and (self._paused or (work := choose()) is None):
                     self._wake.wait(timeout=_QUIET_SECONDS)
-                if self._stopping:
+                if work is None or self._stopping:
                     return
-                self._working = True
-            failed = self._failed(work)
+                self._working.add(choose)
+            failure = _failure_of(work, self._store)
             with self._wake:
-                self._working = False
+                self._working.discard(choose)
+                self._failure = failure
                 self._wake.notify_all()
-                if failed and not self._stopping:
+                if failure is not None and not self._stopping:
                     self._wake.wait(timeout=_RETRY_SECONDS)
                     self._failure = None
-
-    def _failed(self, work: Any) -> bool:
-        try:
-            work()
-        except Stopped:
-            return False
-        except (SegmaxError, OSError, MemoryError) as error:
-            _LOG.warning("a merge of '%s' failed and will be tried again (%s)", self._store.path, error)
-            self._failure = error
-            return True
-        return False
 
     def _step(self, progress: Any) -> None:
         """Wait while paused, and give up when the collection closes: called between the steps of a build."""
@@ -161,20 +212,26 @@ class Maintainer:
     def _memory_docs(self) -> int:
         return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
 
-    def _next_work(self) -> Any:
-        """Return what to do next; None for nothing."""
+    def _next_flush(self) -> _Work | None:
+        """Return what to do next about parts in memory; None for nothing."""
         state = self._store.state
+        most = min(SMALL_DOCS, FLUSH_DOCS) if self._awaited else FLUSH_DOCS
+        if self._memory_docs() >= most or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
+            return _Work(lambda: self._store.flush(self.options()))
         memory = [view for view in state.views if not view.part.name]
-        if self._memory_docs() >= FLUSH_DOCS:
-            return lambda: self._store.flush(self.options())
         for wide in (False, True):
             group = [v for v in memory if v.part.is_wide == wide and v.part.num_docs >= SMALL_DOCS // 2]
             chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)
             if chosen and not state.lattice.provisional:
-                views = [group[number] for number in chosen]
-                return lambda: self._store.join(views)
-        names = self._parts_to_merge(state)
-        return (lambda: self._store.merge(names, self.options())) if names else None
+                return _Work(partial(self._store.join, [group[number] for number in chosen]))
+        return None
+
+    def _next_merge(self) -> _Work | None:
+        """Return what to do next about parts on disk; None for nothing."""
+        names = [] if self._held else self._parts_to_merge(self._store.state)
+        if not names:
+            return None
+        return _Work(lambda: self._store.merge(names, self.options()), yields=not self._awaited)
 
     def _parts_to_merge(self, state: State) -> list[str]:
         disk = [view for view in state.views if view.part.name]

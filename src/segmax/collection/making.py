@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +20,8 @@ from segmax.collection.part import Part
 from segmax.collection.state import Place, State, checked_ids
 from segmax.collection.words import WordWeights, num_words
 from segmax.metadata import Schema
-from segmax.metadata.values import checked_metadata
+from segmax.metadata.values import checked_metadata, fields_of, to_json
+from segmax.storage.components import Arrays
 from segmax.storage.tables import id_arrays
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 #: The most documents of one change, which becomes a part in memory: larger batches are cut.
 MOST_DOCS = 1 << 15
 _MOST_TERMS = 2**28
+_SIMPLE = {bool, float, int, str, type(None)}
+_SHORT_JSON = 1 << 20
+_LONG_NUMBER = re.compile(r"\d{100}")
 _UNCHANGED = object()
 _UPDATED = frozenset({"id", "metadata", "text", "title"})
 
@@ -95,9 +102,7 @@ class ChangeMaker:
         texts = None
         if given.texts is not None and self._keep_texts:
             texts = [StoredText(document.title, document.text) for document in given.texts]
-        described = (
-            None if given.metadata is None else [checked_metadata(one, row) for row, one in enumerate(given.metadata)]
-        )
+        described = None if given.metadata is None else _checked_rows(given.metadata)
         if self._schema is not None and metadata:
             self._schema.check(described if described is not None else [None] * given.num_docs)
         return Ready(given.ids, vectors, words, texts, described)
@@ -115,9 +120,12 @@ class ChangeMaker:
                 hint="create it with {encoder='bm25'} or a model",
             )
         numbered = [document._replace(id=str(at)) for at, document in enumerate(documents)]
-        batches = list(self._encoder().encode_documents([numbered]))
-        width = len(self._encoder().vocabulary)
-        return join_rows([batch.vectors for batch in batches], width), list(self._encoder().vocabulary)
+        encoder = self._encoder()
+        batches = list(encoder.encode_documents([numbered]))
+        words = list(encoder.vocabulary)
+        vectors = join_rows([batch.vectors for batch in batches], len(words))
+        is_known = self._vocabulary.terms[: len(words)] == words  # nearly always: columns are those of the collection
+        return vectors, None if is_known else words
 
     def adding(self, state: State, ready: Ready, *, replace: bool) -> Change:
         """Return the change that adds documents to a state."""
@@ -130,7 +138,7 @@ class ChangeMaker:
         change = Change(
             deleted=numbers_at(state, places),
             numbers=numbers,
-            ids=id_arrays(ids, len(ids)),
+            ids=_packed_ids(ids),
             vectors=vectors,
             texts=ready.texts,
             metadata=ready.metadata,
@@ -206,7 +214,7 @@ class ChangeMaker:
                 rows.append(_Row(slice_rows(vectors, row, row + 1)))
                 texts.append(None if encoded.ready.texts is None else encoded.ready.texts[row])
             new = records[at].get("metadata", _UNCHANGED)
-            metadata.append(state.metadata_of(place) if new is _UNCHANGED else checked_metadata(new, at))
+            metadata.append(state.metadata_of(place) if new is _UNCHANGED else _checked_rows([new])[0])
         if self._schema is not None:
             self._schema.check(metadata)
         change = Change(
@@ -257,6 +265,35 @@ def check_updates(updates: object) -> list[Mapping[str, Any]]:
     return records
 
 
+def _checked_rows(given: Sequence[object]) -> list[dict[str, Any] | None]:
+    """Return the metadata of documents; raise InputError for what could not be packed later, when they go to disk."""
+    if _are_simple(given):
+        return [one.copy() for one in given]  # type: ignore[attr-defined]
+    metadata = [checked_metadata(one, row) for row, one in enumerate(given)]
+    for row, one in enumerate(metadata):
+        to_json(one, row)
+        try:
+            fields_of(one or {})
+        except InputError as error:
+            raise error.at(f"metadata of document {row}") from None
+    return metadata
+
+
+def _are_simple(given: Sequence[Any]) -> bool:
+    """Whether metadata are what most are: flat and plain. Looking at all at once takes a tenth of the time."""
+    if set(map(type, given)) != {dict}:
+        return False
+    names = set().union(*given)
+    kinds = set(map(type, chain.from_iterable(map(dict.values, given))))
+    if not kinds <= _SIMPLE or set(map(type, names)) != {str} or any("." in name for name in names):
+        return False
+    try:
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False)
+        return len(text.encode("utf-8")) < _SHORT_JSON and not _LONG_NUMBER.search(text)
+    except ValueError:  # no finite numbers, or strings that UTF-8 cannot hold
+        return False
+
+
 def check_update(record: object) -> None:
     """Raise InputError for what is no update."""
     if not isinstance(record, Mapping) or "id" not in record:
@@ -280,6 +317,15 @@ def _checked_new_ids(given: list[Any] | None, state: State, numbers: NDArray[np.
             raise InputError(expected="ids, as all documents of this collection have", got="none")
         return list(numbers.tolist())
     return checked_ids(given, state.id_kind)
+
+
+def _packed_ids(ids: list[Any]) -> Arrays:
+    """Return checked ids as components of an index; raise InputError if one of them comes twice."""
+    if ids and isinstance(ids[0], int):
+        numbers = np.array(ids, dtype=np.int64)
+        if len(np.unique(numbers)) == len(numbers):
+            return {"id_number": numbers}
+    return id_arrays(ids, len(ids))
 
 
 def numbers_at(state: State, places: Sequence[Place | None]) -> NDArray[np.int64]:

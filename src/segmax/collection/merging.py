@@ -16,7 +16,7 @@ from segmax.collection.applying import chosen_ids, joined_ids
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed_ids, lookup_arrays
 from segmax.collection.state import View
-from segmax.metadata import merge_metadata
+from segmax.metadata import merge_metadata, pack_metadata
 from segmax.storage.blocks import Append
 from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig
@@ -201,10 +201,19 @@ class _Order:
 
     def write_metadata(self) -> Callable[[Append], dict[str, Any]] | None:
         """Return what writes metadata; None where there are none."""
-        sources = [view.part.metadata for view in self._views]
-        if all(source is None for source in sources):
+        parts = [view.part for view in self._views]
+        if not any(part.has_metadata for part in parts):
             return None
-        return lambda append: merge_metadata(sources, *self._places(), append)
+        if all(part.documents is not None for part in parts):
+            return lambda append: pack_metadata(self._listed_metadata(), len(self._order), append)
+        return lambda append: merge_metadata([part.metadata for part in parts], *self._places(), append)
+
+    def _listed_metadata(self) -> Iterator[Any]:
+        """Yield the metadata of documents in memory, without making columns of every part."""
+        listed = [view.part.listed_metadata for view in self._views]
+        for at, row in zip(*(array.tolist() for array in self._places()), strict=True):
+            own = listed[at]
+            yield None if own is None else own[row]
 
     def _places(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the view and the row there of every document."""

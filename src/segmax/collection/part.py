@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -70,9 +72,28 @@ class Part:
         return self.engine.ids
 
     @property
+    def has_metadata(self) -> bool:
+        """Whether documents are described by anything."""
+        return self.engine.metadata is not None or self.listed_metadata is not None
+
+    @property
+    def listed_metadata(self) -> Sequence[Any] | None:
+        """The metadata of a part in memory as they came, by row."""
+        return None if self.documents is None else self.documents.metadata
+
+    @cached_property
     def metadata(self) -> Metadata | None:
         """What documents are described by, by row; None where none of them is."""
-        return self.engine.metadata
+        # In memory, columns are made for the first filter: most parts have gone to disk before one comes.
+        return self.engine.metadata if self.listed_metadata is None else Metadata.from_rows(self.listed_metadata)
+
+    def metadata_of(self, row: int) -> dict[str, Any] | None:
+        """Return what a document is described by."""
+        if self.listed_metadata is not None:
+            own: dict[str, Any] | None = copy.deepcopy(self.listed_metadata[row])
+            return own
+        found: dict[str, Any] | None = None if self.engine.metadata is None else self.engine.metadata[row]
+        return found
 
     @property
     def id_arrays(self) -> Arrays:
@@ -97,6 +118,12 @@ class Part:
         rows = np.minimum(np.searchsorted(self.numbers, numbers), self.num_docs - 1)
         return np.where(self.numbers[rows] == numbers, rows, -1)
 
+    @cached_property
+    def id_range(self) -> tuple[int, int] | None:
+        """The smallest and the largest id; None if ids are strings."""
+        numbers = self.id_arrays.get("id_number")
+        return None if numbers is None or not len(numbers) else (int(numbers.min()), int(numbers.max()))
+
     def find(self, ids: Sequence[DocId], hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
         """Yield (place in `ids`, row) of the documents that have one of the ids, dead ones among them."""
         for place, row in candidates(self.lookup, hashes):
@@ -118,8 +145,7 @@ def small_part(docs: Documents, scale: NDArray[np.float64], *, wide: bool) -> Pa
     core = _core.Index(codes.num_rows, codes.num_columns, 1, 2 if wide else 1, _IN_MEMORY.head_ratio, arrays)
     arrays = {**arrays, **docs.ids}
     labels = np.arange(core.num_clusters, dtype=np.int64)
-    metadata = None if docs.metadata is None else Metadata.from_rows(docs.metadata)
-    engine = Engine(core, arrays, _doc_ids(docs, metadata), None, labels, metadata)
+    engine = Engine(core, arrays, _doc_ids(docs), None, labels, None)
     return Part(
         engine,
         docs.numbers,
@@ -129,13 +155,13 @@ def small_part(docs: Documents, scale: NDArray[np.float64], *, wide: bool) -> Pa
     )
 
 
-def _doc_ids(docs: Documents, metadata: Metadata | None) -> DocIds:
+def _doc_ids(docs: Documents) -> DocIds:
     ids, count = docs.ids, docs.num_docs
     stored = None if docs.texts is None else TextList(docs.texts)
     if "id_number" in ids:
-        return DocIds(count, numbers=ids["id_number"], stored=stored, metadata=metadata)
+        return DocIds(count, numbers=ids["id_number"], stored=stored)
     names = TextTable(ids["id_offset"], ids["id_text"], count)
-    return DocIds(count, texts=names, stored=stored, metadata=metadata)
+    return DocIds(count, texts=names, stored=stored)
 
 
 #: The components of a part that a plain index does not need.

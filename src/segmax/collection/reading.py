@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import marshal
 import operator
 import threading
 from collections import OrderedDict
@@ -252,7 +253,8 @@ class CollectionReader(abc.ABC):
                 numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, in_core, masks)
             return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
 
-        wanted = Wanted.checked(where, offset, min_score, group_by, group_size)
+        parsed = None if where is None else self._filters.parsed(where)
+        wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
         return best(search, k, wanted) if wanted.group_by is None else grouped(search, _values, k, wanted)
 
     def search_batch(
@@ -280,7 +282,8 @@ class CollectionReader(abc.ABC):
                 raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
             params = self._params_for(ks[0], params, target_recall, filtered=where is not None)
         chosen = per_query("params", params, core_params, batch.num_rows)
-        wheres = per_query("where", where, lambda one: None if one is None else parse_where(one), batch.num_rows)
+        parsed = self._filters.parsed
+        wheres = per_query("where", where, lambda one: None if one is None else parsed(one), batch.num_rows)
         masks = [None if one is None else self._filters.masks(state, one) for one in wheres]
         depths = [min(depth + wanted.offset, MOST_RESULTS) for depth in ks]
         hits = self._found(state, batch, depths, chosen, num_threads(threads), masks)
@@ -514,8 +517,25 @@ class Filters:
     """Which rows match a filter, and the core's masks of them: kept by expression and view."""
 
     def __init__(self) -> None:
+        self._parsed: OrderedDict[bytes, Where] = OrderedDict()
         self._kept: OrderedDict[tuple[int, str], tuple[NDArray[np.bool_], _core.Mask]] = OrderedDict()
         self._lock = threading.Lock()
+
+    def parsed(self, where: Filter) -> Where:
+        """Return a filter, checked. Those used last are kept: checking one takes as long as a search."""
+        try:
+            key = marshal.dumps(where, 2)  # type: ignore[arg-type]  # exact about types; of plain values only
+        except ValueError:
+            return parse_where(where)
+        with self._lock:
+            found = self._parsed.get(key)
+        if found is None:
+            found = parse_where(where)
+            with self._lock:
+                self._parsed[key] = found
+                while len(self._parsed) > _MOST_MASKS:
+                    self._parsed.popitem(last=False)
+        return found
 
     def masks(self, state: State, where: Where) -> Masks:
         """Return the mask of every view: rows that are alive and match."""

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -22,10 +22,12 @@ import numpy as np
 
 from segmax.base.errors import (
     FormatError,
+    IndexClosedError,
     IndexExistsError,
     IndexNotFoundError,
     SegmaxError,
     WriteError,
+    WriterStoppedError,
     damaged_collection,
 )
 from segmax.base.files import create, open_regular, sync_folder, write_errors
@@ -34,7 +36,7 @@ from segmax.building.resources import ResourceOptions
 from segmax.collection.applying import Weigh, applied, joined_views, plain_weights, without_numbers
 from segmax.collection.array_file import read_arrays, write_arrays
 from segmax.collection.changes import CHANGE, Change, from_pieces, to_pieces
-from segmax.collection.lattice import Lattice, Weights
+from segmax.collection.lattice import MOST, Lattice, Weights
 from segmax.collection.lock import WriterLock
 from segmax.collection.log import Log
 from segmax.collection.manifest import (
@@ -131,6 +133,10 @@ def create_store(
         sync_folder(path.absolute().parent)
 
 
+#: Gets ready what a manifest asks for, before parts are opened and the log is replayed.
+Prepare = Callable[["Store", Manifest], None]
+
+
 class Store:
     """A collection's files, opened to be read, or to be written as well."""
 
@@ -138,14 +144,15 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.writing = threading.RLock()
-        self.maintaining = threading.Lock()  # one merge, flush or compaction at a time
+        self.flushing = threading.RLock()  # one at a time works on parts in memory
+        self.merging = threading.RLock()  # and one at a time on parts on disk
         self.vocabulary = GrowingVocabulary()
         self.weigh: Weigh = plain_weights
         self._lock: WriterLock | None = None
         self._log: Log | None = None
         self._parts: dict[str, Part] = {}
         self._deleted_files: dict[int, str] = {}  # by serial of a view: the file that says who is dead
-        self._pinned: set[str] = set()
+        self._pinned: dict[str, int] = {}  # names that nobody may remove, and how many need them
         self._next_file = 1
         self._on_words: Callable[[Sequence[str]], None] = lambda words: None
         self.manifest: Manifest
@@ -154,7 +161,7 @@ class Store:
 
     # --- opening -----------------------------------------------------------------------------------------------------
 
-    def open(self, prepare: Callable[[Store], None]) -> None:
+    def open(self, prepare: Prepare) -> None:
         """Read the manifest, open the parts and replay the log; `prepare` is called once the manifest is known."""
         if not self.path.is_dir():
             raise IndexNotFoundError(f"there is no collection at '{self.path}'", hint="create one, or check the path")
@@ -167,7 +174,7 @@ class Store:
             self.close()
             raise
 
-    def _load(self, prepare: Callable[[Store], None]) -> None:
+    def _load(self, prepare: Prepare) -> None:
         for attempt in range(_RETRIES):
             manifest = read_manifest(self.path)
             try:
@@ -184,61 +191,81 @@ class Store:
                 name = Path(str(error.filename)).name
                 raise damaged_collection(f"'{name}' is missing", self.path) from error
 
-    def _load_state(self, manifest: Manifest, prepare: Callable[[Store], None]) -> None:
-        self.manifest, self.settings = manifest, Settings(manifest)
-        self._next_file = 1 + max([0, *map(_file_number, self._named(manifest))])
+    def _load_state(self, manifest: Manifest, prepare: Prepare) -> None:
+        """Make the state that a manifest and its log describe, and take it over only once it is whole."""
         lattice = self._read_lattice(manifest)
         if manifest.statistics is not None:
             arrays = read_arrays(self.path / manifest.statistics)
             offsets = arrays["word_offset"]
             words = list(TextTable(offsets, arrays["word_text"], len(offsets) - 1, self.path))
             self._learn(words[len(self.vocabulary) :])
-        prepare(self)
-        views = tuple(self._open_view(part) for part in manifest.parts)
-        self._parts = {view.part.name: view.part for view in views}
-        kinds = {"int": int, "str": str, None: None}
-        core_lattice = lattice.to_core()
-        kind = kinds[manifest.extra.get("id_kind")]
-        self.state = State(lattice, views, manifest.next_number, kind, manifest.applied, core_lattice)
+        prepare(self, manifest)
+        views = tuple(self._open_view(part, manifest) for part in manifest.parts)
+        kind = {"int": int, "str": str, None: None}[manifest.extra.get("id_kind")]
+        state = State(lattice, views, manifest.next_number, kind, manifest.applied, lattice.to_core())
+        assert state.core is not None  # the core looks whether parts and lattice fit together
+        settings = Settings(manifest)
+        log = Log.open(self.path, manifest.first_log, applied=manifest.applied, read_only=self.read_only)
+        try:
+            state = self._followed(log, state, self._visible(manifest, settings))
+        except BaseException:
+            log.close()
+            raise
         if not self.read_only:
             remove_unnamed(self.path, manifest)
         if self._log is not None:
             self._log.close()
-        self._log = Log.open(self.path, manifest.first_log, applied=manifest.applied, read_only=self.read_only)
-        self.follow_log()
+        self._log, self.manifest, self.settings, self.state = log, manifest, settings, state
+        self._parts = {view.part.name: view.part for view in views}
+        self._next_file = 1 + max([0, *map(_file_number, files_of(manifest))])
 
     def follow_log(self) -> None:
         """Apply the records of the log that are new, as far as they are there for others to see."""
         assert self._log is not None
-        durability = self.settings.durability
-        most = None if not self.read_only or durability == "batch" else int(self.manifest.extra.get("committed", 0))
-        if most is not None and self.state.sequence >= most:
-            return
-        for record in self._log.records():
+        self.state = self._followed(self._log, self.state, self._visible(self.manifest, self.settings))
+
+    def _visible(self, manifest: Manifest, settings: Settings) -> int | None:
+        """Return the last record that this process may see; None: all of them."""
+        if not self.read_only or settings.durability == "batch":
+            return None
+        return int(manifest.extra.get("committed", 0))
+
+    def _followed(self, log: Log, state: State, most: int | None) -> State:
+        """Return a state after the records of a log, up to the last one that may be seen."""
+        if most is not None and state.sequence >= most:
+            return state
+        for record in log.records():
             if record.kind == CHANGE:
-                self._apply(from_pieces(record.pieces), record.sequence)
+                change = from_pieces(record.pieces)
+                self._learn(change.terms)
+                state = applied(state, change, record.sequence, self.weigh)
             if most is not None and record.sequence >= most:
-                return
+                break
+        return state
 
     def _read_lattice(self, manifest: Manifest) -> Lattice:
         entry: Mapping[str, Any] = manifest.extra.get("lattice", {})
         if manifest.lattice is None:
             return Lattice()
         arrays = read_arrays(self.path / manifest.lattice)
+        scale, largest = arrays["scale"], arrays["largest"]
+        fits = scale.dtype == np.float64 and largest.dtype == np.uint32 and len(scale) == len(largest)
+        if not fits or not (np.isfinite(scale) & (scale > 0)).all() or largest.max(initial=0) > MOST:
+            raise damaged_collection(f"{manifest.lattice} has impossible scales", self.path)
         return Lattice(
             kind=entry["kind"],
             step=float(entry["step"]),
-            scale=arrays["scale"],
-            largest=arrays["largest"],
+            scale=scale,
+            largest=largest,
             provisional=bool(entry["provisional"]),
             top=int(entry["top"]),
             weights=Weights(*entry["weights"]),
         )
 
-    def _open_view(self, part: ManifestPart) -> View:
+    def _open_view(self, part: ManifestPart, manifest: Manifest) -> View:
         opened = self._parts.get(part.name) or open_part(self.path, part.name)
         view = View(opened)
-        self._check_part(opened, part)
+        self._check_part(opened, part, manifest)
         if part.deleted is not None:
             bits = read_arrays(self.path / part.deleted)["alive"]
             if len(bits) != -(-opened.num_docs // 8):
@@ -248,15 +275,15 @@ class Store:
             self._deleted_files[view.serial] = part.deleted
         return view
 
-    def _check_part(self, opened: Part, part: ManifestPart) -> None:
+    def _check_part(self, opened: Part, part: ManifestPart, manifest: Manifest) -> None:
         """Raise FormatError if a part is not the one that the manifest means."""
         kind = "int" if "id_number" in opened.id_arrays else "str"
         counts_words = self.weigh is not plain_weights
         problems = {
             f"has {opened.num_docs:,} documents, not {part.num_docs:,}": opened.num_docs != part.num_docs,
-            "has ids of another kind": kind != self.manifest.extra.get("id_kind"),
+            "has ids of another kind": kind != manifest.extra.get("id_kind"),
             "has no counts of words": counts_words and opened.counts is None,
-            "has numbers that are yet to come": int(opened.numbers.max(initial=-1)) >= self.manifest.next_number,
+            "has numbers that are yet to come": int(opened.numbers.max(initial=-1)) >= manifest.next_number,
         }
         for problem, holds in problems.items():
             if holds:
@@ -266,25 +293,36 @@ class Store:
         """Whether another process has written since this one looked."""
         return read_manifest(self.path).generation != self.manifest.generation
 
-    def reload(self, prepare: Callable[[Store], None]) -> None:
+    def reload(self, prepare: Prepare) -> None:
         """Take over the state on disk; parts that are open already stay open."""
-        if self.changed_on_disk():
-            self._load(prepare)
-        else:
-            self.follow_log()
+        if not self.changed_on_disk():
+            try:
+                self.follow_log()
+                return
+            except (FileNotFoundError, FormatError):
+                if not self.changed_on_disk():  # the log went on in files that were replaced meanwhile
+                    raise
+        self._load(prepare)
 
     def close(self) -> None:
-        """Release files and lock. What the log has is safe on disk first."""
-        with contextlib.ExitStack() as stack:
+        """Release files and lock, once merges and writes under way are over. What the log has is safe on disk first."""
+        with self.flushing, self.merging, self.writing, contextlib.ExitStack() as stack:
             if self._lock is not None:
                 stack.callback(self._lock.release)
             if self._log is not None:
                 stack.callback(self._log.close)
-                if not self.read_only:
+                if self._lock is not None and self._lock.is_held:
                     with contextlib.suppress(WriteError):
                         self._log.sync()
-        self._log = None
-        self._lock = None
+                        self._publish()
+            self._log = None
+            self._lock = None
+
+    def _publish(self) -> None:
+        """Let other processes see the last writes."""
+        if self.settings.durability != "batch" and self.manifest.extra.get("committed") != self.state.sequence:
+            extra = {**self.manifest.extra, "committed": self.state.sequence}
+            self._replace_manifest(dataclasses.replace(self.manifest, extra=extra))
 
     # --- changes -----------------------------------------------------------------------------------------------------
 
@@ -297,23 +335,41 @@ class Store:
             Returns the change to a state, or None for nothing to do. No other write comes in between.
         """
         with self.writing:
+            log = self._writable_log()
             change = make(self.state)
             if change is None:
                 return None
-            assert self._log is not None
-            after = applied(
-                self.state, change, self._log.last_sequence + 1, self.weigh
-            )  # before it is logged: may fail
-            self._log.append(CHANGE, to_pieces(change))
-            if self.settings.durability == "batch":
-                self._log.sync()
-            self._learn(change.terms)
-            self.state = after
+            sequence = log.last_sequence + 1
+            # Before it is logged, because this may fail.
+            after = applied(self.state, change, sequence, self.weigh).ready_like(self.state)
+            try:
+                log.append(CHANGE, to_pieces(change))
+                if self.settings.durability == "batch":
+                    log.sync()
+            except WriteError:
+                raise  # it was undone, or the log takes nothing more
+            except BaseException:
+                # Interrupted in between, the log has the record, and memory must not know less.
+                if log.last_sequence == sequence:
+                    self._see(change, after)
+                raise
+            self._see(change, after)
             return change
 
-    def _apply(self, change: Change, sequence: int) -> None:
+    def _see(self, change: Change, after: State) -> None:
         self._learn(change.terms)
-        self.state = applied(self.state, change, sequence, self.weigh)
+        self.state = after
+
+    def _writable_log(self) -> Log:
+        """Return the log of a store that is open and may write; raise otherwise."""
+        if self._log is None:
+            raise IndexClosedError("the collection is closed", hint="open it again with segmax.Collection.open")
+        if self._lock is None or not self._lock.is_held:
+            raise WriterStoppedError(
+                "this process may not write to the collection: it was made by fork, and the lock is its parent's",
+                hint="open the collection in one process only",
+            )
+        return self._log
 
     def _learn(self, words: Sequence[str]) -> None:
         """Add words to the vocabulary."""
@@ -329,14 +385,14 @@ class Store:
     def commit(self) -> None:
         """Make everything safe on disk, and let other processes see it."""
         with self.writing:
-            assert self._log is not None
-            self._log.sync()
+            self._writable_log().sync()
             extra = {**self.manifest.extra, "committed": self.state.sequence}
             self._replace_manifest(dataclasses.replace(self.manifest, extra=extra))
 
     def update_manifest(self, **changes: Any) -> None:
         """Replace entries of the manifest."""
         with self.writing:
+            self._writable_log()
             self._replace_manifest(dataclasses.replace(self.manifest, **changes))
 
     @property
@@ -344,46 +400,60 @@ class Store:
         """The size of the log on disk."""
         return sum(file.stat().st_size for file in self.path.glob("log.*"))
 
+    def is_log_long(self, num_bytes: int, num_records: int) -> bool:
+        """Whether the log has more than so many bytes, or records that no part has."""
+        log = self._log
+        is_long = log is not None and log.file_bytes > num_bytes
+        return is_long or self.state.sequence - self.manifest.applied > num_records
+
     # --- flushing and merging ----------------------------------------------------------------------------------------
 
     def flush(self, options: ResourceOptions) -> bool:
         """Write what is in memory as parts on disk, so that the log starts anew; return whether there was anything."""
-        with self.maintaining:
+        with self.flushing:
             with self.writing:
-                assert self._log is not None
+                log = self._writable_log()
                 state = self.state
-                memory = [view for view in state.views if not view.part.name]
                 if state.sequence == self.manifest.applied:
                     return False
-                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled())
-                first_log = self._log.rotate()
-            made = self._written(memory, state.lattice, options)
-            with self.writing:
-                self._install(memory, made, applied=state.sequence, first_log=first_log)
+                # The log will no longer have these documents, so no part that only the log protects may take them in.
+                views = tuple(v if v.part.name else dataclasses.replace(v, sealed=True) for v in state.views)
+                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled(), views=views)
+                memory = [view for view in views if view.sealed]
+                first_log = log.rotate()
+            with contextlib.ExitStack() as pins:
+                made = self._written(memory, state.lattice, options, pins)
+                with self.writing:
+                    self._install(memory, made, state.sequence, first_log)
             return True
 
     def merge(self, names: Sequence[str], options: ResourceOptions) -> None:
         """Merge parts on disk into one, or into two where some documents have wide codes."""
-        with self.maintaining:
-            state = self.state
-            views = [view for view in state.views if view.part.name in names]
-            made = self._written(views, state.lattice, options)
+        with self.merging:
             with self.writing:
-                self._install(views, made, applied=self.manifest.applied, first_log=self.manifest.first_log)
+                self._writable_log()
+                state = self.state
+            views = [view for view in state.views if view.part.name in names]
+            with contextlib.ExitStack() as pins:
+                made = self._written(views, state.lattice, options, pins)
+                with self.writing:
+                    self._install(views, made)
 
     def join(self, views: Sequence[View]) -> None:
         """Make one part of several in memory; it stays in memory."""
-        with self.maintaining:
+        with self.flushing:
             if self.state.lattice.provisional:
                 return  # a write may code all of them anew
             made = joined_views(views, self.state.lattice.scale)
             with self.writing:
-                self.state = self._replaced(views, [made])
+                self.state = self._replaced(views, [made]).ready_like(self.state)
 
     def compact(self, options: ResourceOptions, words: WordWeights | None) -> None:
         """Write everything that is on disk as one part; with BM25 by today's mean length of documents."""
-        with self.maintaining:
-            state = self.state
+        with self.merging:
+            with self.writing:
+                self._writable_log()
+                state = self.state
             views = [view for view in state.views if view.part.name]
             read = None
             if words is not None and state.num_docs:
@@ -391,18 +461,20 @@ class Store:
                 read = partial(WeighedAgain, lattice=state.lattice, weigh=lambda counts: words.weights(counts, mean))
             elif len(views) <= 1 and all(view.alive is None for view in views):
                 return
-            made = self._written(views, state.lattice, options, read)
-            with self.writing:
-                self._install(views, made, applied=self.manifest.applied, first_log=self.manifest.first_log)
+            with contextlib.ExitStack() as pins:
+                made = self._written(views, state.lattice, options, pins, read)
+                with self.writing:
+                    self._install(views, made)
 
     def _written(
         self,
         views: Sequence[View],
         lattice: Lattice,
         options: ResourceOptions,
+        pins: contextlib.ExitStack,
         read: Callable[[Sequence[View]], LivingDocuments] | None = None,
     ) -> list[View]:
-        """Write the living documents of some views as new parts, and open these."""
+        """Write the living documents of some views as new parts, and open these; `pins` keeps their files."""
         made = []
         read = read or partial(LivingDocuments, num_terms=lattice.num_terms)
         for wide in (False, True):
@@ -410,6 +482,7 @@ class Store:
             if not group:
                 continue
             name = self._new_name("part", "")
+            pins.enter_context(self._pin([name]))
             try:
                 write_merged(
                     self.path / name,
@@ -445,8 +518,19 @@ class Store:
         numbers = np.concatenate(died) if died else np.zeros(0, np.int64)
         return dataclasses.replace(self.state, views=(*without_numbers(new, numbers), *kept))
 
-    def _install(self, old: Sequence[View], new: Sequence[View], *, applied: int, first_log: int) -> None:
-        """Make new parts current in place of old ones: manifest first, then what nobody names goes away."""
+    def _install(
+        self, old: Sequence[View], new: Sequence[View], applied: int | None = None, first_log: int | None = None
+    ) -> None:
+        """Make new parts current in place of old ones: manifest first, then what nobody names goes away.
+
+        Parameters
+        ----------
+        old, new
+            The views that go and come.
+        applied, first_log
+            The last record of the log that parts have now, and the first file that is still needed; None: as before.
+        """
+        log = self._writable_log()
         state = self._replaced(old, new)
         disk = tuple(view for view in state.views if view.part.name and view.num_alive)
         memory = tuple(view for view in state.views if not view.part.name)
@@ -461,16 +545,15 @@ class Store:
             lattice=lattice_name,
             statistics=words_name,
             next_number=state.next_number,
-            first_log=first_log,
-            applied=applied,
+            first_log=self.manifest.first_log if first_log is None else first_log,
+            applied=self.manifest.applied if applied is None else applied,
             extra={**self.manifest.extra, "lattice": _lattice_entry(state.lattice), "id_kind": kind},
         )
         self._replace_manifest(manifest)
-        self.state = state
+        self.state = state.ready_like(self.state)
         self._parts = {view.part.name: view.part for view in disk}
-        assert self._log is not None
-        self._log.remove_before(first_log)
-        remove_unnamed(self.path, self.manifest, self._pinned)
+        log.remove_before(manifest.first_log)
+        remove_unnamed(self.path, self.manifest, self._pinned.keys())
 
     def _manifest_part(self, view: View) -> ManifestPart:
         deleted = None
@@ -496,41 +579,45 @@ class Store:
     # --- copies ------------------------------------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def pinned(self) -> Iterator[Manifest]:
-        """Keep the files of the current manifest while they are copied."""
+    def _pin(self, names: Iterable[str]) -> Iterator[None]:
+        """Let nobody remove some files: they are being copied, or written and not yet in a manifest."""
+        pinned = list(names)
         with self.writing:
-            manifest = self.manifest
-            names = set(self._named(manifest))
-            self._pinned |= names
+            for name in pinned:
+                self._pinned[name] = self._pinned.get(name, 0) + 1
         try:
-            yield manifest
+            yield
         finally:
             with self.writing:
-                self._pinned -= names
+                for name in pinned:
+                    self._pinned[name] -= 1
+                    if not self._pinned[name]:
+                        del self._pinned[name]
 
     def backup(self, target: Path) -> None:
         """Copy the collection to a new folder: parts while others write, and the log while nobody does."""
         if target.exists():
             raise IndexExistsError(f"'{target}' is taken", hint="choose another path")
-        with write_errors(target), self.maintaining, self.pinned() as manifest:
+        with write_errors(target), self.flushing, self.merging, contextlib.ExitStack() as stack:
+            with self.writing:
+                manifest = self.manifest
+                stack.enter_context(self._pin(files_of(manifest)))
             target.mkdir()
             try:
-                for name in self._named(manifest):
+                for name in sorted(files_of(manifest)):
                     _copy_synced(self.path / name, target / name)
-                with self.writing:  # the log grows, and must not change its files meanwhile
+                with self.writing:  # the log grows, and its last record must not be half there
+                    self._writable_log().sync()
                     for file in self.path.glob("log.*"):
                         _copy_synced(file, target / file.name)
-                    manifest = self.manifest
-                write_manifest(target, manifest)
+                    extra = {**self.manifest.extra, "committed": self.state.sequence}
+                write_manifest(target, dataclasses.replace(manifest, extra=extra))
                 sync_folder(target.parent)
             except BaseException:
                 shutil.rmtree(target, ignore_errors=True)
                 raise
 
     # --- names -------------------------------------------------------------------------------------------------------
-
-    def _named(self, manifest: Manifest) -> list[str]:
-        return sorted(files_of(manifest))
 
     def _take_number(self) -> int:
         with self.writing:

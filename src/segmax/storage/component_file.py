@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import mmap
 import os
 import struct
 import zlib
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from segmax.base.errors import damaged
 from segmax.base.files import create, open_regular
 from segmax.base.memory import fast_bytes
+from segmax.base.system import map_file
 from segmax.storage.meta import FORMAT_VERSION, unreadable
 
 FOOTER_BYTES = 64  # also what SIMD loads may read past the end of an array
@@ -90,7 +90,7 @@ def open_component(path: Path, length: int, crc: int, *, version: int, preload: 
             if size != length + FOOTER_BYTES:
                 what = f"'{path.name}' has {size} bytes and should have {length + FOOTER_BYTES}"
                 raise damaged(what, path.parent)
-            whole = _read(file, size) if preload else _mapped(file)
+            whole = _read(file, size) if preload else map_file(file.fileno(), size)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -105,7 +105,3 @@ def _read(file: BufferedReader, size: int) -> memoryview:
     if file.readinto(whole) != size:
         raise OSError(errno.EIO, "it became shorter while it was read")
     return whole
-
-
-def _mapped(file: BufferedReader) -> memoryview:
-    return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

@@ -1,0 +1,287 @@
+"""Collections under way: closed, dropped, forked, interrupted, paused, read by many while they change."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import segmax
+from segmax.collection import maintenance
+from segmax.collection.collection import Collection
+from segmax.collection.store import Store
+from segmax.errors import IndexClosedError, SegmaxError, WriterStoppedError
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where a collection goes."""
+    return tmp_path / "docs"
+
+
+def rows(count: int, seed: int = 0) -> sp.csr_matrix:
+    """Return some documents."""
+    return sp.random(count, 30, density=0.3, format="csr", random_state=seed)
+
+
+def test_closing_waits_for_a_compaction(path: Path) -> None:
+    """Whoever opens the collection next finds it whole, and the compaction writes nothing afterwards."""
+    collection = Collection.create(path)
+    for step in range(3):
+        collection.add(rows(50, step), ids=range(step * 50, step * 50 + 50))
+        collection._open_store.flush({"threads": 1})
+    started, go_on = threading.Event(), threading.Event()
+
+    def slowly(_: Any) -> None:
+        started.set()
+        go_on.wait(10)
+
+    compacting = threading.Thread(target=collection.compact, args=(slowly,))
+    compacting.start()
+    assert started.wait(10)
+    closing = threading.Thread(target=collection.close)
+    closing.start()
+    time.sleep(0.1)
+    assert closing.is_alive()
+    go_on.set()
+    closing.join()
+    compacting.join()
+    with Collection.open(path) as again:
+        assert (len(again), again.stats().num_parts) == (150, 1)
+
+
+def test_writers_that_meet_a_closed_collection(path: Path) -> None:
+    """The error says that it is closed, whatever they were about to do; what was acknowledged is there."""
+    collection = Collection.create(path)
+    added, problems = [], []
+
+    def add() -> None:
+        for number in range(10_000):
+            try:
+                collection.add(rows(1, number), ids=[number])
+            except IndexClosedError:
+                return
+            except BaseException as error:
+                problems.append(error)
+                return
+            added.append(number)
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    time.sleep(0.2)
+    collection.close()
+    thread.join()
+    assert problems == []
+    with Collection.open(path) as again:
+        assert set(added) <= set(again.ids())
+
+
+def test_a_forked_process_cannot_write(path: Path) -> None:
+    """The lock is the parent's, and so is the log."""
+    collection = Collection.create(path)
+    collection.add(rows(3), ids=range(3))
+    child = os.fork()
+    if child == 0:
+        try:
+            collection.add(rows(1), ids=[99])
+        except WriterStoppedError:
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    collection.add(rows(2), ids=[3, 4])
+    collection.close()
+    with Collection.open(path) as again:
+        assert list(again.ids()) == [0, 1, 2, 3, 4]
+
+
+def test_an_interrupt_after_the_sync(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The document is in the log, so it is in memory, too: it cannot be added twice."""
+    collection = Collection.create(path)
+    sync = os.fdatasync
+
+    def interrupted(descriptor: int) -> None:
+        sync(descriptor)
+        monkeypatch.setattr(os, "fdatasync", sync)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(os, "fdatasync", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        collection.add(rows(1), ids=["b"])
+    with pytest.raises(SegmaxError):
+        collection.add(rows(1), ids=["b"])
+    collection.close()
+    with Collection.open(path) as again:
+        assert list(again.ids()) == ["b"]
+
+
+def test_a_dropped_collection_releases_its_lock(path: Path) -> None:
+    """Nobody closed it."""
+    collection = Collection.create(path)
+    collection.add(rows(2))
+    del collection
+    gc.collect()
+    with Collection.open(path) as again:
+        assert len(again) == 2
+
+
+@pytest.mark.parametrize("durability", ["batch", "commit", "none"])
+def test_readers_after_a_clean_end(path: Path, durability: Any) -> None:
+    """Closing publishes what was written."""
+    with Collection.create(path, durability=durability) as collection:
+        collection.add(rows(5))
+        collection.delete([1])
+    with segmax.open(path) as reader:
+        assert list(reader.ids()) == [0, 2, 3, 4]  # type: ignore[union-attr]
+
+
+def test_readers_never_go_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While one thread refreshes, others see the state before or the state after."""
+    with Collection.create(path) as collection:
+        collection.add(rows(200), ids=range(200))
+        collection._open_store.flush({"threads": 1})
+        for step in range(1, 20):
+            collection.add(rows(20, step), ids=range(180 + step * 20, 200 + step * 20))
+        with segmax.open(path) as reader:
+            least, done, problems = len(reader), threading.Event(), []
+
+            def look() -> None:
+                while not done.is_set():
+                    if len(reader) < least:
+                        problems.append(len(reader))
+
+            thread = threading.Thread(target=look)
+            thread.start()
+            for step in range(20, 25):
+                collection.add(rows(20, step), ids=range(180 + step * 20, 200 + step * 20))
+                collection.commit()
+                reader.refresh()  # type: ignore[union-attr]
+            done.set()
+            thread.join()
+            assert problems == []
+            assert len(reader) == len(collection)
+
+
+def test_a_failed_refresh_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the next one succeeds."""
+    with Collection.create(path) as collection:
+        collection.add(rows(20), ids=range(20))
+        with segmax.open(path) as reader:
+            collection.add(rows(20), ids=range(20, 40))
+            collection.compact()
+            with monkeypatch.context() as patched:
+                patched.setattr("segmax.collection.store.open_part", _no_memory)
+                with pytest.raises(MemoryError):
+                    reader.refresh()  # type: ignore[union-attr]
+            assert len(reader) == 20
+            reader.refresh()  # type: ignore[union-attr]
+            assert len(reader) == 40
+
+
+def _no_memory(*_: Any) -> None:
+    raise MemoryError
+
+
+def test_merges_survive_what_nobody_expected(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread tries again."""
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 50)
+    monkeypatch.setattr(maintenance, "_RETRY_SECONDS", 0.1)
+    flush, calls = Store.flush, []
+
+    def failing(self: Store, options: Any) -> bool:
+        calls.append(1)
+        if len(calls) == 1:
+            raise ValueError("nobody expected this")
+        return flush(self, options)
+
+    monkeypatch.setattr(Store, "flush", failing)
+    with Collection.create(path) as collection:
+        collection.add(rows(60), ids=range(60))
+        deadline = time.monotonic() + 20
+        while collection.stats().num_in_memory and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert collection.stats().num_in_memory == 0
+        collection.compact()
+
+
+def test_a_long_log_becomes_a_part(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However few documents are left of it."""
+    monkeypatch.setattr(maintenance, "_MOST_RECORDS", 40)
+    with Collection.create(path, durability="none") as collection:
+        for step in range(120):
+            collection.upsert(rows(1, step), ids=["same"])
+        assert collection.settle(timeout=30)
+        assert collection.stats().log_bytes < 40_000
+        assert len(collection) == 1
+
+
+def test_paused_merges(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is flushed while they are paused, and compacting works all the same."""
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 50)
+    with Collection.create(path) as collection:
+        collection.pause_merges()
+        collection.add(rows(200), ids=range(200))
+        assert not collection.settle(timeout=0.2)
+        assert collection.stats().num_in_memory > 0
+        collection.compact()
+        assert collection.stats().num_in_memory == 0
+        collection.resume_merges()
+        assert collection.settle(timeout=30)
+
+
+def test_writes_go_on_while_a_compaction_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if so many documents come that they have to be flushed."""
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 40)
+    with Collection.create(path) as collection:
+        collection.add(rows(100), ids=range(100))
+        assert collection.settle(timeout=30)
+        collection.delete([5])
+        started, go_on = threading.Event(), threading.Event()
+
+        def slowly(_: Any) -> None:
+            started.set()
+            go_on.wait(20)
+
+        compacting = threading.Thread(target=collection.compact, args=(slowly,))
+        compacting.start()
+        assert started.wait(10)
+        for step in range(20):
+            collection.add(rows(30, step), ids=range(100 + step * 30, 130 + step * 30))
+        collection.delete([6, 101])
+        go_on.set()
+        compacting.join()
+        assert len(collection) == 697
+        assert collection.search({3: 1.0}, k=1000).ids == _expected(collection)
+    with Collection.open(path) as again:
+        assert len(again) == 697
+
+
+def _expected(collection: Collection) -> list[Any]:
+    ids = list(collection.ids())
+    scores = collection.score({3: 1.0}, ids)
+    order = np.lexsort((np.arange(len(ids)), -scores))
+    return [ids[at] for at in order if scores[at] > 0]
+
+
+def test_few_descriptors(path: Path) -> None:
+    """A part on disk takes memory maps, not descriptors."""
+    with Collection.create(path) as collection:
+        collection.add(rows(20), ids=range(20))
+        before = len(list(Path("/proc/self/fd").iterdir()))
+        snapshots = []
+        for step in range(5):
+            collection.add(rows(5, step), ids=range(20 + step * 5, 25 + step * 5))
+            collection.compact()
+            snapshots.append(collection.snapshot())
+        assert len(list(Path("/proc/self/fd").iterdir())) - before < 10
+        assert [len(one.search({3: 1.0}, k=100)) for one in snapshots] == sorted(
+            len(one.search({3: 1.0}, k=100)) for one in snapshots
+        )
