@@ -49,7 +49,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _ids(given: list[str]) -> list[str]:
-    return [line.rstrip("\n") for line in sys.stdin if line.strip()] if given == ["-"] else given
+    return [line.rstrip("\r\n") for line in sys.stdin if line.strip()] if given == ["-"] else given
 
 
 def _typed(ids: list[str], collection: segmax.Collection) -> list[Any]:

@@ -120,9 +120,12 @@ class ChangeMaker:
                 hint="create it with {encoder='bm25'} or a model",
             )
         numbered = [document._replace(id=str(at)) for at, document in enumerate(documents)]
-        batches = list(self._encoder().encode_documents([numbered]))
-        width = len(self._encoder().vocabulary)
-        return join_rows([batch.vectors for batch in batches], width), list(self._encoder().vocabulary)
+        encoder = self._encoder()
+        batches = list(encoder.encode_documents([numbered]))
+        words = list(encoder.vocabulary)
+        vectors = join_rows([batch.vectors for batch in batches], len(words))
+        is_known = self._vocabulary.terms[: len(words)] == words  # nearly always: columns are those of the collection
+        return vectors, None if is_known else words
 
     def adding(self, state: State, ready: Ready, *, replace: bool) -> Change:
         """Return the change that adds documents to a state."""
