@@ -285,3 +285,26 @@ def test_few_descriptors(path: Path) -> None:
         assert [len(one.search({3: 1.0}, k=100)) for one in snapshots] == sorted(
             len(one.search({3: 1.0}, k=100)) for one in snapshots
         )
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_replayed_log_gives_the_same_state(path: Path, whole: bool) -> None:
+    """Scores and order are those of before, though additions are applied many at a time."""
+    query = {1: 0.5, 4: 1.25, 9: 2.0}
+    with Collection.create(path) as collection:
+        for step in range(30):
+            some = rows(7, step) * (step % 5 + 1)
+            some.data = np.ceil(some.data * 5) if whole else some.data
+            metadata = [{"step": step}] * 7 if step % 3 else None
+            collection.add(some, ids=[f"{step}-{row}" for row in range(7)], metadata=metadata)
+            if step in (10, 20):
+                collection.delete([f"{step}-1", "3-2"])
+            if step == 15:
+                collection._open_store.flush({"threads": 1})
+        before = collection.search(query, k=300)
+        described = collection.count({"step": {"$gte": 4}})
+    with Collection.open(path) as again:
+        after = again.search(query, k=300)
+        assert (after.ids, after.scores.tolist()) == (before.ids, before.scores.tolist())
+        assert again.count({"step": {"$gte": 4}}) == described
+        assert again.stats().num_parts <= 6

@@ -52,6 +52,7 @@ from segmax.collection.manifest import (
 from segmax.collection.manifest import Part as ManifestPart
 from segmax.collection.merging import LivingDocuments, WeighedAgain, write_merged
 from segmax.collection.part import Part, open_part
+from segmax.collection.replaying import Logged, replayed
 from segmax.collection.starting import write_first_part
 from segmax.collection.state import State, View
 from segmax.collection.words import WordWeights, num_words
@@ -243,14 +244,17 @@ class Store:
         """Return a state after the records of a log, up to the last one that may be seen."""
         if most is not None and state.sequence >= most:
             return state
+        return replayed(state, self._changes(log, most), self.weigh)
+
+    def _changes(self, log: Log, most: int | None) -> Iterator[Logged]:
+        """Yield the changes of a log, up to the last one that may be seen."""
         for record in log.records():
             if record.kind == CHANGE:
                 change = from_pieces(record.pieces)
                 self._learn(change.terms)
-                state = applied(state, change, record.sequence, self.weigh)
+                yield Logged(change, record.sequence)
             if most is not None and record.sequence >= most:
-                break
-        return state
+                return
 
     def _read_lattice(self, manifest: Manifest) -> Lattice:
         entry: Mapping[str, Any] = manifest.extra.get("lattice", {})
