@@ -582,6 +582,16 @@ class TestProtocol:
             assert "rank 1" in str(explanation)
             assert collection.row_of(5) == 5
 
+    def test_texts_of_some(self, path: Path) -> None:
+        """Documents without a text have an empty one beside others that have one."""
+        with Collection.create(path) as collection:
+            collection.add(sp.csr_matrix([[2.0]]), ids=["a"], texts=["a text"])
+            collection._open_store.flush({"threads": 1})
+            collection.add(sp.csr_matrix([[1.0]]), ids=["b"])
+            assert [text.text for text in collection.search({0: 1}).texts] == ["a text", ""]
+            collection.compact()
+            assert [text.text for text in collection.search({0: 1}).texts] == ["a text", ""]
+
     def test_tuning(self, path: Path) -> None:
         """What was measured is kept."""
         with Collection.create(path) as collection:

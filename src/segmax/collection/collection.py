@@ -39,7 +39,7 @@ from segmax.collection.reading import CollectionReader
 from segmax.collection.same_encoder import check_same_encoder
 from segmax.collection.starting import lattice_of
 from segmax.collection.state import State, checked_ids
-from segmax.collection.store import DURABILITIES, Durability, Store, _copy_synced, create_store
+from segmax.collection.store import DURABILITIES, Durability, Store, copy_synced, create_store
 from segmax.collection.words import WordWeights
 from segmax.metadata import Schema, parse_where
 from segmax.search.calibration import Calibration, Expectation
@@ -638,7 +638,7 @@ class Collection(CollectionReader):
             # Beside the target, until all of it is safe on disk.
             scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
             try:
-                _copy_synced(source, scratch / target.name)
+                copy_synced(source, scratch / target.name)
                 (scratch / target.name).rename(target)
                 sync_folder(target.parent)
             finally:

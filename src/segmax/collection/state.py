@@ -148,8 +148,11 @@ class State:
         return self.views[place.view].part.ids.id_of(place.row)
 
     def text_of(self, place: Place) -> StoredText:
-        """Return the title and text of a document."""
-        return self.views[place.view].part.ids.text_of(place.row)
+        """Return the title and text of a document; empty ones if it has none, while others do."""
+        ids = self.views[place.view].part.ids
+        if ids.stored is None and any(view.part.ids.stored is not None for view in self.views):
+            return StoredText("", "")
+        return ids.text_of(place.row)
 
     def metadata_of(self, place: Place) -> dict[str, Any] | None:
         """Return the metadata of a document."""

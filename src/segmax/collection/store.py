@@ -618,11 +618,11 @@ class Store:
             target.mkdir()
             try:
                 for name in sorted(files_of(manifest)):
-                    _copy_synced(self.path / name, target / name)
+                    copy_synced(self.path / name, target / name)
                 with self.writing:  # the log grows, and its last record must not be half there
                     self._writable_log().sync()
                     for file in self.path.glob("log.*"):
-                        _copy_synced(file, target / file.name)
+                        copy_synced(file, target / file.name)
                     extra = {**self.manifest.extra, "committed": self.state.sequence}
                 write_manifest(target, dataclasses.replace(manifest, extra=extra))
                 sync_folder(target.parent)
@@ -678,12 +678,12 @@ def _write_tables(path: Path, number: int, lattice: Lattice, words: Sequence[str
     return lattice_name, words_name
 
 
-def _copy_synced(source: Path, target: Path) -> None:
+def copy_synced(source: Path, target: Path) -> None:
     """Copy a file, or a folder of files, and make the copy safe on disk."""
     if source.is_dir():
         target.mkdir()
         for file in source.iterdir():
-            _copy_synced(file, target / file.name)
+            copy_synced(file, target / file.name)
         sync_folder(target)
         return
     with open_regular(source) as read, os.fdopen(create(target), "wb") as written:
