@@ -61,7 +61,8 @@ def test_threads_keep_each_other_out(tmp_path: Path) -> None:
 def test_the_end_of_a_process_releases_its_lock(tmp_path: Path, by: signal.Signals) -> None:
     """A killed writer leaves a file that says nothing any more; the next writer need not clean up."""
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": "src"}) as process:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"held\n"
         with refused(CollectionLockedError, message=rf"process {process.pid} on '.*' \('-c'\)"):

@@ -187,7 +187,7 @@ class TestCopies:
             raise OSError("no space")
 
         with monkeypatch.context() as patched:
-            patched.setattr("segmax.collection.collection._copy_synced", fail)
+            patched.setattr("segmax.collection.collection.copy_synced", fail)
             with pytest.raises(SegmaxError):
                 Collection.restore(tmp_path / "backup", tmp_path / "restored")
         assert sorted(file.name for file in tmp_path.iterdir()) == ["backup", "docs"]

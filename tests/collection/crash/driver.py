@@ -22,7 +22,6 @@ from typing import Any, NamedTuple, Self
 NOTHING, KILL, KILL_HALF, FAIL, FAIL_HALF = range(5)
 
 _HERE = Path(__file__).resolve().parent
-_SOURCE = Path(__file__).resolve().parents[3] / "src"
 
 
 class Run(NamedTuple):
@@ -47,7 +46,7 @@ class Server:
     """The server, seen from the tests."""
 
     def __init__(self, shim: Path) -> None:
-        path = os.pathsep.join([str(_SOURCE), str(_HERE.parent)])
+        path = os.pathsep.join([str(_HERE.parent), *sys.path])  # segmax is found where this process found it
         self._process = subprocess.Popen(
             [sys.executable, "-m", "crash.driver"],
             stdin=subprocess.PIPE,
