@@ -186,7 +186,22 @@ def test_a_failed_refresh_changes_nothing(path: Path, monkeypatch: pytest.Monkey
             assert len(reader) == 40
 
 
-def _no_memory(*_: Any) -> None:
+@pytest.mark.parametrize("count", [5, 50], ids=["in one thread", "beside the disk"])
+def test_an_addition_that_memory_cannot_hold(path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """It did not happen, in the log neither, and the next one does."""
+    with Collection.create(path) as collection:
+        collection.add(rows(count), ids=range(count))
+        with monkeypatch.context() as patched:
+            patched.setattr("segmax.collection.applying.small_part", _no_memory)
+            with pytest.raises(MemoryError):
+                collection.add(rows(count), ids=range(count, 2 * count))
+        assert len(collection) == count
+        collection.add(rows(count), ids=range(2 * count, 3 * count))
+        with segmax.open(path) as reader:
+            assert list(reader.ids()) == [*range(count), *range(2 * count, 3 * count)]
+
+
+def _no_memory(*_: Any, **options: Any) -> None:
     raise MemoryError
 
 

@@ -114,19 +114,18 @@ private:
 
     void write_run(std::span<const Posting<Code>> run) {
         auto& bytes = out_.run_bytes;
-        if (run.size() <= kMaxListed) {
-            for (const auto& posting : run) bytes.push_back(static_cast<std::uint8_t>(posting.position % kSpanDocs));
-        } else {
-            const std::size_t bitmap = bytes.size();
-            bytes.resize(bitmap + kSpanBlocks);
-            for (const auto& posting : run) {
-                const std::uint32_t place = posting.position % kSpanDocs;
-                bytes[bitmap + place / kBlockDocs] |= static_cast<std::uint8_t>(1U << (place % kBlockDocs));
-            }
-        }
-        const std::size_t codes = bytes.size();
+        const bool is_listed = run.size() <= kMaxListed;
+        const std::size_t first = bytes.size();
+        const std::size_t codes = first + (is_listed ? run.size() : std::size_t{kSpanBlocks});
         bytes.resize(codes + run.size() * sizeof(Code));
+        std::uint8_t* places = bytes.data() + first;
         for (std::size_t i = 0; i < run.size(); ++i) {
+            const std::uint32_t place = run[i].position % kSpanDocs;
+            if (is_listed) {
+                places[i] = static_cast<std::uint8_t>(place);
+            } else {
+                places[place / kBlockDocs] |= static_cast<std::uint8_t>(1U << (place % kBlockDocs));
+            }
             std::memcpy(bytes.data() + codes + i * sizeof(Code), &run[i].code, sizeof(Code));  // little endian
         }
     }
@@ -358,6 +357,7 @@ private:
         std::size_t code = largest;
         std::uint64_t seen = counts_[code];
         for (const std::uint32_t rank : kTopRanks) {
+            if (rank > postings.size()) code = 0;  // most lists are short
             while (seen < rank && code > 0) seen += counts_[--code];
             out_.term_top_code.push_back(static_cast<Code>(code));
         }

@@ -133,10 +133,11 @@ std::array<Code, kNumLevels> spread_levels(std::span<const Code> maxima) {
     }
     std::array<std::uint32_t, kMostSteps + 1> count{};
     for (const Code maximum : maxima) ++count[(maximum + width - 1) / width];
+    const std::uint32_t num_steps = (largest + width - 1) / std::max(width, 1U);
     std::uint64_t left = maxima.size() - count[0];
     std::uint64_t group = 0;
     std::size_t level = 1;
-    for (std::uint32_t step = 1; step <= kMostSteps && level < kNumLevels; ++step) {
+    for (std::uint32_t step = 1; step <= num_steps && level < kNumLevels; ++step) {
         group += count[step];
         if (count[step] == 0 || group * (kNumLevels - level) < left) continue;
         levels[level++] = static_cast<Code>(std::min(step * width, largest));

@@ -31,25 +31,54 @@ def plain_weights(change: Change) -> Csr:
 
 def applied(state: State, change: Change, sequence: int, weigh: Weigh) -> State:
     """Return the state after a change; raise InputError if the change does not fit the collection."""
-    views = list(without_numbers(state.views, change.deleted))
-    lattice = state.lattice
-    if change.num_docs:
-        weights = weigh(change)
-        lattice, coded = lattice.grown(weights)
-        if not lattice.same_codes(state.lattice):
-            lattice, views = _coded_anew(lattice, views)
-        for wide, docs in documents_of(change, coded, weights, lattice):
-            views = with_documents(views, docs, lattice.scale, wide=wide)
-    is_same = lattice is state.lattice
-    return dataclasses.replace(
-        state,
-        lattice=lattice,
-        views=tuple(view for view in views if view.num_alive or view.part.name),
-        next_number=max(state.next_number, int(change.numbers.max(initial=-1)) + 1),
-        id_kind=state.id_kind if not change.num_docs else int if "id_number" in change.ids else str,
-        sequence=sequence,
-        core_lattice=state.core_lattice if is_same else lattice.to_core(),
-    )
+    return Step(state, change, weigh).taken(sequence)
+
+
+class Step:
+    """A change that is about to be made.
+
+    Parameters
+    ----------
+    state
+        The state before.
+    change
+        What happens.
+    weigh
+        Turns vectors into weights.
+
+    Raises
+    ------
+    InputError
+        If the change does not fit the collection. Once the step is there, it does.
+    """
+
+    def __init__(self, state: State, change: Change, weigh: Weigh) -> None:
+        self._state = state
+        self._change = change
+        self._lattice = state.lattice
+        if change.num_docs:
+            self._weights = weigh(change)
+            self._lattice, self._coded = state.lattice.grown(self._weights)
+
+    def taken(self, sequence: int) -> State:
+        """Return the state after the step: most of the work, in which parts are made."""
+        state, change, lattice = self._state, self._change, self._lattice
+        views = list(without_numbers(state.views, change.deleted))
+        if change.num_docs:
+            if not lattice.same_codes(state.lattice):
+                lattice, views = _coded_anew(lattice, views)
+            for wide, docs in documents_of(change, self._coded, self._weights, lattice):
+                views = with_documents(views, docs, lattice.scale, wide=wide)
+        is_same = lattice is state.lattice
+        return dataclasses.replace(
+            state,
+            lattice=lattice,
+            views=tuple(view for view in views if view.num_alive or view.part.name),
+            next_number=max(state.next_number, int(change.numbers.max(initial=-1)) + 1),
+            id_kind=state.id_kind if not change.num_docs else int if "id_number" in change.ids else str,
+            sequence=sequence,
+            core_lattice=state.core_lattice if is_same else lattice.to_core(),
+        )
 
 
 def without_numbers(views: Sequence[View], numbers: NDArray[np.int64]) -> list[View]:

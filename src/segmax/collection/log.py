@@ -101,6 +101,7 @@ class Log:
         self._header = header
         self._applied = applied
         self._offset = FILE_BYTES  # the end of the last record read or written
+        self._last_offset = FILE_BYTES  # where the record starts that was written last
         self._synced = FILE_BYTES
         self._next_sequence = header.first_sequence
         self._is_read_only = True
@@ -337,9 +338,27 @@ class Log:
         except BaseException as error:
             self._undo(error)
             raise
+        self._last_offset = self._offset
         self._offset += sum(len(buffer) for buffer in buffers)
         self._next_sequence += 1
         return self._next_sequence - 1
+
+    def take_back(self) -> None:
+        """Cut off the record that the last call wrote: what it says did not happen after all.
+
+        Raises
+        ------
+        WriterStoppedError
+            If that failed: the log refuses everything from then on.
+        """
+        self._check_not_stopped()
+        assert self._last_offset < self._offset, "only the last record, and only once"
+        self._offset = self._last_offset
+        self._next_sequence -= 1
+        with self._stopping("a record could not be taken back"):
+            os.ftruncate(self._descriptor, self._offset)
+            os.fdatasync(self._descriptor)
+        self._synced = self._offset
 
     def sync(self) -> None:
         """Make all records safe on disk.

@@ -112,6 +112,8 @@ class State:
         if not ids or self.id_kind is None:
             return found
         hashes = hashed(ids)  # all of one kind
+        order = np.argsort(hashes)  # ascending ones are found several times as fast
+        ids, hashes, place_of = [ids[place] for place in order], hashes[order], order.tolist()
         first, last = min(ids), max(ids)
         for number, view in enumerate(self.views):
             known = view.part.id_range
@@ -119,7 +121,7 @@ class State:
                 continue  # new documents often have larger numbers
             for place, row in view.part.find(ids, hashes):
                 if view.is_alive(row):
-                    found[place] = Place(number, row)
+                    found[place_of[place]] = Place(number, row)
         return found
 
     def place_of(self, id: DocId) -> Place:

@@ -14,6 +14,7 @@ import re
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +34,7 @@ from segmax.base.errors import (
 from segmax.base.files import create, open_regular, sync_folder, write_errors
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.resources import ResourceOptions
-from segmax.collection.applying import Weigh, applied, joined_views, plain_weights, without_numbers
+from segmax.collection.applying import Step, Weigh, joined_views, plain_weights, without_numbers
 from segmax.collection.array_file import read_arrays, write_arrays
 from segmax.collection.changes import CHANGE, Change, from_pieces, to_pieces
 from segmax.collection.lattice import MOST, Lattice, Weights
@@ -67,6 +68,7 @@ Durability = Literal["batch", "commit", "none"]
 DURABILITIES = ("batch", "commit", "none")
 #: The number in the name of a file of ours.
 _NUMBERED = re.compile(r"[a-z]+\.([1-9][0-9]{0,17})\b")
+_FEW_DOCS = 32
 _RETRIES = 20  # of a reader whose files were replaced while it opened them
 
 
@@ -154,6 +156,7 @@ class Store:
         self.path = path
         self.read_only = read_only
         self.writing = threading.RLock()
+        self._worker: ThreadPoolExecutor | None = None
         self.flushing = threading.RLock()  # one at a time works on parts in memory
         self.merging = threading.RLock()  # and one at a time on parts on disk
         self.vocabulary = GrowingVocabulary()
@@ -328,6 +331,8 @@ class Store:
                     with contextlib.suppress(WriteError):
                         self._log.sync()
                         self._publish()
+            if self._worker is not None:
+                self._worker.shutdown()
             self._log = None
             self._lock = None
 
@@ -353,8 +358,8 @@ class Store:
             if change is None:
                 return None
             sequence = log.last_sequence + 1
-            # Before it is logged, because this may fail.
-            after = applied(self.state, change, sequence, self.weigh).ready_like(self.state)
+            step = Step(self.state, change, self.weigh)  # before it is logged, because this may fail
+            after = self._beside(change, lambda: step.taken(sequence).ready_like(self.state))
             try:
                 log.append(CHANGE, to_pieces(change))
                 if self.settings.durability == "batch":
@@ -364,10 +369,24 @@ class Store:
             except BaseException:
                 # Interrupted in between, the log has the record, and memory must not know less.
                 if log.last_sequence == sequence:
-                    self._see(change, after)
+                    self._see(change, after())
                 raise
-            self._see(change, after)
+            try:
+                made = after()
+            except Exception:
+                log.take_back()  # memory ran out: nobody has been told yet
+                raise
+            self._see(change, made)
             return change
+
+    def _beside(self, change: Change, work: Callable[[], State]) -> Callable[[], State]:
+        """Start work that a disk can be waited for beside, and return what waits for its result."""
+        if change.num_docs < _FEW_DOCS:
+            made = work()  # sooner than another thread would have started
+            return lambda: made
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="segmax-add")
+        return self._worker.submit(work).result
 
     def _see(self, change: Change, after: State) -> None:
         self._learn(change.terms)
