@@ -151,6 +151,9 @@ def _coded_anew(lattice: Lattice, views: Sequence[View]) -> tuple[Lattice, list[
 
 def joined(several: Sequence[Documents]) -> Documents:
     """Return the documents of several parts as one, in the order of their insertion numbers."""
+    several = sorted(
+        several, key=lambda docs: int(docs.numbers[0]) if docs.num_docs else -1
+    )  # mostly all in order then
     numbers = np.concatenate([docs.numbers for docs in several])
     width = max(docs.codes.num_columns for docs in several)
     whole = Documents(

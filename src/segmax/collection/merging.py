@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.breaks import with_breaks
 from segmax.building.builder import BuildRequest, CodedDocuments, build_index
 from segmax.building.clustering import Sparse
 from segmax.building.resources import ResourceOptions, open_resources
@@ -195,7 +196,7 @@ class _Order:
 
     def texts(self) -> Iterator[object]:
         """Yield titles and texts."""
-        for at, row in zip(*(array.tolist() for array in self._places()), strict=True):
+        for at, row in with_breaks(zip(*(array.tolist() for array in self._places()), strict=True)):
             ids = self._views[at].part.ids
             yield ("", "") if ids.stored is None else ids.text_of(row)
 
@@ -211,7 +212,7 @@ class _Order:
     def _listed_metadata(self) -> Iterator[Any]:
         """Yield the metadata of documents in memory, without making columns of every part."""
         listed = [view.part.listed_metadata for view in self._views]
-        for at, row in zip(*(array.tolist() for array in self._places()), strict=True):
+        for at, row in with_breaks(zip(*(array.tolist() for array in self._places()), strict=True)):
             own = listed[at]
             yield None if own is None else own[row]
 

@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from segmax.base.breaks import take_a_break
 from segmax.base.errors import (
     FormatError,
     IndexClosedError,
@@ -68,7 +69,7 @@ Durability = Literal["batch", "commit", "none"]
 DURABILITIES = ("batch", "commit", "none")
 #: The number in the name of a file of ours.
 _NUMBERED = re.compile(r"[a-z]+\.([1-9][0-9]{0,17})\b")
-_FEW_DOCS = 32
+_FEW_DOCS, _MANY_DOCS = 32, 256
 _RETRIES = 20  # of a reader whose files were replaced while it opened them
 
 
@@ -357,9 +358,12 @@ class Store:
             change = make(self.state)
             if change is None:
                 return None
+            breaks = take_a_break if change.num_docs >= _MANY_DOCS else lambda: None
             sequence = log.last_sequence + 1
+            breaks()
             step = Step(self.state, change, self.weigh)  # before it is logged, because this may fail
             after = self._beside(change, lambda: step.taken(sequence).ready_like(self.state))
+            breaks()
             try:
                 log.append(CHANGE, to_pieces(change))
                 if self.settings.durability == "batch":

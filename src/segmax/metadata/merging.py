@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.breaks import with_breaks
 from segmax.base.errors import InputError
 from segmax.metadata.columns import Column, ListColumn, ScalarColumn, StringColumn
 from segmax.metadata.dictionary import ends, merged_strings
@@ -76,7 +77,7 @@ def merge_metadata(
 def _documents(
     sources: Sequence[Metadata | None], source: NDArray[Any], row: NDArray[Any]
 ) -> Iterator[dict[str, Any] | None]:
-    for number, place in zip(source.tolist(), row.tolist(), strict=True):
+    for number, place in with_breaks(zip(source.tolist(), row.tolist(), strict=True)):
         found = sources[number]
         yield None if found is None else found[place]
 
@@ -87,7 +88,7 @@ def _texts(sources: Sequence[Metadata | None], source: NDArray[Any], moves: _Mov
         itertools.repeat([b""]) if one is None else one.documents.several(rows)
         for one, rows in zip(sources, moves.old, strict=True)
     ]
-    for number in source.tolist():
+    for number in with_breaks(source.tolist()):
         yield next(texts[number])
 
 

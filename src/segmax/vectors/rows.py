@@ -71,7 +71,12 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     """Return some rows as a copy."""
     counts = np.diff(docs.indptr)[rows]
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    at = np.arange(indptr[-1]) + np.repeat(docs.indptr[rows] - indptr[:-1], counts)
+    # From one entry to the next it is a step of 1, but for the first of a row. (`np.repeat` would hold Python's lock.)
+    steps = np.ones(int(indptr[-1]), dtype=np.int64)
+    is_filled = counts > 0
+    starts, last = docs.indptr[rows[is_filled]], (docs.indptr[rows] + counts - 1)[is_filled]
+    steps[indptr[:-1][is_filled]] = starts - np.concatenate([np.zeros(1, np.int64), last[:-1]])
+    at = np.cumsum(steps, out=steps)
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
 
 
