@@ -33,6 +33,7 @@ from segmax.storage.reading import load_index
 SIZES = (1_000_000, 2_000_000, 4_000_000, 8_800_000)
 MEAN_TERMS = 127
 PASSES = 3
+ADDED_DOCS = 10_000
 METHODS = {"exhaustive": segmax.Exhaustive(), "asc": segmax.ASC()}
 
 
@@ -152,6 +153,60 @@ def run_one(generator: Generator, num_docs: int, args: argparse.Namespace) -> di
     return record
 
 
+def run_added(generator: Generator, num_docs: int, args: argparse.Namespace) -> dict[str, Any]:
+    """Build one collection at once, and the same by adding batch after batch; search both in turn."""
+    built, added = args.folder / f"scale-{num_docs}", args.folder / f"added-{num_docs}"
+    start = time.perf_counter()
+    segmax.build(
+        generator.batches(num_docs, MEAN_TERMS), path=built, overwrite=True, memory_limit=args.memory_limit
+    ).close()
+    record: dict[str, Any] = {"docs": num_docs, "added": True, "build_seconds": time.perf_counter() - start}
+    shutil.rmtree(added, ignore_errors=True)
+    with Watch(args.folder) as watch, segmax.Collection.create(added) as collection:
+        start = time.perf_counter()
+        count = 0
+        for batch in generator.batches(num_docs, MEAN_TERMS):
+            for first in range(0, batch.shape[0], ADDED_DOCS):
+                docs = batch[first : first + ADDED_DOCS]
+                collection.add(docs, ids=range(count, count + docs.shape[0]))
+                count += docs.shape[0]
+        record["add_seconds"] = time.perf_counter() - start
+        collection.settle()
+        record["seconds"] = time.perf_counter() - start
+        record |= {"parts": collection.stats().num_parts}
+    record |= {"peak_memory": watch.peak_memory, "peak_disk": watch.peak_disk}
+    queries = generator.queries[: args.queries]
+    with open_index(built, preload=True) as index, segmax.open(added) as collection:
+        for _ in range(PASSES):
+            for name, searched in (("built", index), ("added", collection)):
+                found = searched.search_batch(queries, k=10, threads=1)
+                ms = found.stats.elapsed_ns / 1e6
+                if f"{name}_ms" not in record or ms.mean() < record[f"{name}_ms"]:
+                    record |= {f"{name}_ms": float(ms.mean()), f"{name}_p99_ms": float(np.percentile(ms, 99))}
+                record[f"{name}_sum"] = float(found.scores.sum())
+    assert record.pop("built_sum") == record.pop("added_sum"), "scores differ"
+    for path in (built, added):
+        shutil.rmtree(path)
+    return record
+
+
+def added_table(records: list[dict[str, Any]]) -> str:
+    """Return the records of collections that were built by adding as a markdown table."""
+    lines = [
+        "| documents | build s | adding s | settled s | times the build | peak memory GiB | peak disk GB | parts "
+        "| built ms (p99) | added ms (p99) | times as long |",
+        "|" + " --- |" * 11,
+    ]
+    for r in records:
+        lines.append(
+            f"| {r['docs']:,} | {r['build_seconds']:.0f} | {r['add_seconds']:.0f} | {r['seconds']:.0f} "
+            f"| {r['seconds'] / r['build_seconds']:.2f} | {r['peak_memory'] / 2**30:.1f} | {r['peak_disk'] / 1e9:.1f} "
+            f"| {r['parts']} | {r['built_ms']:.3f} ({r['built_p99_ms']:.2f}) | {r['added_ms']:.3f} "
+            f"({r['added_p99_ms']:.2f}) | {r['added_ms'] / r['built_ms']:.2f} |"
+        )
+    return "\n".join(lines)
+
+
 def table(records: list[dict[str, Any]]) -> str:
     """Return the records as a markdown table."""
     lines = [
@@ -214,10 +269,12 @@ def main() -> None:
     parser.add_argument(
         "--plot", type=Path, help="draw the records of --output to this PNG and print them; build nothing"
     )
+    parser.add_argument("--added", action="store_true", help="compare with a collection to which documents are added")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.plot:
-        latest = {r["docs"]: r for r in map(json.loads, args.output.read_text().splitlines())}
+        found = map(json.loads, args.output.read_text().splitlines())
+        latest = {r["docs"]: r for r in found if not r.get("added")}
         records = [latest[docs] for docs in sorted(latest)]
         plot(records, args.plot)
         print(table(records))
@@ -225,7 +282,8 @@ def main() -> None:
     args.folder.mkdir(parents=True, exist_ok=True)
     fitted = args.folder / "generator.npz"
     if args.child:
-        print(json.dumps(run_one(Generator.load(fitted), args.docs[0], args)))
+        run = run_added if args.added else run_one
+        print(json.dumps(run(Generator.load(fitted), args.docs[0], args)))
         return
     if not fitted.exists():
         docs, queries, _ = wiki.load(args.wiki, 0)
@@ -235,7 +293,7 @@ def main() -> None:
     for num_docs in args.docs:
         output = subprocess.run([*program, str(num_docs)], check=True, stdout=subprocess.PIPE, text=True).stdout
         record = json.loads(output.splitlines()[-1])
-        print(table([record]), flush=True)
+        print((added_table if args.added else table)([record]), flush=True)
         with args.output.open("a") as file:
             file.write(json.dumps(record) + "\n")
 
