@@ -323,3 +323,38 @@ def test_a_replayed_log_gives_the_same_state(path: Path, whole: bool) -> None:
         assert (after.ids, after.scores.tolist()) == (before.ids, before.scores.tolist())
         assert again.count({"step": {"$gte": 4}}) == described
         assert again.stats().num_parts <= 6
+
+
+def test_waiting_gives_up_a_small_merge(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its parts are merged with all the others."""
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 50)
+    merges: list[int] = []
+    outcomes: list[str] = []
+    started, go_on = threading.Event(), threading.Event()
+    merge = Store.merge
+
+    def watched(self: Store, names: list[str], options: Any) -> None:
+        merges.append(len(names))
+        if not started.is_set():
+            started.set()
+            assert go_on.wait(timeout=30)
+        try:
+            merge(self, names, options)
+        except maintenance.GivenUp:
+            outcomes.append("given up")
+            raise
+
+    monkeypatch.setattr(Store, "merge", watched)
+    with Collection.create(path) as collection:
+        count = 0
+        while not started.is_set():  # with a merge of a few small parts
+            collection.add(rows(50), ids=range(count, count + 50))
+            count += 50
+        collection.add(rows(2 * count), ids=range(count, 3 * count))
+        timer = threading.Timer(0.2, go_on.set)
+        timer.start()
+        assert collection.settle()
+        assert outcomes == ["given up"]
+        assert len(merges) == 2
+        assert collection.stats().num_parts == 1
+        assert list(collection.ids()) == list(range(3 * count))

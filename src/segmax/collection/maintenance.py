@@ -14,7 +14,7 @@ from segmax.base.system import lower_priority
 from segmax.building.resources import ResourceOptions
 from segmax.collection.applying import SMALL_DOCS
 from segmax.collection.merging import chosen_for_merge
-from segmax.collection.state import State
+from segmax.collection.state import State, View
 from segmax.collection.store import Store
 
 _LOG = logging.getLogger("segmax.collection")
@@ -35,8 +35,8 @@ _MOST_LOG_BYTES, _MOST_RECORDS = 1 << 26, 1 << 11
 _RETRY_SECONDS = 5.0  # after a failure, such as a full disk
 
 
-class Stopped(Exception):
-    """The collection is being closed."""
+class GivenUp(Exception):
+    """The collection is being closed, or a larger merge is to come instead."""
 
 
 class _Work(NamedTuple):
@@ -44,6 +44,7 @@ class _Work(NamedTuple):
 
     do: Callable[[], object]
     yields: bool = False  #: run only where no other thread wants to: writers wait for flushes, but for no merge
+    num_docs: int = 0  #: of parts that are merged
 
     def run(self) -> None:
         """Do it, in a thread of its own where it yields, because not everybody may raise a priority again."""
@@ -67,10 +68,10 @@ class _Work(NamedTuple):
 
 
 def _failure_of(work: _Work, store: Store) -> BaseException | None:
-    """Do some work, and return why it failed; None if it did not, or if the collection is being closed."""
+    """Do some work, and return why it failed; None if it did not, or was given up."""
     try:
         work.run()
-    except Stopped:
+    except GivenUp:
         return None
     except Exception as error:  # whatever it is, the thread has to live on
         _LOG.warning("a merge of '%s' failed and will be tried again (%s)", store.path, error, exc_info=True)
@@ -92,7 +93,8 @@ class Maintainer:
         self._paused = 0
         self._held = 0
         self._stopping = False
-        self._working: set[Callable[[], _Work | None]] = set()  # what chose the work that is under way
+        self._working: dict[Callable[[], _Work | None], _Work] = {}  # what is under way, by what chose it
+        self._superseded = False  # the merge under way
         self._awaited = 0  # by how many callers of `settle`
         self._last_write = 0.0
         self._failure: BaseException | None = None
@@ -144,12 +146,16 @@ class Maintainer:
     def settle(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing left to do; return False if that takes too long, is paused, or fails.
 
-        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory.
+        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory. A small merge
+        that is under way is given up, because its parts are merged with all the others then.
         """
         end = None if timeout is None else time.monotonic() + timeout
         with self._wake:
             self._last_write = 0.0
             self._awaited += 1
+            merge = self._working.get(self._next_merge)
+            if timeout is None and merge is not None and merge.yields:
+                self._superseded = merge.num_docs < self._store.state.num_docs // 2
             self._wake.notify_all()
             try:
                 while self._working or self._next_flush() is not None or self._next_merge() is not None:
@@ -191,15 +197,21 @@ class Maintainer:
                     self._wake.wait(timeout=_QUIET_SECONDS)
                 if work is None or self._stopping:
                     return
-                self._working.add(choose)
+                self._working[choose] = work
             failure = _failure_of(work, self._store)
             with self._wake:
-                self._working.discard(choose)
+                del self._working[choose]
+                self._superseded = self._superseded and choose != self._next_merge
                 self._failure = failure
                 self._wake.notify_all()
                 if failure is not None and not self._stopping:
                     self._wake.wait(timeout=_RETRY_SECONDS)
                     self._failure = None
+
+    def _merge_step(self, progress: Any) -> None:
+        if self._superseded:
+            raise GivenUp
+        self._step(progress)
 
     def _step(self, progress: Any) -> None:
         """Wait while paused, and give up when the collection closes: called between the steps of a build."""
@@ -207,7 +219,7 @@ class Maintainer:
             while self._paused and not self._held and not self._stopping:
                 self._wake.wait(timeout=0.1)
             if self._stopping:
-                raise Stopped
+                raise GivenUp
 
     def _memory_docs(self) -> int:
         return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
@@ -228,12 +240,19 @@ class Maintainer:
 
     def _next_merge(self) -> _Work | None:
         """Return what to do next about parts on disk; None for nothing."""
-        names = [] if self._held else self._parts_to_merge(self._store.state)
-        if not names:
+        if self._awaited and (self._next_flush in self._working or self._next_flush() is not None):
+            return None  # then all at once
+        views = [] if self._held else self._views_to_merge(self._store.state)
+        if not views:
             return None
-        return _Work(lambda: self._store.merge(names, self.options()), yields=not self._awaited)
 
-    def _parts_to_merge(self, state: State) -> list[str]:
+        def merge() -> None:
+            options: ResourceOptions = {**self.options(), "progress": self._merge_step}
+            self._store.merge([view.part.name for view in views], options)
+
+        return _Work(merge, not self._awaited, sum(view.num_alive for view in views))
+
+    def _views_to_merge(self, state: State) -> list[View]:
         disk = [view for view in state.views if view.part.name]
         is_quiet = time.monotonic() - self._last_write > _QUIET_SECONDS
         for wide in (False, True):
@@ -241,6 +260,6 @@ class Maintainer:
             fewest = _QUIET_MERGE if is_quiet else _BUSY_MERGE
             chosen = chosen_for_merge([view.num_alive for view in group], fewest)
             if chosen:
-                return [group[number].part.name for number in chosen]
-        dead = (v for v in disk if v.num_alive < (1 - _MOST_DEAD) * v.part.num_docs)
-        return [view.part.name for view in list(dead)[:1]] if is_quiet else []
+                return [group[number] for number in chosen]
+        dead = [view for view in disk if view.num_alive < (1 - _MOST_DEAD) * view.part.num_docs]
+        return dead[:1] if is_quiet else []
