@@ -211,11 +211,11 @@ def test_merges_survive_what_nobody_expected(path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(maintenance, "_RETRY_SECONDS", 0.1)
     flush, calls = Store.flush, []
 
-    def failing(self: Store, options: Any) -> bool:
+    def failing(self: Store, options: Any, *, rough: bool = False) -> bool:
         calls.append(1)
         if len(calls) == 1:
             raise ValueError("nobody expected this")
-        return flush(self, options)
+        return flush(self, options, rough=rough)
 
     monkeypatch.setattr(Store, "flush", failing)
     with Collection.create(path) as collection:
@@ -358,3 +358,28 @@ def test_waiting_gives_up_a_small_merge(path: Path, monkeypatch: pytest.MonkeyPa
         assert len(merges) == 2
         assert collection.stats().num_parts == 1
         assert list(collection.ids()) == list(range(3 * count))
+
+
+@pytest.mark.parametrize("finish", ["settle", "compact"])
+def test_parts_that_were_written_in_a_hurry(path: Path, monkeypatch: pytest.MonkeyPatch, finish: str) -> None:
+    """They are searched as exactly as others, and clustered once there is time."""
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 5000)
+    documents = rows(3000)
+    with Collection.create(path) as collection:
+        collection.add(documents, ids=range(3000))
+        collection._maintainer._store.flush(collection._maintainer.options(), rough=True)  # type: ignore[union-attr]
+        collection.delete(range(0, 3000, 7))
+
+        def found() -> list[Any]:
+            answers = collection.search_batch(documents[:50], k=20)
+            exhaustive = collection.search_batch(documents[:50], k=20, params=segmax.Exhaustive())
+            assert answers.ids == exhaustive.ids
+            return [answers.ids, answers.scores.tolist()]
+
+        view = collection._store.state.views[0]  # type: ignore[union-attr]
+        assert view.part.rough
+        before = found()
+        getattr(collection, finish)()
+        view = collection._store.state.views[0]  # type: ignore[union-attr]
+        assert not view.part.rough
+        assert found() == before

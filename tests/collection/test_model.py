@@ -227,11 +227,11 @@ class FloatMachine(RuleBasedStateMachine):
         for name in chosen:
             self.docs.pop(name, None)
 
-    @rule(how=st.sampled_from(["flush", "compact", "reopen"]))
+    @rule(how=st.sampled_from(["flush", "rough flush", "compact", "reopen"]))
     def keep(self, how: str) -> None:
         before = self.collection.vectors(list(self.docs)).toarray()
-        if how == "flush":
-            self.collection._open_store.flush({"threads": 1})
+        if how.endswith("flush"):
+            self.collection._open_store.flush({"threads": 1}, rough=how == "rough flush")
         elif how == "compact":
             self.collection.compact()
         else:
@@ -312,10 +312,10 @@ class WordsMachine(RuleBasedStateMachine):
         for name in chosen:
             self.docs.pop(name, None)
 
-    @rule(how=st.sampled_from(["flush", "compact", "reopen"]))
+    @rule(how=st.sampled_from(["flush", "rough flush", "compact", "reopen"]))
     def keep(self, how: str) -> None:
-        if how == "flush":
-            self.collection._open_store.flush({"threads": 1})
+        if how.endswith("flush"):
+            self.collection._open_store.flush({"threads": 1}, rough=how == "rough flush")
         elif how == "compact":
             self.collection.compact()
         else:

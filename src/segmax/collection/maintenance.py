@@ -28,7 +28,9 @@ _JOINED_PARTS = 4
 #: While documents come, so many parts are merged at least; fewer once it is quiet.
 _BUSY_MERGE, _QUIET_MERGE = 8, 2
 _QUIET_SECONDS = 0.5
-#: Parts with a larger share of dead documents are written again.
+#: If a flush was over so shortly before the next, documents come faster than they can be clustered.
+_PRESSED_SECONDS = 1.0
+#: Parts with a larger share of dead documents are written again, like those that are not clustered.
 _MOST_DEAD = 0.5
 #: A log that is longer, in bytes or records, is replaced by parts: it has to be read again after a crash.
 _MOST_LOG_BYTES, _MOST_RECORDS = 1 << 26, 1 << 11
@@ -96,7 +98,7 @@ class Maintainer:
         self._working: dict[Callable[[], _Work | None], _Work] = {}  # what is under way, by what chose it
         self._superseded = False  # the merge under way
         self._awaited = 0  # by how many callers of `settle`
-        self._last_write = 0.0
+        self._last_write = self._last_flush = 0.0
         self._failure: BaseException | None = None
         self._threads = [
             threading.Thread(target=self._run, args=(choose,), name=name, daemon=True)
@@ -229,7 +231,7 @@ class Maintainer:
         state = self._store.state
         most = min(SMALL_DOCS, FLUSH_DOCS) if self._awaited else FLUSH_DOCS
         if self._memory_docs() >= most or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
-            return _Work(lambda: self._store.flush(self.options()))
+            return _Work(self._flush)
         memory = [view for view in state.views if not view.part.name]
         for wide in (False, True):
             group = [v for v in memory if v.part.is_wide == wide and v.part.num_docs >= SMALL_DOCS // 2]
@@ -237,6 +239,11 @@ class Maintainer:
             if chosen and not state.lattice.provisional:
                 return _Work(partial(self._store.join, [group[number] for number in chosen]))
         return None
+
+    def _flush(self) -> None:
+        is_pressed = time.monotonic() - self._last_flush < _PRESSED_SECONDS
+        self._store.flush(self.options(), rough=is_pressed)
+        self._last_flush = time.monotonic()
 
     def _next_merge(self) -> _Work | None:
         """Return what to do next about parts on disk; None for nothing."""
@@ -261,5 +268,5 @@ class Maintainer:
             chosen = chosen_for_merge([view.num_alive for view in group], fewest)
             if chosen:
                 return [group[number] for number in chosen]
-        dead = [view for view in disk if view.num_alive < (1 - _MOST_DEAD) * view.part.num_docs]
-        return dead[:1] if is_quiet else []
+        poor = [v for v in disk if v.part.rough or v.num_alive < (1 - _MOST_DEAD) * v.part.num_docs]
+        return poor[:1] if is_quiet else []

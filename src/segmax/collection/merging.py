@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from segmax.base.breaks import with_breaks
 from segmax.building.builder import BuildRequest, CodedDocuments, build_index
-from segmax.building.clustering import Sparse
+from segmax.building.clustering import Clustering, ClusterJob, Sparse
 from segmax.building.resources import ResourceOptions, open_resources
 from segmax.collection.applying import chosen_ids, joined_ids
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed_ids, lookup_arrays
+from segmax.collection.part import ROUGH
 from segmax.collection.state import View
 from segmax.metadata import merge_metadata, pack_metadata
 from segmax.storage.blocks import Append
@@ -26,6 +27,7 @@ from segmax.vectors.documents import BaseVectors, VectorBatch
 from segmax.vectors.rows import join_rows, selected_rows
 
 _POSITIONS = 1 << 16  # read back together
+_ROUGH_CLUSTER = 1024
 #: Parts of up to this many times the size of all smaller ones together join these in a merge.
 _RATIO = 3.0
 
@@ -58,6 +60,18 @@ def chosen_for_merge(sizes: Sequence[int], fewest: int) -> list[int]:
             best = rank + 1
         total += sizes[number]
     return sorted(order[:best]) if best >= max(2, fewest) else []
+
+
+class AsTheyCame(Clustering):
+    """Documents that came after each other are a cluster: no work, and slower searches until they are merged."""
+
+    def labels(self, job: ClusterJob) -> NDArray[np.int64]:
+        """Return a cluster label per row."""
+        return np.arange(job.num_docs, dtype=np.int64) // _ROUGH_CLUSTER
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what the index records about it, as plain values."""
+        return {"kind": ROUGH}
 
 
 class LivingDocuments(BaseVectors):
@@ -146,19 +160,24 @@ def write_merged(
     *,
     wide: bool,
     keep_texts: bool,
+    rough: bool = False,
 ) -> None:
-    """Write the living documents of some parts, in whatever order they are read, as one new part."""
+    """Write the living documents of some parts, in whatever order they are read, as one new part.
+
+    A rough one is there in half the time, and not clustered.
+    """
     numbers = documents.numbers()
     ordered = np.sort(numbers)
     rows = np.searchsorted(ordered, numbers).astype(np.uint32)
     where = _Order(views)
     ids = where.ids()
     components: Arrays = {**ids, "doc_number": ordered, **lookup_arrays(hashed_ids(ids)), **where.counts()}
+    config = config.updated({"bits": 16 if wide else 8, "calibrate": False, "pruning": ()})
     request = BuildRequest(
         path=path,
         overwrite=False,
-        config=config.updated({"bits": 16 if wide else 8, "calibrate": False, "pruning": ()}),
-        clustering=Sparse(),
+        config=config.updated({"document_order": "row", "num_segments": 1}) if rough else config,
+        clustering=AsTheyCame() if rough else Sparse(),
         texts=where.texts() if keep_texts else None,
         coded=CodedDocuments(lattice.scale, rows, components, where.write_metadata()),
     )

@@ -25,6 +25,8 @@ from segmax.storage.texts import StoredText, TextList
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import DocId
 
+#: What is recorded as the clustering of a part that has none.
+ROUGH = "as they came"
 _IN_MEMORY = BuildConfig(num_segments=1)
 
 
@@ -55,6 +57,7 @@ class Part:
     counts: Csr | None = None  #: BM25: how often each document has each word
     name: str = ""  #: its folder in that of the collection; "" in memory
     documents: Documents | None = None  #: in memory: what it is made of
+    rough: bool = False  #: on disk, and not clustered yet
 
     @property
     def num_docs(self) -> int:
@@ -174,10 +177,10 @@ def open_part(folder: Path, name: str) -> Part:
     meta, arrays = load_index(path, preload=False, verify=False)
     with index_errors(path):
         engine = Engine.from_arrays(meta, arrays, path)
-        return part_of(engine, path, name)
+        return part_of(engine, path, name, rough=meta.get("clustering", {}).get("kind") == ROUGH)
 
 
-def part_of(engine: Engine, path: Path, name: str) -> Part:
+def part_of(engine: Engine, path: Path, name: str, *, rough: bool = False) -> Part:
     """Return an open index as a part, checked."""
     arrays, num_docs = engine.arrays, engine.core.num_docs
     missing = [component for component in PART_COMPONENTS if component not in arrays]
@@ -195,7 +198,8 @@ def part_of(engine: Engine, path: Path, name: str) -> Part:
     hashes = arrays["id_hash"]
     if len(hashes) != num_docs or len(rows) != num_docs or rows.max(initial=0) >= max(1, num_docs):
         raise damaged("its table of ids has the wrong length", path)
-    return Part(engine, numbers, arrays, _stored_counts(arrays, num_docs, engine.core.num_terms, path), name)
+    counts = _stored_counts(arrays, num_docs, engine.core.num_terms, path)
+    return Part(engine, numbers, arrays, counts, name, rough=rough)
 
 
 def _stored_counts(arrays: Arrays, num_docs: int, num_terms: int, path: Path) -> Csr | None:

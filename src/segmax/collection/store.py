@@ -444,8 +444,11 @@ class Store:
 
     # --- flushing and merging ----------------------------------------------------------------------------------------
 
-    def flush(self, options: ResourceOptions) -> bool:
-        """Write what is in memory as parts on disk, so that the log starts anew; return whether there was anything."""
+    def flush(self, options: ResourceOptions, *, rough: bool = False) -> bool:
+        """Write what is in memory as parts on disk, so that the log starts anew; return whether there was anything.
+
+        Rough parts take half the time, and have to be merged soon.
+        """
         with self.flushing:
             with self.writing:
                 log = self._writable_log()
@@ -458,7 +461,7 @@ class Store:
                 memory = [view for view in views if view.sealed]
                 first_log = log.rotate()
             with contextlib.ExitStack() as pins:
-                made = self._written(memory, state.lattice, options, pins)
+                made = self._written(memory, state.lattice, options, pins, rough=rough)
                 with self.writing:
                     self._install(memory, made, state.sequence, first_log)
             return True
@@ -495,7 +498,7 @@ class Store:
             if words is not None and state.num_docs:
                 mean = num_words(state) / state.num_docs
                 read = partial(WeighedAgain, lattice=state.lattice, weigh=lambda counts: words.weights(counts, mean))
-            elif len(views) <= 1 and all(view.alive is None for view in views):
+            elif len(views) <= 1 and all(view.alive is None and not view.part.rough for view in views):
                 return
             with contextlib.ExitStack() as pins:
                 made = self._written(views, state.lattice, options, pins, read)
@@ -509,6 +512,8 @@ class Store:
         options: ResourceOptions,
         pins: contextlib.ExitStack,
         read: Callable[[Sequence[View]], LivingDocuments] | None = None,
+        *,
+        rough: bool = False,
     ) -> list[View]:
         """Write the living documents of some views as new parts, and open these; `pins` keeps their files."""
         made = []
@@ -529,6 +534,7 @@ class Store:
                     options,
                     wide=wide,
                     keep_texts=any(view.part.ids.stored is not None for view in group),
+                    rough=rough,
                 )
             except BaseException:
                 shutil.rmtree(self.path / name, ignore_errors=True)

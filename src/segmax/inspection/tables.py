@@ -77,6 +77,7 @@ def _clustering(clustering: Mapping[str, Any]) -> str:
         "dense": "dense vectors",
         "pooled": "pooled token embeddings",
         "labels": "given labels",
+        "as they came": "nothing yet",
     }
     return names.get(clustering.get("kind", ""), "not recorded") + (f" ({options})" if options else "")
 
