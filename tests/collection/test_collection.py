@@ -317,6 +317,29 @@ class TestExact:
             collection.compact()
             assert found(collection.search({3: 1.0, 9: 0.5}, k=201)) == found(hits)
 
+    def test_updates_change_no_weights(self, path: Path) -> None:
+        """What is written again with other metadata does not count as one more document that asks for a scale."""
+        light, heavy = np.full((20, 6), 0.01), np.full((1, 6), 3.0)
+        with Collection.create(path) as collection:
+            collection.add(sp.csr_matrix(np.vstack([light, heavy])), ids=range(21))
+            before = collection.vectors(range(21)).toarray()
+            for year in range(100):
+                collection.update({"id": 20, "metadata": {"year": year}})
+            assert (collection.vectors(range(21)).toarray() == before).all()
+
+    def test_reading_the_log_gives_the_same_scale(self, path: Path) -> None:
+        """Whole numbers that came in many batches and are replayed in one, before fractions decide about a scale."""
+        whole = random_rows(300, 1, whole=True)
+        whole.data[0] = 60_000  # far more than the others, so that all of them count
+        with Collection.create(path) as collection:
+            for first in range(0, 300, 7):
+                collection.add(whole[first : first + 7])
+            collection.add(random_rows(5, 3))
+            query = {1: 0.7, 2: 1.3, 5: 0.11}
+            expected = found(collection.search(query, k=400))
+        with Collection.open(path) as collection:
+            assert found(collection.search(query, k=400)) == expected
+
     def test_fractions_after_whole_numbers(self, path: Path) -> None:
         """While nothing is on disk, a collection of whole numbers takes fractions."""
         with Collection.create(path) as collection:

@@ -16,7 +16,7 @@ from segmax.collection.state import State, View
 from segmax.storage.components import Arrays
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
-from segmax.vectors.rows import join_rows, selected_rows
+from segmax.vectors.rows import join_rows, narrowest, selected_rows
 
 #: Parts in memory with fewer documents are joined with those that come.
 SMALL_DOCS = 512
@@ -35,7 +35,7 @@ def applied(state: State, change: Change, sequence: int, weigh: Weigh) -> State:
     lattice = state.lattice
     if change.num_docs:
         weights = weigh(change)
-        lattice, coded = lattice.grown(weights)
+        lattice, coded = _without_replaced(lattice, state.views, change).grown(weights)
         if not lattice.same_codes(state.lattice):
             lattice, views = _coded_anew(lattice, views)
         for wide, docs in documents_of(change, coded, weights, lattice):
@@ -50,6 +50,22 @@ def applied(state: State, change: Change, sequence: int, weigh: Weigh) -> State:
         sequence=sequence,
         core_lattice=state.core_lattice if is_same else lattice.to_core(),
     )
+
+
+def _without_replaced(lattice: Lattice, views: Sequence[View], change: Change) -> Lattice:
+    """Return a provisional lattice that does not count the weights of documents that an update writes again."""
+    again = change.numbers[np.isin(change.numbers, change.deleted)] if lattice.provisional else change.numbers[:0]
+    for view in views if len(again) else ():
+        rows = view.part.rows_of_numbers(again)
+        rows = rows[rows >= 0]
+        if view.alive is not None:
+            rows = rows[view.alive[rows]]
+        docs = view.part.documents
+        assert docs is not None  # no part is on disk while the lattice is provisional
+        assert docs.weights is not None
+        gone = narrowest(selected_rows(docs.weights, rows).values)
+        lattice = dataclasses.replace(lattice, weights=lattice.weights.without_values(gone))
+    return lattice
 
 
 def without_numbers(views: Sequence[View], numbers: NDArray[np.int64]) -> list[View]:
