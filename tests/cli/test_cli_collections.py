@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 import segmax
 from segmax.cli.main import main
+from segmax.collection.manifest import read_manifest, write_manifest
 
 
 @pytest.fixture
@@ -63,5 +65,30 @@ def test_another_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["add", "papers", "docs.jsonl", "--encoder", "other.bm25"]) == 2
     assert "k1" in capsys.readouterr().err
     assert main(["add", "papers", "docs.jsonl", "--k1", "3"]) == 2
+    assert main(["add", "papers", "docs.jsonl", "--vectors"]) == 2
     with segmax.open("papers") as papers:
         assert len(papers) == 2
+
+
+def test_the_same_encoder(folder: Path) -> None:
+    """Is accepted: a command that creates a collection can be repeated with other files."""
+    options = ["--encoder", "bm25", "--k1", "3"]
+    assert main(["add", "papers", "docs.csv", *options]) == 0
+    assert main(["add", "papers", "docs.jsonl", *options]) == 0
+    assert main(["add", "papers", "docs.jsonl", "--upsert", "--encoder", "bm25"]) == 0
+    assert main(["add", "vectors", "vectors.jsonl", "--vectors"]) == 0
+    assert main(["add", "vectors", "vectors.jsonl", "--vectors", "--upsert"]) == 0
+
+
+def test_bm25_for_a_collection_with_another_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Or with none: named by the user it is refused, and as the default it is no choice at all."""
+    model = {"encoder": "SparseModel", "model": "somebody/splade"}
+    for name in ("vectors", "model"):
+        assert main(["add", name, "vectors.jsonl"]) == 0
+    manifest = read_manifest(Path("model").absolute())
+    write_manifest(Path("model").absolute(), dataclasses.replace(manifest, encoder=model))
+    for name, expected in (("vectors", "the collection has no encoder"), ("model", "'SparseModel'")):
+        capsys.readouterr()
+        assert main(["add", name, "vectors.jsonl", "--upsert", "--encoder", "bm25"]) == 2
+        assert expected in capsys.readouterr().err
+        assert main(["add", name, "vectors.jsonl", "--upsert"]) == 0
