@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 
 import segmax
+from conftest import refused
 from segmax.cli.main import main
 from segmax.collection.manifest import read_manifest, write_manifest
+from segmax.errors import FormatError
 
 
 @pytest.fixture
@@ -92,3 +94,43 @@ def test_bm25_for_a_collection_with_another_encoder(folder: Path, capsys: pytest
         assert main(["add", name, "vectors.jsonl", "--upsert", "--encoder", "bm25"]) == 2
         assert expected in capsys.readouterr().err
         assert main(["add", name, "vectors.jsonl", "--upsert"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["index", "collection"])
+@pytest.mark.parametrize(
+    "command", ["convert {} out.npz", "build {} out", "index {} out", "encode {} out", "add new {}"]
+)
+def test_an_index_or_a_collection_in_the_place_of_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str
+) -> None:
+    """Is named as what it is."""
+    assert main(["index" if kind == "index" else "add", *["docs.csv", "ours"][:: 1 if kind == "index" else -1]]) == 0
+    assert main(command.format("ours").split()) == 2
+    assert f"'ours': expected files of texts or vectors, got a segmax {kind}" in capsys.readouterr().err
+
+
+def test_upgrading_a_collection(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that can be opened is up to date, and one of a newer segmax is not."""
+    assert main(["add", "papers", "docs.csv"]) == 0
+    capsys.readouterr()
+    assert main(["upgrade", "papers"]) == 0
+    assert capsys.readouterr().out == "papers: up to date\n"
+    manifest = Path("papers/manifest.json")
+    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
+    assert main(["upgrade", "papers"]) == 2
+    assert "upgrade segmax" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["add ours docs.jsonl", "compact ours", "delete ours a"])
+def test_an_index_in_the_place_of_a_collection(folder: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """Says how to make one of it."""
+    assert main(["index", "docs.csv", "ours"]) == 0
+    assert main(command.split()) == 2
+    assert "segmax.Collection.from_index" in capsys.readouterr().err
+
+
+def test_a_collection_in_the_place_of_an_index(folder: Path) -> None:
+    """Says how to open it."""
+    segmax.Collection.create("papers").close()
+    with refused(FormatError, expected="a segmax index", got="a collection", hint="segmax.Collection.open"):
+        segmax.Collection.from_index("papers", "other")

@@ -13,12 +13,12 @@ from typing import Any
 import segmax
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError
+from segmax.base.own_folders import own_folder
 from segmax.cli.encoder_options import add_encoder_options, encoder_options
 from segmax.cli.parser import CommandParser
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
 from segmax.collection.manifest import read_manifest
-from segmax.collection.opening import is_collection
 from segmax.encoders import load_encoder
 from segmax.io import TextReader, open_documents
 from segmax.text.fields import Fields, chosen_fields
@@ -87,7 +87,7 @@ def _kept(fields: str | list[str] | None) -> Fields:
 def _opened(args: argparse.Namespace, documents: TextReader | BaseVectors) -> Iterator[segmax.Collection]:
     """Open the collection, or create it; one that gets no document is not left behind."""
     options = encoder_options(args)
-    if is_collection(args.collection):
+    if own_folder(Path(args.collection)) is not None:  # an index is refused with what to do about it
         with segmax.Collection.open(args.collection, encoder=_same_encoder(args, options)) as collection:
             yield collection
         return
