@@ -615,6 +615,33 @@ class TestProtocol:
             collection.compact()
             assert [text.text for text in collection.search({0: 1}).texts] == ["a text", ""]
 
+    def test_explanations(self, path: Path) -> None:
+        """By the living documents that a filter matches, whatever an id says, and wherever a document lies."""
+        rows, ids = random_rows(40, 5), [f"this is {number}" for number in range(40)]
+        query, where = {1: 1.0, 2: 0.5, 3: 2.0, 7: 1.0}, {"year": {"$gte": 2}}
+        with Collection.create(path, num_clusters=3) as collection:
+            for first in (0, 20):
+                years = [{"year": number % 4} for number in range(first, first + 20)]
+                collection.add(rows[first : first + 20], ids=ids[first : first + 20], metadata=years)
+                if not first:
+                    collection.compact()
+            best = collection.search(query, k=6).ids
+            collection.delete(best[:3])
+            for filters in (None, where):
+                found = collection.search(query, k=4, where=filters).ids
+                for number, id in enumerate(ids):
+                    if id in best[:3]:
+                        with pytest.raises(UnknownIdError, match="deleted"):
+                            collection.explain(query, id, k=4, where=filters)
+                        continue
+                    explained = collection.explain(query, id, k=4, where=filters)
+                    assert explained.rank == (found.index(id) + 1 if id in found else None)
+                    assert explained.reason.startswith(f"document '{id}' (score ")
+                    is_out = filters is not None and number % 4 < 2
+                    assert ("the filter does not match it" in explained.reason) == is_out
+                    if "it was scored" in explained.reason:
+                        assert explained.score <= explained.final_threshold
+
     def test_tuning(self, path: Path) -> None:
         """What was measured is kept."""
         with Collection.create(path) as collection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -238,11 +239,11 @@ def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) ->
         made.append(where.key)
         return np.zeros(1000, dtype=bool)
 
-    cache = FilterCache(make, lambda mask: mask.nbytes)
+    cache: FilterCache[np.ndarray] = FilterCache(lambda mask: mask.nbytes)
     monkeypatch.setattr(query_features, "_CACHED_BYTES", 2500)
     filters = [parse_where({"a": number}) for number in range(3)]
     for number in (0, 0, 1, 0, 2, 0, 1):
-        cache(filters[number])
+        cache(filters[number], partial(make, filters[number]))
     assert made == [filters[number].key for number in (0, 1, 2, 1)]
     wrong: list[object] = []
 

@@ -127,7 +127,7 @@ class State:
         checked = checked_ids([id], self.id_kind)
         place = self.find(checked)[0]
         if place is None:
-            raise UnknownIdError(f"no document has the id {shown(id)}")
+            raise UnknownIdError(f"no document has the id {shown(id)}", hint="it was deleted, or never added")
         return place
 
     def place_of_number(self, number: int) -> Place | None:

@@ -77,6 +77,14 @@ class Engine:
             )
         return BatchHits(rows, scores, counts, BatchStats(stats), self.ids)
 
+    def search_one(
+        self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams
+    ) -> Hits:
+        """Search for one query."""
+        with input_errors():
+            rows, scores, stats = self.core.search_one(terms, weights, min(k, self.core.num_docs), params)
+        return Hits(rows, scores, stats, self.ids)
+
     def trace(
         self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
     ) -> tuple[Hits, Fate]:

@@ -7,14 +7,17 @@ the same arguments with the same results.
 from __future__ import annotations
 
 import dataclasses
+import marshal
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from segmax import _core
 from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
 from segmax.metadata import Scalar, Where, parse_where
@@ -34,6 +37,7 @@ Filter = Mapping[str, Any] | Where
 _FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look each time
 _DEEPER = 4
 _CACHED_BYTES = 1 << 26
+_MOST_PARSED = 64
 
 Cached = TypeVar("Cached")
 
@@ -124,32 +128,66 @@ def _members(values: Sequence[Any]) -> dict[Any, tuple[Scalar, list[int]]]:
     return found
 
 
+class FilterParser:
+    """Checks filters, and keeps those used last: checking one takes as long as a search. Threads can share it."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Where] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __call__(self, where: Filter) -> Where:
+        """Return a filter, checked."""
+        try:
+            key = marshal.dumps(where, 2)  # type: ignore[arg-type]  # exact about types; of plain values only
+        except ValueError:
+            return parse_where(where)
+        with self._lock:
+            found = self._kept.get(key)
+        if found is None:
+            found = parse_where(where)
+            with self._lock:
+                self._kept[key] = found
+                while len(self._kept) > _MOST_PARSED:
+                    self._kept.popitem(last=False)
+        return found
+
+
+class Kept(NamedTuple):
+    """What a filter keeps of an index."""
+
+    rows: NDArray[np.bool_]
+    mask: _core.Mask  #: the same for the core
+
+
 class FilterCache(Generic[Cached]):
     """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
 
     Parameters
     ----------
-    make
-        Returns what a filter keeps.
     size
         Returns how many bytes that takes.
     """
 
-    def __init__(self, make: Callable[[Where], Cached], size: Callable[[Cached], int]) -> None:
-        self._make = make
+    def __init__(self, size: Callable[[Cached], int]) -> None:
         self._size = size
         self._kept: OrderedDict[str, Cached] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
-    def __call__(self, where: Where) -> Cached:
+    def clear(self) -> None:
+        """Forget all of it."""
+        with self._lock:
+            self._kept.clear()
+            self._num_bytes = 0
+
+    def __call__(self, where: Where, make: Callable[[], Cached]) -> Cached:
         """Return what a filter keeps; two threads that ask for a new one at the same time may both make it."""
         with self._lock:
             kept = self._kept.get(where.key)
             if kept is not None:
                 self._kept.move_to_end(where.key)
                 return kept
-        made = self._make(where)
+        made = make()
         with self._lock:
             if where.key not in self._kept:
                 self._kept[where.key] = made
