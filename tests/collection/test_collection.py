@@ -219,6 +219,18 @@ class TestWriting:
             with pytest.raises(ConfigError):
                 collection.delete([1], where={"n": 1})
 
+    def test_terms_with_huge_numbers(self, path: Path) -> None:
+        """Are refused where their tables would not fit, and nothing changes; as words they take no more than others."""
+        with Collection.create(path, memory_limit="1GiB") as collection:
+            collection.add([{"id": "a", "vector": {3: 1.5}}])
+            with pytest.raises(ConfigError, match="tables of 200,000,001 terms"):
+                collection.add([{"id": "b", "vector": {200_000_000: 1.5}}])
+            assert (list(collection.ids()), collection.num_terms) == (["a"], 4)
+            collection.upsert([{"id": "a", "vector": {4: 1.5}}])
+        with Collection.create(path, memory_limit="1GiB", overwrite=True) as collection:
+            collection.add([{"id": "b", "vector": {"200000000": 1.5}}])
+            assert (collection.search({"200000000": 1}).ids, collection.num_terms) == (["b"], 1)
+
     @pytest.mark.parametrize(
         "metadata",
         [{"a": "\ud800"}, {"a": float("nan")}, {"a": {"b": 1}, "a.b": 2}, {"a": 1 << 20_000}, {1: 2}, {"a": {1}}, "a"],

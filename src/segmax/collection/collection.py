@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 
 #: A reader looks for new states when it searches, but not more often.
 REFRESH_SECONDS = 1.0
+_FEW_TERMS = 1 << 20  # whose tables fit anyway
+_BYTES_PER_TERM = 320  # of tables, where two parts in memory become a third
 #: What a collection with BM25 takes for its encoder.
 _STORED_BM25 = ("bm25", "stored")
 
@@ -104,6 +106,7 @@ class Collection(CollectionReader):
         super().__init__()
         self._path = path
         self._choice = encoder
+        self._memory_limit = memory_limit
         self._encoder: Encoder | None = None
         self._word_weights: WordWeights | None = None
         self._schema: Schema | None = None
@@ -166,7 +169,7 @@ class Collection(CollectionReader):
             Options of `segmax.build` for the parts on disk, such as `num_segments`; but `bits`, which follow from the
             documents, and `pruning`.
         memory_limit
-            As for `segmax.build`, for merges.
+            As for `segmax.build`, for merges and for tables of terms.
 
         Raises
         ------
@@ -274,7 +277,7 @@ class Collection(CollectionReader):
         encoder
             As for `segmax.open`.
         memory_limit
-            As for `segmax.build`, for merges.
+            As for `segmax.build`, for merges and for tables of terms.
 
         Raises
         ------
@@ -532,11 +535,18 @@ class Collection(CollectionReader):
             for given in given_batches(documents, columns):
                 for batch in cut(given):
                     ready = maker.ready(batch)
+                    self._check_room(ready.vectors.num_columns)
                     store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
                     self._wrote()
                     count += batch.num_docs
                     stage.advance(batch.num_docs)
         return count
+
+    def _check_room(self, num_terms: int) -> None:
+        """Raise ConfigError if tables of so many terms do not fit: every part has some, if it has only one document."""
+        if num_terms > max(_FEW_TERMS, self._open_store.state.lattice.num_terms):
+            limit = MemoryLimit(self._memory_limit)
+            limit.require(num_terms * _BYTES_PER_TERM, f"tables of {num_terms:,} terms")
 
     def _maker(self) -> ChangeMaker:
         store = self._open_store
