@@ -207,6 +207,24 @@ class TestWriting:
                 collection.update([{"id": "a", "metadata": {"x": 1}}, {"id": "b", "metadata": {"x": 1}}])
             assert collection.get("a").metadata is None
 
+    @pytest.mark.parametrize("flush", [False, True])
+    def test_texts_beside_vectors(self, path: Path, flush: bool) -> None:
+        """Can be changed alone: the vector stays. A collection that keeps no texts says so."""
+        with Collection.create(path) as collection:
+            collection.add(random_rows(3, 1), ids=["a", "b", "c"])
+            collection.add(random_rows(2, 2), ids=["d", "e"], texts=["four", ("Five", "5")])
+            if flush:
+                collection._open_store.flush({"threads": 1})
+            before = collection.vectors(list("abcde")).toarray()
+            assert collection.update([{"id": "a", "text": "one"}, {"id": "e", "text": "five"}]) == 2
+            assert (collection.vectors(list("abcde")).toarray() == before).all()
+        with Collection.open(path) as collection:
+            assert [collection.text(id) for id in "abde"] == [("", "one"), ("", ""), ("", "four"), ("Five", "five")]
+        with Collection.create(path, keep_texts=False, overwrite=True) as collection:
+            collection.add(random_rows(1, 1), ids=["a"])
+            with pytest.raises(InputError, match="neither encodes nor keeps texts"):
+                collection.update({"id": "a", "text": "one"})
+
     def test_deleting_by_ids_and_by_filter(self, path: Path) -> None:
         """Either, and not both."""
         with Collection.create(path) as collection:
@@ -483,6 +501,21 @@ class TestReaders:
             assert found(snapshot.search({1: 1.0, 2: 1.0}, k=40)) == expected
             assert len(collection) == 40
 
+    @pytest.mark.parametrize("encoder", ["bm25", None])
+    def test_a_reader_of_a_collection_that_was_replaced(self, path: Path, encoder: str | None) -> None:
+        """Does not mix the words of one with the documents of the other."""
+        with Collection.create(path, encoder="bm25") as collection:
+            collection.add({"a": "copper", "b": "tin"})
+        with Collection.open(path, read_only=True) as reader:
+            before = reader.snapshot()
+            with Collection.create(path, encoder=encoder, overwrite=True) as collection:
+                collection.add({"c": "tin"} if encoder else sp.csr_matrix([[1.0, 2.0]]))
+            with pytest.raises(IndexNotFoundError, match="replaced"):
+                reader.refresh()
+            assert before.search("tin").ids == ["b"]
+        with Collection.open(path, read_only=True) as reader:
+            assert len(reader) == 1
+
     def test_readers_see_commits(self, path: Path) -> None:
         """At once on refresh; within a second otherwise."""
         with (
@@ -676,6 +709,19 @@ class TestProtocol:
             assert collection.facets("kind") == [("y", 21), ("x", 19), ("z", 18)]
             assert collection.facets("kind", where={"n": {"$lt": 2}}, limit=1) == [("y", 3)]
             assert collection.count({"kind": {"$in": ["x", "z"]}}) == 37
+
+    def test_from_an_index_that_prunes(self, path: Path) -> None:
+        """What it did to queries is not done again, which is said; options for parts are kept, with BM25 as well."""
+        pruning = [segmax.pruning.QueryThreshold(threshold=0.3)]
+        index = segmax.build(random_rows(30, 1), pruning=pruning, num_segments=3)
+        with (
+            pytest.warns(segmax.errors.SegmaxWarning, match="prunes queries"),
+            Collection.from_index(index, path) as collection,
+        ):
+            assert collection.config.num_segments == 3
+        index = segmax.from_texts({"a": "copper"}, num_segments=3)
+        with Collection.from_index(index, path.parent / "texts") as collection:
+            assert collection.config.num_segments == 3
 
     def test_from_an_index(self, path: Path) -> None:
         """Documents, ids and scores stay; it goes on from there."""

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from segmax.base.errors import (
     IndexExistsError,
     InputError,
     SegmaxError,
+    SegmaxWarning,
 )
 from segmax.base.files import sync_folder, write_errors
 from segmax.base.memory import MemoryLimit
@@ -241,6 +243,9 @@ class Collection(CollectionReader):
         checked_choice("durability", durability, DURABILITIES)
         MemoryLimit(memory_limit)  # may raise
         description = index._meta.get("encoder")
+        if index._prunes_queries:
+            msg = "the index prunes queries (QueryThreshold), and the collection will not: prune them before you search"
+            warnings.warn(msg, SegmaxWarning, stacklevel=2)
         if isinstance(description, Mapping) and description.get("encoder") == "bm25":
             return _counted_anew(index, folder, durability, memory_limit)
         lattice = lattice_of(index)
@@ -467,8 +472,8 @@ class Collection(CollectionReader):
         ----------
         updates
             At most 32,768 records with "id" and what changes: "metadata", which replaces the old one, "text" or
-            "title". A changed text is encoded again, with the title that is there. The documents keep their insertion
-            numbers, and their weights where neither text nor title changes.
+            "title". A changed text is encoded again, with the title that is there; without an encoder it is only
+            stored. The documents keep their insertion numbers, and their weights where nothing is encoded.
 
         Raises
         ------
@@ -815,7 +820,10 @@ def _counted_anew(index: Index, folder: Path, durability: Durability, memory_lim
             got="one that stores none",
             hint="create a collection with {encoder='bm25'}, and add the texts",
         )
-    made = Collection.create(folder, encoder=index.encoder, durability=durability, memory_limit=memory_limit)
+    kept = index.config.updated({"pruning": (), "bits": BuildConfig().bits})
+    made = Collection.create(
+        folder, encoder=index.encoder, durability=durability, config=kept, memory_limit=memory_limit
+    )
     try:
         _add_texts(index, made)
     except BaseException:

@@ -187,7 +187,7 @@ class Lattice:
         if ratios.max(initial=0) > MOST + 0.5:
             msg = (
                 f"weights up to {docs.values.max():g} are stored as if they were {MOST * self.step:g}, the largest "
-                "that this collection can hold; its first documents had much smaller ones"
+                "that this collection can hold: its first documents decided about that"
             )
             warnings.warn(msg, SegmaxWarning, stacklevel=3)
         codes: NDArray[np.uint16] = np.clip(np.rint(ratios), 1, MOST).astype(np.uint16)
