@@ -650,6 +650,24 @@ class TestProtocol:
             assert "rank 1" in str(explanation)
             assert collection.row_of(5) == 5
 
+    def test_many_documents(self, path: Path) -> None:
+        """Come in the order of their ids, of which some may be the same, from whatever parts."""
+        rows = random_rows(30, 3, whole=True)
+        with Collection.create(path) as collection:
+            for first in (0, 10, 20):
+                collection.add(rows[first : first + 10], ids=range(first, first + 10))
+                if first < 20:
+                    collection._open_store.flush({"threads": 1})
+            ids = [25, 3, 14, 3, 29, 0]
+            assert (collection.vectors(ids).toarray() == rows[ids].toarray()).all()
+            assert (collection.score({1: 1.0, 4: 2.0}, ids) == (rows[ids] @ np.eye(60)[[1, 4, 4]].sum(0))).all()
+            assert [one.id for one in collection.get(ids)] == ids
+            assert collection.vectors([]).shape == (0, 60)
+            with pytest.raises(UnknownIdError, match="31"):
+                collection.vectors([3, 31, 2])
+            with pytest.raises(ConfigError, match="group_size"):
+                collection.search({1: 1.0}, group_by="x", group_size=0)
+
     def test_texts_of_some(self, path: Path) -> None:
         """Documents without a text have an empty one beside others that have one."""
         with Collection.create(path) as collection:

@@ -194,7 +194,7 @@ def test_an_index_without_metadata_says_so() -> None:
         ({"where": {"lang": {"$gtt": 1}}}, InputError, {"hint": "did you mean"}),
         ({"where": "lang"}, InputError, {"where": "where"}),
         ({"group_by": 3}, ConfigError, {"option": "group_by"}),
-        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "k"}),
+        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "group_size"}),
         ({"group_size": 2}, ConfigError, {"option": "group_size", "expected": "group_by"}),
     ],
 )

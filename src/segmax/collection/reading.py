@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.checks import check_listed, checked_int, shown
 from segmax.base.errors import ConfigError, InputError
+from segmax.collection.part import Part
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
 from segmax.collection.words import WordWeights
 from segmax.metadata import Metadata, Scalar, Where
@@ -33,6 +34,7 @@ from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
+from segmax.vectors.rows import join_rows, selected_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -357,7 +359,7 @@ class CollectionReader(abc.ABC):
         if isinstance(ids, (str, int, np.integer)):
             return _document(state, state.place_of(_plain(ids)))
         check_listed("an id, or several ids", ids)
-        return [_document(state, state.place_of(_plain(one))) for one in ids]
+        return [_document(state, place) for place in state.places_of(list(ids))]
 
     def count(self, where: Filter | None = None) -> int:
         """Return how many documents there are, or how many match."""
@@ -411,27 +413,27 @@ class CollectionReader(abc.ABC):
         """Return many documents as the collection stores them, a CSR row each."""
         check_listed("several ids", ids)
         state = self._current()
+        places = state.places_of(list(ids))
         width = state.lattice.num_terms
-        rows = []
-        for one in ids:
-            place = state.place_of(_plain(one))
-            part = state.views[place.view].part
-            own = part.engine.vectors(np.array([place.row], dtype=np.int64))
-            rows.append(sp.csr_matrix((own.values, own.indices, own.indptr), shape=(1, width)))
-        return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, width))
+        parts = list(_by_part(state, places))
+        if not parts:
+            return sp.csr_matrix((0, width))
+        found = join_rows([part.engine.vectors(rows) for part, rows, _ in parts], width)
+        docs = selected_rows(found, np.argsort(np.concatenate([at for *_, at in parts])))
+        return sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(len(places), width))
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""
         check_listed("several ids", ids)
         state = self._current()
         terms, weights = self._query(state, query)
-        scores = []
-        for one in ids:
-            place = state.place_of(_plain(one))
-            core = state.views[place.view].part.engine.core.with_lattice(state.core_lattice)
+        places = state.places_of(list(ids))
+        scores = np.zeros(len(places))
+        for part, rows, at in _by_part(state, places):
+            core = part.engine.core.with_lattice(state.core_lattice)
             with input_errors():
-                scores.append(float(core.score(terms, weights, np.array([place.row], dtype=np.int64))[0]))
-        return np.array(scores)
+                scores[at] = core.score(terms, weights, rows)
+        return scores
 
     def explain(
         self,
@@ -600,6 +602,15 @@ def explained(
 
 def _plain(id: object) -> Any:
     return checked_ids([id], None)[0]
+
+
+def _by_part(state: State, places: Sequence[Place]) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the parts that have some documents, the rows of these there, and their places in the list."""
+    views = np.array([place.view for place in places], dtype=np.int64)
+    rows = np.array([place.row for place in places], dtype=np.int64)
+    for number in np.unique(views).tolist():
+        at = np.flatnonzero(views == number)
+        yield state.views[number].part, rows[at], at
 
 
 def _document(state: State, place: Place) -> StoredDocument:

@@ -66,7 +66,7 @@ class Wanted:
             checked_int("offset", offset, 0, 2**32),
             checked_min_score(min_score),
             group_by,
-            checked_k(group_size),
+            checked_k(group_size, "group_size"),
         )
 
 
