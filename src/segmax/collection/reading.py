@@ -5,9 +5,8 @@ from __future__ import annotations
 import abc
 import dataclasses
 import operator
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -27,7 +26,7 @@ from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params,
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.explain import explain, subject_of
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, FilterParser, Kept, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
 from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.texts import StoredText
@@ -45,7 +44,6 @@ else:
     from segmax.base.optional import scipy_sparse as sp
 
 Masks = list[_core.Mask | None]
-_MOST_MASKS = 64
 
 
 class StoredDocument(NamedTuple):
@@ -531,16 +529,11 @@ class Filters:
 
     def __init__(self) -> None:
         self.parsed = FilterParser()
-        self._kept: OrderedDict[tuple[int, str], Kept] = OrderedDict()
-        self._lock = threading.Lock()
+        self._kept = FilterCache()
 
     def masks(self, state: State, where: Where) -> Masks:
         """Return the mask of every view: rows that are alive and match."""
         return [kept.mask for kept in self.kept(state, where)]
-
-    def kept(self, state: State, where: Where) -> list[Kept]:
-        """Return by view which rows are alive and match, and the core's mask of them."""
-        return [self._of(view, where) for view in state.views]
 
     def rows(self, state: State, where: Where | None) -> list[NDArray[np.bool_]]:
         """Return by view which rows are alive and match."""
@@ -548,25 +541,20 @@ class Filters:
             return [np.ones(view.part.num_docs, bool) if view.alive is None else view.alive for view in state.views]
         return [kept.rows for kept in self.kept(state, where)]
 
-    def _of(self, view: View, where: Where) -> Kept:
-        key = (view.serial, where.key)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        metadata = view.part.metadata
-        if metadata is None:
-            metadata = Metadata.from_rows([None] * view.part.num_docs)
-        rows = metadata.rows(where)
-        if view.alive is not None:
-            rows = rows & view.alive
-        made = Kept(rows, _core.Mask(view.part.engine.core, rows))
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _MOST_MASKS:
-                self._kept.popitem(last=False)
-        return made
+    def kept(self, state: State, where: Where) -> list[Kept]:
+        """Return by view which rows are alive and match, and the core's mask of them."""
+        num_docs = sum(view.part.num_docs for view in state.views)
+        return [self._kept(where, num_docs, partial(_matching, view, where), view.serial) for view in state.views]
+
+
+def _matching(view: View, where: Where) -> Kept:
+    metadata = view.part.metadata
+    if metadata is None:
+        metadata = Metadata.from_rows([None] * view.part.num_docs)
+    rows = metadata.rows(where)
+    if view.alive is not None:
+        rows = rows & view.alive
+    return Kept(rows, _core.Mask(view.part.engine.core, rows))
 
 
 def explained(

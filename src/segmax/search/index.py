@@ -77,9 +77,7 @@ class Index:
             self._targets = Targets(Calibration.from_list(meta.get("calibration", ())))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
         self._filters = FilterParser()
-        self._masks: FilterCache[Kept] = FilterCache(
-            lambda kept: kept.rows.nbytes * 9 // 8
-        )  # a mask has a bit per position
+        self._masks = FilterCache()
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -632,7 +630,7 @@ class Index:
             rows = metadata.rows(where)
             return Kept(rows, _core.Mask(engine.core, rows))
 
-        return self._masks(where, make)
+        return self._masks(where, engine.core.num_docs, make)
 
     def _values(self, field: str, hits: Hits) -> list[Any]:
         """Return the value of a field in each of some results."""

@@ -12,7 +12,7 @@ import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,9 +37,9 @@ Filter = Mapping[str, Any] | Where
 _FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look each time
 _DEEPER = 4
 _CACHED_BYTES = 1 << 26
+_LEAST_BYTES_PER_DOC = 4
+_ENTRY_BYTES = 512  # of a filter and of objects, roughly
 _MOST_PARSED = 64
-
-Cached = TypeVar("Cached")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,19 +158,17 @@ class Kept(NamedTuple):
     rows: NDArray[np.bool_]
     mask: _core.Mask  #: the same for the core
 
+    @property
+    def num_bytes(self) -> int:
+        """How much memory it takes: a mask has a bit where rows have a byte."""
+        return self.rows.nbytes * 9 // 8
 
-class FilterCache(Generic[Cached]):
-    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
 
-    Parameters
-    ----------
-    size
-        Returns how many bytes that takes.
-    """
+class FilterCache:
+    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it."""
 
-    def __init__(self, size: Callable[[Cached], int]) -> None:
-        self._size = size
-        self._kept: OrderedDict[str, Cached] = OrderedDict()
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, str], Kept] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
@@ -180,19 +178,24 @@ class FilterCache(Generic[Cached]):
             self._kept.clear()
             self._num_bytes = 0
 
-    def __call__(self, where: Where, make: Callable[[], Cached]) -> Cached:
-        """Return what a filter keeps; two threads that ask for a new one at the same time may both make it."""
+    def __call__(self, where: Where, num_docs: int, make: Callable[[], Kept], part: int = 0) -> Kept:
+        """Return what a filter keeps of a part; two threads that ask for a new one at the same time may both make it.
+
+        There is room for three filters over `num_docs` documents at least.
+        """
+        key = part, where.key
+        most = max(_CACHED_BYTES, _LEAST_BYTES_PER_DOC * num_docs)
         with self._lock:
-            kept = self._kept.get(where.key)
+            kept = self._kept.get(key)
             if kept is not None:
-                self._kept.move_to_end(where.key)
+                self._kept.move_to_end(key)
                 return kept
         made = make()
         with self._lock:
-            if where.key not in self._kept:
-                self._kept[where.key] = made
-                self._num_bytes += self._size(made) + len(where.key)
-            while self._num_bytes > _CACHED_BYTES and len(self._kept) > 1:
-                key, old = self._kept.popitem(last=False)
-                self._num_bytes -= self._size(old) + len(key)
+            if key not in self._kept:
+                self._kept[key] = made
+                self._num_bytes += made.num_bytes + len(where.key) + _ENTRY_BYTES
+            while self._num_bytes > most and len(self._kept) > 1:
+                (_, name), old = self._kept.popitem(last=False)
+                self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES
         return made
