@@ -472,6 +472,13 @@ class TestDurable:
         with segmax.open(tmp_path / "copy") as reader:
             assert len(reader) == 99
 
+    def test_no_backup_into_the_collection_itself(self, path: Path) -> None:
+        """The next backup would have it, too."""
+        with Collection.create(path) as collection:
+            for inside in (path / "backup", path):
+                with pytest.raises(ConfigError, match="outside"):
+                    collection.backup(inside)
+
     def test_old_files_go_away(self, path: Path) -> None:
         """After merges there is what the manifest names, and a user's own files."""
         with Collection.create(path) as collection:

@@ -637,6 +637,8 @@ class Collection(CollectionReader):
         target = checked_path("path", path).absolute()
         store = self._writable()
         assert self._maintainer is not None
+        if target.resolve().is_relative_to(self._path.resolve()):
+            raise ConfigError(option="path", expected="a folder outside of the collection", got=f"'{target}'")
         with self._maintainer.no_merges():
             store.commit()
             store.backup(target)
