@@ -31,8 +31,7 @@ def explain(
     matched = engine.matched(terms, weights, row)
     in_core = core_params(params)
     if kept is not None:
-        in_core = in_core.copy()
-        in_core.mask = kept.mask
+        in_core = engine.restricted(in_core, rows=kept.mask)
     traced, fate = engine.trace(terms, weights, k, in_core, row)
     # With a filter, a search without a trace may score all documents that match, and then return others than an
     # approximate one.

@@ -638,11 +638,7 @@ class Index:
 
     def _filtered(self, params: _core.SearchParams, where: Where | None) -> _core.SearchParams:
         """Return parameters of searches that return only what a filter matches."""
-        if where is None:
-            return params
-        params = params.copy()
-        params.mask = self._kept(where).mask
-        return params
+        return params if where is None else self._engine.restricted(params, rows=self._kept(where).mask)
 
     def _filtered_each(
         self,
