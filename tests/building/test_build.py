@@ -40,7 +40,7 @@ from segmax.storage.config import BuildOptions
 from segmax.vectors.csr import Csr, matrix_to_csr
 from segmax.vectors.pruning import prune_batches, prune_rows
 
-NUM_DOCS = 40_000  # three parts of a spool
+NUM_DOCS = 40_000  # three slabs of a spool
 SRC = Path(segmax.__file__).resolve().parents[1]
 
 
@@ -83,7 +83,7 @@ def whole_numbers() -> sp.csr_matrix:
 
 
 def floats() -> sp.csr_matrix:
-    """The same terms with weights that have to be quantized; a few, in the last part only, are very large."""
+    """The same terms with weights that have to be quantized; a few, in the last slab only, are very large."""
     docs = whole_numbers().astype(np.float64)
     rng = np.random.default_rng(7)
     docs.data *= rng.lognormal(size=docs.nnz)
@@ -243,13 +243,13 @@ def test_the_form_of_the_input_changes_no_byte(cases: Cases, tmp_path: Path, cas
 
 
 def test_parts_depend_on_the_documents_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Also where parts end because of their postings, and at documents without a term."""
-    monkeypatch.setattr(spool, "PART_POSTINGS", 50)
+    """Also where slabs end because of their postings, and at documents without a term."""
+    monkeypatch.setattr(spool, "SLAB_POSTINGS", 50)
     rng = np.random.default_rng(1)
     docs = random_docs(rng, 500, 400, 4.0)
     docs = sp.vstack([docs, sp.csr_matrix((9, 400)), random_docs(rng, 30, 400, 80.0), docs], format="csr")
 
-    def parts(sizes: list[int]) -> list[list[Any]]:
+    def slabs(sizes: list[int]) -> list[list[Any]]:
         made = spool.Spool(400, 1 << 30, tmp_path)
         for batch in in_batches(docs, sizes):
             made.append(matrix_to_csr(batch))
@@ -259,14 +259,14 @@ def test_parts_depend_on_the_documents_alone(monkeypatch: pytest.MonkeyPatch, tm
         assert [made.first_row(i) for i in range(len(made))] == np.cumsum([0, *(p.num_rows for p in made)])[
             :-1
         ].tolist()
-        return [[part.indptr.tolist(), part.indices.tolist(), part.values.tolist()] for part in made]
+        return [[slab.indptr.tolist(), slab.indices.tolist(), slab.values.tolist()] for slab in made]
 
-    whole = parts([docs.shape[0]])
+    whole = slabs([docs.shape[0]])
     assert len(whole) > 40
-    for postings, *_ in ((part[0][-1], part) for part in whole):
+    for postings, *_ in ((slab[0][-1], slab) for slab in whole):
         assert postings <= 50 or any(postings == docs[i].nnz for i in range(docs.shape[0]))
     for sizes in ([1], [7], [0, 3, 100, 1], [50], [509, 1]):
-        assert parts(sizes) == whole
+        assert slabs(sizes) == whole
 
 
 def test_another_seed_gives_another_index(cases: Cases) -> None:

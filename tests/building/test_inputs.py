@@ -19,7 +19,7 @@ from segmax.base.memory import MemoryLimit
 from segmax.building.inputs import open_source, source_name
 from segmax.errors import ConfigError, InputError
 from segmax.pruning import MaxPostings
-from segmax.vectors.rows import PART_DOCS
+from segmax.vectors.rows import SLAB_DOCS
 
 
 def raw(values: Any, columns: Any, ends: Any, shape: tuple[int, int]) -> sp.csr_matrix:
@@ -84,12 +84,12 @@ def test_files_are_read(tmp_path: Path, docs: sp.csr_matrix) -> None:
 
 def test_files_are_streamed(tmp_path: Path) -> None:
     """A file comes in slices, and its number of rows is known before."""
-    num_docs = 2 * PART_DOCS + 5
+    num_docs = 2 * SLAB_DOCS + 5
     docs = random_docs(np.random.default_rng(0), num_docs, 20, 2.0)
     sp.save_npz(tmp_path / "docs.npz", docs)
     source = open_source(str(tmp_path / "docs.npz"), MemoryLimit(None))
     assert source.num_docs == num_docs
-    assert [batch.vectors.num_rows for batch in source.batches()] == [PART_DOCS, PART_DOCS, 5]
+    assert [batch.vectors.num_rows for batch in source.batches()] == [SLAB_DOCS, SLAB_DOCS, 5]
     source = open_source([tmp_path / "docs.npz", tmp_path / "docs.npz"], MemoryLimit(None))
     assert source.num_docs == 2 * num_docs
     assert sum(batch.vectors.num_rows for batch in source.batches()) == 2 * num_docs
@@ -245,12 +245,12 @@ def test_files_of_different_width(tmp_path: Path, docs: sp.csr_matrix) -> None:
 
 def test_bad_weights_in_files_name_the_row(tmp_path: Path) -> None:
     """Rows are counted over slices and files."""
-    good = sp.csr_matrix(np.ones((PART_DOCS + 10, 2), np.float32))
+    good = sp.csr_matrix(np.ones((SLAB_DOCS + 10, 2), np.float32))
     bad = good.copy()
-    bad.data[2 * (PART_DOCS + 3) + 1] = np.nan
+    bad.data[2 * (SLAB_DOCS + 3) + 1] = np.nan
     sp.save_npz(tmp_path / "good.npz", good, compressed=False)
     sp.save_npz(tmp_path / "bad.npz", bad, compressed=False)
-    row = PART_DOCS + 10 + PART_DOCS + 3
+    row = SLAB_DOCS + 10 + SLAB_DOCS + 3
     with refused(InputError, got=f"nan in document {row}, term 1"):
         segmax.build([tmp_path / "good.npz", tmp_path / "bad.npz"])
 
@@ -468,10 +468,10 @@ def test_one_document_many_times(num_clusters: int) -> None:
 
 
 def test_a_document_with_very_many_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One row may be larger than a part."""
+    """One row may be larger than a slab."""
     from segmax.building import spool
 
-    monkeypatch.setattr(spool, "PART_POSTINGS", 1_000)
+    monkeypatch.setattr(spool, "SLAB_POSTINGS", 1_000)
     docs = sp.vstack([sp.csr_matrix(np.ones((1, 70_000))), sp.random(30, 70_000, 0.001, random_state=0)], format="csr")
     index = segmax.build(docs, config=segmax.BuildConfig(num_clusters=3))
     assert index.num_postings == docs.nnz

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 
 import segmax
+from conftest import refused
 from segmax.cli.main import main
+from segmax.collection.manifest import read_manifest, write_manifest
+from segmax.errors import FormatError
 
 
 @pytest.fixture
@@ -63,5 +67,70 @@ def test_another_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["add", "papers", "docs.jsonl", "--encoder", "other.bm25"]) == 2
     assert "k1" in capsys.readouterr().err
     assert main(["add", "papers", "docs.jsonl", "--k1", "3"]) == 2
+    assert main(["add", "papers", "docs.jsonl", "--vectors"]) == 2
     with segmax.open("papers") as papers:
         assert len(papers) == 2
+
+
+def test_the_same_encoder(folder: Path) -> None:
+    """Is accepted: a command that creates a collection can be repeated with other files."""
+    options = ["--encoder", "bm25", "--k1", "3"]
+    assert main(["add", "papers", "docs.csv", *options]) == 0
+    assert main(["add", "papers", "docs.jsonl", *options]) == 0
+    assert main(["add", "papers", "docs.jsonl", "--upsert", "--encoder", "bm25"]) == 0
+    assert main(["add", "vectors", "vectors.jsonl", "--vectors"]) == 0
+    assert main(["add", "vectors", "vectors.jsonl", "--vectors", "--upsert"]) == 0
+
+
+def test_bm25_for_a_collection_with_another_encoder(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Or with none: named by the user it is refused, and as the default it is no choice at all."""
+    model = {"encoder": "SparseModel", "model": "somebody/splade"}
+    for name in ("vectors", "model"):
+        assert main(["add", name, "vectors.jsonl"]) == 0
+    manifest = read_manifest(Path("model").absolute())
+    write_manifest(Path("model").absolute(), dataclasses.replace(manifest, encoder=model))
+    for name, expected in (("vectors", "the collection has no encoder"), ("model", "'SparseModel'")):
+        capsys.readouterr()
+        assert main(["add", name, "vectors.jsonl", "--upsert", "--encoder", "bm25"]) == 2
+        assert expected in capsys.readouterr().err
+        assert main(["add", name, "vectors.jsonl", "--upsert"]) == 0
+
+
+@pytest.mark.parametrize("kind", ["index", "collection"])
+@pytest.mark.parametrize(
+    "command", ["convert {} out.npz", "build {} out", "index {} out", "encode {} out", "add new {}"]
+)
+def test_an_index_or_a_collection_in_the_place_of_documents(
+    folder: Path, capsys: pytest.CaptureFixture[str], command: str, kind: str
+) -> None:
+    """Is named as what it is."""
+    assert main(["index" if kind == "index" else "add", *["docs.csv", "ours"][:: 1 if kind == "index" else -1]]) == 0
+    assert main(command.format("ours").split()) == 2
+    assert f"'ours': expected files of texts or vectors, got a segmax {kind}" in capsys.readouterr().err
+
+
+def test_upgrading_a_collection(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One that can be opened is up to date, and one of a newer segmax is not."""
+    assert main(["add", "papers", "docs.csv"]) == 0
+    capsys.readouterr()
+    assert main(["upgrade", "papers"]) == 0
+    assert capsys.readouterr().out == "papers: up to date\n"
+    manifest = Path("papers/manifest.json")
+    manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
+    assert main(["upgrade", "papers"]) == 2
+    assert "upgrade segmax" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["add ours docs.jsonl", "compact ours", "delete ours a"])
+def test_an_index_in_the_place_of_a_collection(folder: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    """Says how to make one of it."""
+    assert main(["index", "docs.csv", "ours"]) == 0
+    assert main(command.split()) == 2
+    assert "segmax.Collection.from_index" in capsys.readouterr().err
+
+
+def test_a_collection_in_the_place_of_an_index(folder: Path) -> None:
+    """Says how to open it."""
+    segmax.Collection.create("papers").close()
+    with refused(FormatError, expected="a segmax index", got="a collection", hint="segmax.Collection.open"):
+        segmax.Collection.from_index("papers", "other")

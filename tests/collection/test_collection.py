@@ -207,6 +207,24 @@ class TestWriting:
                 collection.update([{"id": "a", "metadata": {"x": 1}}, {"id": "b", "metadata": {"x": 1}}])
             assert collection.get("a").metadata is None
 
+    @pytest.mark.parametrize("flush", [False, True])
+    def test_texts_beside_vectors(self, path: Path, flush: bool) -> None:
+        """Can be changed alone: the vector stays. A collection that keeps no texts says so."""
+        with Collection.create(path) as collection:
+            collection.add(random_rows(3, 1), ids=["a", "b", "c"])
+            collection.add(random_rows(2, 2), ids=["d", "e"], texts=["four", ("Five", "5")])
+            if flush:
+                collection._open_store.flush({"threads": 1})
+            before = collection.vectors(list("abcde")).toarray()
+            assert collection.update([{"id": "a", "text": "one"}, {"id": "e", "text": "five"}]) == 2
+            assert (collection.vectors(list("abcde")).toarray() == before).all()
+        with Collection.open(path) as collection:
+            assert [collection.text(id) for id in "abde"] == [("", "one"), ("", ""), ("", "four"), ("Five", "five")]
+        with Collection.create(path, keep_texts=False, overwrite=True) as collection:
+            collection.add(random_rows(1, 1), ids=["a"])
+            with pytest.raises(InputError, match="neither encodes nor keeps texts"):
+                collection.update({"id": "a", "text": "one"})
+
     def test_deleting_by_ids_and_by_filter(self, path: Path) -> None:
         """Either, and not both."""
         with Collection.create(path) as collection:
@@ -218,6 +236,18 @@ class TestWriting:
                 collection.delete()
             with pytest.raises(ConfigError):
                 collection.delete([1], where={"n": 1})
+
+    def test_terms_with_huge_numbers(self, path: Path) -> None:
+        """Are refused where their tables would not fit, and nothing changes; as words they take no more than others."""
+        with Collection.create(path, memory_limit="1GiB") as collection:
+            collection.add([{"id": "a", "vector": {3: 1.5}}])
+            with pytest.raises(ConfigError, match="tables of 200,000,001 terms"):
+                collection.add([{"id": "b", "vector": {200_000_000: 1.5}}])
+            assert (list(collection.ids()), collection.num_terms) == (["a"], 4)
+            collection.upsert([{"id": "a", "vector": {4: 1.5}}])
+        with Collection.create(path, memory_limit="1GiB", overwrite=True) as collection:
+            collection.add([{"id": "b", "vector": {"200000000": 1.5}}])
+            assert (collection.search({"200000000": 1}).ids, collection.num_terms) == (["b"], 1)
 
     @pytest.mark.parametrize(
         "metadata",
@@ -316,6 +346,29 @@ class TestExact:
             assert found(hits) == brute_force(collection, {3: 1.0, 9: 0.5}, 201)
             collection.compact()
             assert found(collection.search({3: 1.0, 9: 0.5}, k=201)) == found(hits)
+
+    def test_updates_change_no_weights(self, path: Path) -> None:
+        """What is written again with other metadata does not count as one more document that asks for a scale."""
+        light, heavy = np.full((20, 6), 0.01), np.full((1, 6), 3.0)
+        with Collection.create(path) as collection:
+            collection.add(sp.csr_matrix(np.vstack([light, heavy])), ids=range(21))
+            before = collection.vectors(range(21)).toarray()
+            for year in range(100):
+                collection.update({"id": 20, "metadata": {"year": year}})
+            assert (collection.vectors(range(21)).toarray() == before).all()
+
+    def test_reading_the_log_gives_the_same_scale(self, path: Path) -> None:
+        """Whole numbers that came in many batches and are replayed in one, before fractions decide about a scale."""
+        whole = random_rows(300, 1, whole=True)
+        whole.data[0] = 60_000  # far more than the others, so that all of them count
+        with Collection.create(path) as collection:
+            for first in range(0, 300, 7):
+                collection.add(whole[first : first + 7])
+            collection.add(random_rows(5, 3))
+            query = {1: 0.7, 2: 1.3, 5: 0.11}
+            expected = found(collection.search(query, k=400))
+        with Collection.open(path) as collection:
+            assert found(collection.search(query, k=400)) == expected
 
     def test_fractions_after_whole_numbers(self, path: Path) -> None:
         """While nothing is on disk, a collection of whole numbers takes fractions."""
@@ -419,6 +472,13 @@ class TestDurable:
         with segmax.open(tmp_path / "copy") as reader:
             assert len(reader) == 99
 
+    def test_no_backup_into_the_collection_itself(self, path: Path) -> None:
+        """The next backup would have it, too."""
+        with Collection.create(path) as collection:
+            for inside in (path / "backup", path):
+                with pytest.raises(ConfigError, match="outside"):
+                    collection.backup(inside)
+
     def test_old_files_go_away(self, path: Path) -> None:
         """After merges there is what the manifest names, and a user's own files."""
         with Collection.create(path) as collection:
@@ -447,6 +507,21 @@ class TestReaders:
             collection.compact()
             assert found(snapshot.search({1: 1.0, 2: 1.0}, k=40)) == expected
             assert len(collection) == 40
+
+    @pytest.mark.parametrize("encoder", ["bm25", None])
+    def test_a_reader_of_a_collection_that_was_replaced(self, path: Path, encoder: str | None) -> None:
+        """Does not mix the words of one with the documents of the other."""
+        with Collection.create(path, encoder="bm25") as collection:
+            collection.add({"a": "copper", "b": "tin"})
+        with Collection.open(path, read_only=True) as reader:
+            before = reader.snapshot()
+            with Collection.create(path, encoder=encoder, overwrite=True) as collection:
+                collection.add({"c": "tin"} if encoder else sp.csr_matrix([[1.0, 2.0]]))
+            with pytest.raises(IndexNotFoundError, match="replaced"):
+                reader.refresh()
+            assert before.search("tin").ids == ["b"]
+        with Collection.open(path, read_only=True) as reader:
+            assert len(reader) == 1
 
     def test_readers_see_commits(self, path: Path) -> None:
         """At once on refresh; within a second otherwise."""
@@ -582,6 +657,24 @@ class TestProtocol:
             assert "rank 1" in str(explanation)
             assert collection.row_of(5) == 5
 
+    def test_many_documents(self, path: Path) -> None:
+        """Come in the order of their ids, of which some may be the same, from whatever parts."""
+        rows = random_rows(30, 3, whole=True)
+        with Collection.create(path) as collection:
+            for first in (0, 10, 20):
+                collection.add(rows[first : first + 10], ids=range(first, first + 10))
+                if first < 20:
+                    collection._open_store.flush({"threads": 1})
+            ids = [25, 3, 14, 3, 29, 0]
+            assert (collection.vectors(ids).toarray() == rows[ids].toarray()).all()
+            assert (collection.score({1: 1.0, 4: 2.0}, ids) == (rows[ids] @ np.eye(60)[[1, 4, 4]].sum(0))).all()
+            assert [one.id for one in collection.get(ids)] == ids
+            assert collection.vectors([]).shape == (0, 60)
+            with pytest.raises(UnknownIdError, match="31"):
+                collection.vectors([3, 31, 2])
+            with pytest.raises(ConfigError, match="group_size"):
+                collection.search({1: 1.0}, group_by="x", group_size=0)
+
     def test_texts_of_some(self, path: Path) -> None:
         """Documents without a text have an empty one beside others that have one."""
         with Collection.create(path) as collection:
@@ -591,6 +684,33 @@ class TestProtocol:
             assert [text.text for text in collection.search({0: 1}).texts] == ["a text", ""]
             collection.compact()
             assert [text.text for text in collection.search({0: 1}).texts] == ["a text", ""]
+
+    def test_explanations(self, path: Path) -> None:
+        """By the living documents that a filter matches, whatever an id says, and wherever a document lies."""
+        rows, ids = random_rows(40, 5), [f"this is {number}" for number in range(40)]
+        query, where = {1: 1.0, 2: 0.5, 3: 2.0, 7: 1.0}, {"year": {"$gte": 2}}
+        with Collection.create(path, num_clusters=3) as collection:
+            for first in (0, 20):
+                years = [{"year": number % 4} for number in range(first, first + 20)]
+                collection.add(rows[first : first + 20], ids=ids[first : first + 20], metadata=years)
+                if not first:
+                    collection.compact()
+            best = collection.search(query, k=6).ids
+            collection.delete(best[:3])
+            for filters in (None, where):
+                found = collection.search(query, k=4, where=filters).ids
+                for number, id in enumerate(ids):
+                    if id in best[:3]:
+                        with pytest.raises(UnknownIdError, match="deleted"):
+                            collection.explain(query, id, k=4, where=filters)
+                        continue
+                    explained = collection.explain(query, id, k=4, where=filters)
+                    assert explained.rank == (found.index(id) + 1 if id in found else None)
+                    assert explained.reason.startswith(f"document '{id}' (score ")
+                    is_out = filters is not None and number % 4 < 2
+                    assert ("the filter does not match it" in explained.reason) == is_out
+                    if "it was scored" in explained.reason:
+                        assert explained.score <= explained.final_threshold
 
     def test_tuning(self, path: Path) -> None:
         """What was measured is kept."""
@@ -614,6 +734,19 @@ class TestProtocol:
             assert collection.facets("kind") == [("y", 21), ("x", 19), ("z", 18)]
             assert collection.facets("kind", where={"n": {"$lt": 2}}, limit=1) == [("y", 3)]
             assert collection.count({"kind": {"$in": ["x", "z"]}}) == 37
+
+    def test_from_an_index_that_prunes(self, path: Path) -> None:
+        """What it did to queries is not done again, which is said; options for parts are kept, with BM25 as well."""
+        pruning = [segmax.pruning.QueryThreshold(threshold=0.3)]
+        index = segmax.build(random_rows(30, 1), pruning=pruning, num_segments=3)
+        with (
+            pytest.warns(segmax.errors.SegmaxWarning, match="prunes queries"),
+            Collection.from_index(index, path) as collection,
+        ):
+            assert collection.config.num_segments == 3
+        index = segmax.from_texts({"a": "copper"}, num_segments=3)
+        with Collection.from_index(index, path.parent / "texts") as collection:
+            assert collection.config.num_segments == 3
 
     def test_from_an_index(self, path: Path) -> None:
         """Documents, ids and scores stay; it goes on from there."""

@@ -107,7 +107,7 @@ class Widening:
 @pytest.mark.parametrize("step", [1, 50, 4000])
 def test_a_vocabulary_that_grows_beyond_16_bits(step: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether parts were closed before or after, in memory or on disk, the index is that of the whole matrix."""
-    monkeypatch.setattr(segmax.building.spool, "PART_DOCS", 64)
+    monkeypatch.setattr(segmax.building.spool, "SLAB_DOCS", 64)
     rng = np.random.default_rng(4)
     rows = np.repeat(np.arange(400), 5)
     columns = (rng.random(2000) ** 2 * 200 * (1 + rows)).astype(np.int64)

@@ -21,7 +21,7 @@ from segmax.base.errors import IndexExistsError, WriteError
 from segmax.errors import ConfigError, InputError, MissingPackageError
 from segmax.io import SCALES, VectorBatch, VectorReader, format_of, open_vectors, write_vectors
 from segmax.vectors.csr import Csr
-from segmax.vectors.rows import PART_DOCS
+from segmax.vectors.rows import SLAB_DOCS
 
 
 class Collection(NamedTuple):
@@ -477,7 +477,7 @@ def test_npz_is_what_scipy_reads(tmp_path: Path) -> None:
 
 def test_uncompressed_members_are_mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No byte of a large member goes through a read; and slices are views of the file where they lie aligned."""
-    matrix = sp.random(3 * PART_DOCS, 50, density=0.1, format="csr", dtype=np.float32, random_state=1)
+    matrix = sp.random(3 * SLAB_DOCS, 50, density=0.1, format="csr", dtype=np.float32, random_state=1)
     sp.save_npz(tmp_path / "docs.npz", matrix, compressed=False)
     amount = 0
     real = zipfile.ZipExtFile.read

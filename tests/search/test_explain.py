@@ -67,6 +67,32 @@ def test_a_document_has_the_rank_that_the_search_gives_it(seed: int) -> None:
                 assert explained.score <= explained.final_threshold, f"{params}: row {row}, {explained}"
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_filter(seed: int) -> None:
+    """Ranks are those of the search with the same filter, and a document that it does not match is said to be none."""
+    rng = np.random.default_rng(seed)
+    docs = random_docs(rng, 60, 12, 5.0, largest=20)
+    years = rng.integers(0, 6, 60).tolist()
+    config = segmax.BuildConfig(num_segments=2)
+    metadata = [{"year": year} for year in years]
+    index = segmax.build(docs, clustering=rng.integers(0, 8, 60), config=config, metadata=metadata)
+    query, k = as_query(rng, 12, 5, largest=9), int(rng.integers(1, 8))
+    ways = [
+        *WAYS[seed::3],
+        *(with_hooks(segmax.ASC(mu=0.3, eta=0.5), sweep=False, list_masked=on) for on in (True, False)),
+    ]
+    for params, least in itertools.product(ways, (1, 5)):
+        where = {"year": {"$gte": least}}
+        rows = index.search(query, k=k, params=params, where=where).rows.tolist()
+        for row in range(60):
+            explained = index.explain(query, row, k=k, params=params, where=where)
+            assert explained.rank == (rows.index(row) + 1 if row in rows else None), f"{params}: row {row}, {explained}"
+            assert ("is returned at rank" in explained.reason) == (row in rows)
+            assert ("the filter does not match it" in explained.reason) == (years[row] < least)
+            if "it was scored" in explained.reason and not params.drops_terms:
+                assert explained.score <= explained.final_threshold, f"{params}: row {row}, {explained}"
+
+
 # --- what a score is made of -----------------------------------------------------------------------------------------
 
 

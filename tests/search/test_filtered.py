@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import segmax
 from conftest import random_docs, refused
 from metadata import twin
 from reference import SAFE_METHODS, as_query
+from segmax import _core
 from segmax.errors import ConfigError, FormatError, InputError
 from segmax.metadata import parse_where
 from segmax.search import queries as query_features
-from segmax.search.queries import FilterCache
+from segmax.search.queries import FilterCache, Kept
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 
@@ -193,7 +195,7 @@ def test_an_index_without_metadata_says_so() -> None:
         ({"where": {"lang": {"$gtt": 1}}}, InputError, {"hint": "did you mean"}),
         ({"where": "lang"}, InputError, {"where": "where"}),
         ({"group_by": 3}, ConfigError, {"option": "group_by"}),
-        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "k"}),
+        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "group_size"}),
         ({"group_size": 2}, ConfigError, {"option": "group_size", "expected": "group_by"}),
     ],
 )
@@ -234,16 +236,20 @@ def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) ->
     """By the key of their filter, those used last, within bounds; threads share them."""
     made: list[str] = []
 
-    def make(where: Any) -> np.ndarray:
+    def make(where: Any) -> Kept:
         made.append(where.key)
-        return np.zeros(1000, dtype=bool)
+        return Kept(np.zeros(1000, dtype=bool), _core.Mask(index._engine.core, np.zeros(len(index), dtype=bool)))
 
-    cache = FilterCache(make, lambda mask: mask.nbytes)
-    monkeypatch.setattr(query_features, "_CACHED_BYTES", 2500)
+    cache = FilterCache()
+    monkeypatch.setattr(query_features, "_CACHED_BYTES", 4000)
     filters = [parse_where({"a": number}) for number in range(3)]
     for number in (0, 0, 1, 0, 2, 0, 1):
-        cache(filters[number])
+        cache(filters[number], 0, partial(make, filters[number]))
     assert made == [filters[number].key for number in (0, 1, 2, 1)]
+    made.clear()
+    for number in (0, 1, 2) * 5:  # of many documents, more are kept: a collection asks part by part
+        cache(filters[number], 2000, partial(make, filters[number]))
+    assert len(made) <= 3
     wrong: list[object] = []
 
     def search(lang: str) -> None:

@@ -1,7 +1,7 @@
-"""Make the golden indexes of today's format: `python tests/storage/make_golden.py`.
+"""Make the golden indexes and collections of today's formats: `python tests/storage/make_golden.py`.
 
-Every version of the format keeps its archive in `golden/`: small indexes, and what they answered when they were made.
-An archive is never made again, or it would prove nothing.
+Every version of a format keeps its archive in `golden/`: small ones, and what they answered when they were made. An
+archive is never made again, or it would prove nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +9,15 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 import segmax
+from segmax.collection.manifest import MANIFEST_VERSION
 from segmax.storage.meta import FORMAT_VERSION
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -32,35 +35,120 @@ def vectors(rng: np.random.Generator, count: int, terms: int) -> sp.csr_matrix:
     return sp.csr_matrix((weights, (rows, np.concatenate(drawn))), shape=(count, 300))
 
 
-def answers(index: segmax.Index, queries: object) -> dict[str, object]:
-    """What an index answers to some queries."""
-    hits = index.search_batch(queries, k=10, params=segmax.Exhaustive())
+def answers(index: Any, queries: object, **options: Any) -> dict[str, object]:
+    """What an index or a collection answers to some queries."""
+    hits = index.search_batch(queries, k=10, params=segmax.Exhaustive(), **options)
     return {"ids": [list(row.ids) for row in hits], "scores": [[float(s) for s in row.scores] for row in hits]}
 
 
-def main() -> None:
-    """Write the archive of the current version of the format."""
+def metadata_of(numbers: range) -> list[dict[str, Any] | None]:
+    """Metadata of every kind: numbers, strings, lists, null, a list of lists, a large integer; some have none."""
+    about = [{"year": 1900 + n, "lang": ["en", "de", None][n % 3], "tags": [f"t{n % 5}", "all"]} for n in numbers]
+    special = {7: None, 8: {"year": 2**70}, 9: {"nested": {"deep": [[1], 2]}, "ratio": 0.5, "open": True}}
+    return [special.get(n % 50, one) for n, one in zip(numbers, about, strict=True)]
+
+
+#: Filters, some of which match nothing.
+FILTERS: list[dict[str, Any]] = [
+    {"year": {"$gte": 2050}},
+    {"lang": {"$in": ["de"]}, "tags": {"$contains": "t2"}},
+    {"$not": {"lang": "en"}},
+    {"nested.deep": {"$exists": True}},
+    {"year": 2**70},
+    {"year": "1950"},
+]
+
+
+def indexes(root: Path) -> None:
+    """Write indexes of every kind."""
     rng = np.random.default_rng(14)
-    docs, queries = vectors(rng, 1200, 16), vectors(rng, 12, 8)
-    texts = [" ".join(rng.choice(WORDS, size=9)) for _ in range(200)]
+    docs, queries = vectors(rng, 240, 14), vectors(rng, 12, 8)
+    texts = [" ".join(rng.choice(WORDS, size=9)) for _ in range(100)]
     questions = ["river stone", "violin market winter", "harbor"]
+    found = {}
+    for name, options in KINDS.items():
+        with segmax.build(docs, path=root / f"{name}.segmax", num_clusters=5, seed=3, **options) as index:
+            found[name] = answers(index, queries)
+    ids = [f"doc-{number}" for number in range(docs.shape[0])]
+    named = {"ids": ids, "texts": [f"text {name}" for name in ids]}
+    with segmax.build(docs, path=root / "texts.segmax", num_clusters=5, seed=3, **named) as index:
+        found["texts"] = answers(index, queries)
+    about = metadata_of(range(docs.shape[0]))
+    with segmax.build(docs, path=root / "metadata.segmax", num_clusters=5, seed=3, metadata=about) as index:
+        found["metadata"] = answers(index, queries) | filtered(index, queries)
+    with segmax.from_texts(texts, path=root / "encoder.segmax", num_clusters=3) as index:
+        found["encoder"] = answers(index, questions)
+    sp.save_npz(root / "queries.npz", queries)
+    (root / "answers.json").write_text(json.dumps({"questions": questions, "answers": found}))
+
+
+def filtered(index: Any, queries: object) -> dict[str, Any]:
+    """What an index or a collection with metadata answers to filters."""
+    return {
+        "filters": FILTERS,
+        "filtered": [answers(index, queries, where=where) for where in FILTERS],
+        "counts": [index.count(where) for where in FILTERS],
+        "facets": [list(pair) for pair in index.facets("lang")],
+    }
+
+
+def collections(root: Path) -> None:
+    """Write collections with several parts, deleted documents, and changes that only the log has."""
+    rng = np.random.default_rng(15)
+    docs, queries = vectors(rng, 200, 12), vectors(rng, 12, 8)
+    about = metadata_of(range(200))
+    ids = [f"doc-{number}" for number in range(200)]
+    with segmax.Collection.create(root / "vectors", num_clusters=3) as collection:
+        collection.pause_merges()
+        for first in (0, 60, 120):
+            rows = slice(first, first + 60)
+            outgrown = docs[rows] * (40.0 if first == 120 else 1.0)  # such weights take 16 bits
+            collection.add(outgrown, ids=ids[rows], metadata=about[rows], texts=[f"text {id}" for id in ids[rows]])
+            collection.delete(ids[first + 5 : first + 9])
+            collection._open_store.flush({"threads": 1})
+        collection.delete(ids[30:34])
+        collection._open_store.flush({"threads": 1})
+        collection.add(docs[180:], ids=ids[180:], metadata=about[180:])
+        collection.delete(where={"year": {"$lt": 1903}})
+        collection.update([{"id": ids[40], "metadata": {"year": 2060, "lang": "de"}}])
+        collection.upsert(docs[:1], ids=[ids[50]])
+        left = list(collection.ids())
+        found = answers(collection, queries) | filtered(collection, queries) | {"left": left}
+    questions = ["river stone", "violin market winter", "harbor"]
+    texts = {f"text-{number}": " ".join(rng.choice(WORDS, size=3 + number % 9)) for number in range(60)}
+    with segmax.Collection.create(root / "bm25", encoder="bm25", num_clusters=3) as collection:
+        collection.pause_merges()
+        listed = list(texts.items())
+        collection.add(dict(listed[:40]))
+        collection.delete(["text-3", "text-4"])
+        collection._open_store.flush({"threads": 1})
+        collection.add(dict(listed[40:]))
+        collection.delete(["text-41", "text-5"])
+        collection.update({"id": "text-6", "text": "a harbor in winter"})
+        bm25 = answers(collection, questions) | {"left": list(collection.ids())}
+    sp.save_npz(root / "queries.npz", queries)
+    found_all = {"questions": questions, "answers": {"vectors": found, "bm25": bm25}}
+    (root / "answers.json").write_text(json.dumps(found_all))
+
+
+def archive(name: str, write: Callable[[Path], None]) -> None:
+    """Write an archive, unless there is one."""
+    if (GOLDEN / f"{name}.tar.xz").exists():
+        return
     with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch) / f"version-{FORMAT_VERSION}"
+        root = Path(scratch) / name
         root.mkdir()
-        found = {}
-        for name, options in KINDS.items():
-            with segmax.build(docs, path=root / f"{name}.segmax", num_clusters=9, seed=3, **options) as index:
-                found[name] = answers(index, queries)
-        ids = [f"doc-{number}" for number in range(len(docs.indptr) - 1)]
-        named = {"ids": ids, "texts": [f"text {name}" for name in ids]}
-        with segmax.build(docs, path=root / "texts.segmax", num_clusters=9, seed=3, **named) as index:
-            found["texts"] = answers(index, queries)
-        with segmax.from_texts(texts, path=root / "encoder.segmax", num_clusters=3) as index:
-            found["encoder"] = answers(index, questions)
-        sp.save_npz(root / "queries.npz", queries)
-        (root / "answers.json").write_text(json.dumps({"questions": questions, "answers": found}))
+        write(root)
+        for lock in root.rglob("writer.lock"):
+            lock.unlink()  # names the machine
         GOLDEN.mkdir(exist_ok=True)
-        shutil.make_archive(str(GOLDEN / root.name), "xztar", scratch, root.name)
+        shutil.make_archive(str(GOLDEN / name), "xztar", scratch, name)
+
+
+def main() -> None:
+    """Write the archives of the current versions of the formats, where they are missing."""
+    archive(f"version-{FORMAT_VERSION}", indexes)
+    archive(f"collection-{MANIFEST_VERSION}", collections)
 
 
 if __name__ == "__main__":

@@ -80,9 +80,9 @@ def _gather(
     """Fill `out`, offsets, terms and codes, with the documents of its slots, of which `begin` is the first."""
 
     def gather(numbered: tuple[int, Csr]) -> None:
-        number, part = numbered
-        slots = slot_of_row[spool.first_row(number) : spool.first_row(number) + part.num_rows]
-        _core.gather_rows(part.indptr, part.indices, part.values, slots, begin, *out)
+        number, slab = numbered
+        slots = slot_of_row[spool.first_row(number) : spool.first_row(number) + slab.num_rows]
+        _core.gather_rows(slab.indptr, slab.indices, slab.values, slots, begin, *out)
 
     for _ in workers.map(gather, enumerate(spool)):
         pass

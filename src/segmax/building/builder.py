@@ -24,7 +24,7 @@ from segmax.building.given_metadata import check_metadata, metadata_by_row
 from segmax.building.given_texts import check_texts, texts_by_row
 from segmax.building.inputs import open_source
 from segmax.building.points import Projection, Projector, rarity, term_frequencies
-from segmax.building.reading import Collection, read_collection
+from segmax.building.reading import ReadDocuments, read_documents
 from segmax.building.resources import BuildResources, ResourceOptions, open_resources
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
 from segmax.building.spool import Spool
@@ -256,17 +256,17 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
     source = open_source(vectors, resources.limit, resources.folder)
     if source.num_docs is not None:
         clustering.check(source.num_docs)
-    collection = read_collection(source, config.pruning, clustering.pooling, resources)
-    spool, num_docs = collection.spool, collection.spool.num_rows
+    read = read_documents(source, config.pruning, clustering.pooling, resources)
+    spool, num_docs = read.spool, read.spool.num_rows
     if request.coded is None:
         _warn_if_empty(spool, config)
     clustering.check(num_docs)
     given = None if request.segments is None else checked_segments(request.segments, num_docs, config.num_segments)
-    tables, texts, metadata = _tables_and_texts(request, collection)
+    tables, texts, metadata = _tables_and_texts(request, read)
     coding = _code(spool, config.bits, resources)
     if request.coded is not None:  # codes are whole numbers, which stay as they are
         coding = coding._replace(scale=request.coded.scale)
-    clustered = _cluster(collection, coding, request, resources)
+    clustered = _cluster(read, coding, request, resources)
     grouped = group_by_cluster(spool, clustered.labels, resources)
     spool.clear()
     segments = _segments(given, grouped, clustered, config, resources)
@@ -305,10 +305,10 @@ def _warn_if_empty(spool: Spool, config: BuildConfig) -> None:
 
 
 def _tables_and_texts(
-    request: BuildRequest, collection: Collection
+    request: BuildRequest, read: ReadDocuments
 ) -> tuple[Arrays, Iterable[object] | None, Iterable[object] | None]:
     """Return the tables of ids and terms, given or read, and the texts and metadata by row."""
-    names, spool = collection.names, collection.spool
+    names, spool = read.names, read.spool
     if request.coded is not None:
         texts = None if request.texts is None else texts_by_row(request.texts, None, spool.num_rows)
         return request.coded.components, texts, None
@@ -334,11 +334,11 @@ def _code(spool: Spool, bits: int, resources: BuildResources) -> _Coding:
     quantizer = Quantizer(spool, spool.num_columns, bits, resources.workers)
     error = mass = 0.0
     with resources.progress.stage("code", spool.num_rows, "documents") as stage:
-        for number, part in enumerate(quantizer.coded(spool, resources.workers)):
-            spool.replace(number, part.docs)
-            error += part.error
-            mass += part.mass
-            stage.advance(part.docs.num_rows)
+        for number, slab in enumerate(quantizer.coded(spool, resources.workers)):
+            spool.replace(number, slab.docs)
+            error += slab.error
+            mass += slab.mass
+            stage.advance(slab.docs.num_rows)
     return _Coding(quantizer.scale, error / mass if mass else 0.0)
 
 
@@ -351,8 +351,8 @@ class _Clustered(NamedTuple):
     sample: Sample | None  # None where nothing is calibrated
 
 
-def _cluster(collection: Collection, coding: _Coding, request: BuildRequest, resources: BuildResources) -> _Clustered:
-    spool, config = collection.spool, request.config
+def _cluster(read: ReadDocuments, coding: _Coding, request: BuildRequest, resources: BuildResources) -> _Clustered:
+    spool, config = read.spool, request.config
     rare = rarity(term_frequencies(spool, resources.workers), spool.num_rows)
     # Only ratios count, and 32 bits hold them only if they are about 1.
     factor = np.sqrt(coding.scale / coding.scale.max(initial=1e-300)) * rare
@@ -362,7 +362,7 @@ def _cluster(collection: Collection, coding: _Coding, request: BuildRequest, res
     job = ClusterJob(
         num_docs=spool.num_rows,
         projector=projector,
-        pooled=collection.pooled,
+        pooled=read.pooled,
         num_clusters=config.clusters_for(spool.num_rows),
         seed=config.seed,
         resources=resources,

@@ -61,10 +61,10 @@ def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources:
     labels = np.empty(points.num_rows, dtype=np.int64)
     with progress.stage("assign", points.num_rows, "documents") as stage:
         at = 0
-        for part in workers.map(lambda number: assigner.nearest(points.batch(number)), range(points.num_batches)):
-            labels[at : at + len(part)] = part
-            at += len(part)
-            stage.advance(len(part))
+        for found in workers.map(lambda number: assigner.nearest(points.batch(number)), range(points.num_batches)):
+            labels[at : at + len(found)] = found
+            at += len(found)
+            stage.advance(len(found))
     with progress.stage("balance", points.num_rows, "documents") as stage:
         return _balanced(points, labels, assigner, num_clusters, stage)
 

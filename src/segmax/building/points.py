@@ -18,7 +18,7 @@ from segmax.base.errors import InputError
 from segmax.base.parallel import Workers
 from segmax.building.spool import Spool
 from segmax.vectors.csr import Csr
-from segmax.vectors.rows import PART_DOCS, join_rows, sample_rows, selected_rows
+from segmax.vectors.rows import SLAB_DOCS, join_rows, sample_rows, selected_rows
 
 Floats = NDArray[np.float32]
 
@@ -71,13 +71,13 @@ def normalized(points: Floats) -> Floats:
 
 def take_rows(spool: Spool, rows: NDArray[np.int64]) -> Csr:
     """Return some rows of a spool, given in ascending order."""
-    parts = []
+    taken = []
     bounds = np.searchsorted(rows, [spool.first_row(i) for i in range(len(spool) + 1)])
-    for number, part in enumerate(spool):
+    for number, slab in enumerate(spool):
         wanted = rows[bounds[number] : bounds[number + 1]] - spool.first_row(number)
         if len(wanted):
-            parts.append(selected_rows(part, wanted))
-    return join_rows(parts, spool.num_columns)
+            taken.append(selected_rows(slab, wanted))
+    return join_rows(taken, spool.num_columns)
 
 
 class Projection:
@@ -177,24 +177,24 @@ class SparsePoints:
 
     def __init__(self, projector: Projector, num_dims: int) -> None:
         self._spool = projector.spool
-        self._parts = list(projector.spool)
+        self._slabs = list(projector.spool)
         self.num_rows = projector.spool.num_rows
         self._projection = projector.projection(num_dims)
 
     @property
     def num_batches(self) -> int:
         """How many batches there are."""
-        return len(self._parts)
+        return len(self._slabs)
 
     def batch(self, number: int) -> Floats:
         """Return the vectors of one batch."""
-        return self._projection.apply(self._parts[number])
+        return self._projection.apply(self._slabs[number])
 
     def take(self, rows: NDArray[np.int64]) -> Floats:
         """Return the vectors of some rows, given in ascending order."""
         pieces = [np.empty((0, self._projection.num_dims), np.float32)]
-        for first in range(0, len(rows), PART_DOCS):
-            pieces.append(self._projection.apply(take_rows(self._spool, rows[first : first + PART_DOCS])))
+        for first in range(0, len(rows), SLAB_DOCS):
+            pieces.append(self._projection.apply(take_rows(self._spool, rows[first : first + SLAB_DOCS])))
         return np.concatenate(pieces)
 
     def encode(self, points: Floats) -> NDArray[Any]:
@@ -209,8 +209,8 @@ class SparsePoints:
 def term_frequencies(spool: Spool, workers: Workers) -> NDArray[np.int64]:
     """Return how many documents each term is in."""
     frequency = np.zeros(spool.num_columns, dtype=np.int64)
-    for part in workers.map(lambda docs: np.bincount(docs.indices, minlength=spool.num_columns), spool):
-        frequency += part
+    for counts in workers.map(lambda docs: np.bincount(docs.indices, minlength=spool.num_columns), spool):
+        frequency += counts
     return frequency
 
 

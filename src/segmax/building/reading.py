@@ -23,7 +23,7 @@ _BYTES_PER_TERM = 100  # of tables: counts, scales, offsets, and those of pieces
 _BYTES_PER_DOC = 72  # of tables: labels, slots, offsets
 
 
-class Collection(NamedTuple):
+class ReadDocuments(NamedTuple):
     """The documents of a build, in the order they came."""
 
     spool: Spool
@@ -31,16 +31,16 @@ class Collection(NamedTuple):
     pooled: NDArray[np.float32] | None  # a dense vector per document, where a pooling was asked for
 
 
-def read_collection(
+def read_documents(
     source: Source, pruning: tuple[Step, ...], pooling: str | None, resources: BuildResources
-) -> Collection:
+) -> ReadDocuments:
     """Read all documents, pruned; `pooling` names the dense vectors to keep beside them."""
     first_cap = next((i for i, step in enumerate(pruning) if isinstance(step, MaxPostings)), len(pruning))
     with PooledVectors(pooling, resources) as pooled:
         spool = _read(source, pruning[:first_cap], pooled, resources)
         if pruning[first_cap:]:
-            _prune_parts(spool, pruning[first_cap:], resources)
-        return Collection(spool, source.names, pooled.array())
+            _prune_slabs(spool, pruning[first_cap:], resources)
+        return ReadDocuments(spool, source.names, pooled.array())
 
 
 def _read(source: Source, steps: tuple[Step, ...], pooled: PooledVectors, resources: BuildResources) -> Spool:
@@ -75,7 +75,7 @@ def _require_tables(limit: MemoryLimit, num_columns: int, num_read: int, source:
     limit.require(num_columns * _BYTES_PER_TERM, f"tables of {num_columns:,} terms")
 
 
-def _prune_parts(spool: Spool, steps: tuple[Step, ...], resources: BuildResources) -> None:
+def _prune_slabs(spool: Spool, steps: tuple[Step, ...], resources: BuildResources) -> None:
     """Apply steps that need to see the whole collection, and those after them."""
     max_values = max(1, resources.limit.available() // 4 // 16)
     pruned = prune_batches(steps, lambda: spool, spool.num_columns, max_values)

@@ -7,16 +7,18 @@ import contextlib
 import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import segmax
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError
+from segmax.base.own_folders import own_folder
 from segmax.cli.encoder_options import add_encoder_options, encoder_options
 from segmax.cli.parser import CommandParser
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
-from segmax.collection.opening import is_collection
+from segmax.collection.manifest import read_manifest
 from segmax.encoders import load_encoder
 from segmax.io import TextReader, open_documents
 from segmax.text.fields import Fields, chosen_fields
@@ -57,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
         "TSV as int, float or bool",
     )
     made.add_argument("--no-progress", action="store_true", help="show no progress")
-    add_encoder_options(made)
+    add_encoder_options(made, default=None, shown="that of the collection; bm25 for a new one")
     return made
 
 
@@ -85,16 +87,12 @@ def _kept(fields: str | list[str] | None) -> Fields:
 def _opened(args: argparse.Namespace, documents: TextReader | BaseVectors) -> Iterator[segmax.Collection]:
     """Open the collection, or create it; one that gets no document is not left behind."""
     options = encoder_options(args)
-    if is_collection(args.collection):
-        if options or "vectors" in args:
-            option = min(options) if options else "vectors"
-            raise ConfigError(option=option, expected="left out, because the collection is there already", got="given")
-        encoder = None if args.encoder == "bm25" else args.encoder
-        with segmax.Collection.open(args.collection, encoder=encoder) as collection:
+    if own_folder(Path(args.collection)) is not None:  # an index is refused with what to do about it
+        with segmax.Collection.open(args.collection, encoder=_same_encoder(args, options)) as collection:
             yield collection
         return
-    plain = isinstance(documents, BaseVectors) and args.encoder == "bm25" and not options
-    made: Any = None if plain or "vectors" in args else load_encoder(args.encoder, **options)
+    plain = isinstance(documents, BaseVectors) and args.encoder is None and not options
+    made: Any = None if plain or "vectors" in args else load_encoder(args.encoder or "bm25", **options)
     with segmax.Collection.create(args.collection, encoder=made) as collection:
         try:
             yield collection
@@ -103,3 +101,14 @@ def _opened(args: argparse.Namespace, documents: TextReader | BaseVectors) -> It
                 collection.close()
                 shutil.rmtree(args.collection)
             raise
+
+
+def _same_encoder(args: argparse.Namespace, options: dict[str, Any]) -> Any:
+    """Return the encoder that was given for a collection that is there, which refuses another one than its own."""
+    has_encoder = read_manifest(Path(args.collection).absolute()).encoder is not None
+    if has_encoder and "vectors" in args:
+        raise ConfigError(option="vectors", expected="left out, because the collection encodes texts", got="given")
+    if not has_encoder and (options or args.encoder == "bm25"):
+        option = min(options, default="encoder")
+        raise ConfigError(option=option, expected="left out, because the collection has no encoder", got="given")
+    return load_encoder(args.encoder or "bm25", **options) if options else args.encoder

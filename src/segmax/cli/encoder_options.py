@@ -64,14 +64,14 @@ _MODELS: Mapping[str, _Flag] = {
 }
 
 
-def add_encoder_options(parser: argparse.ArgumentParser) -> None:
-    """Add --encoder and the options of all encoders."""
+def add_encoder_options(parser: argparse.ArgumentParser, *, default: str | None = "bm25", shown: str = "bm25") -> None:
+    """Add --encoder and the options of all encoders; help shows what the default is."""
     parser.add_argument(
         "--encoder",
         metavar="bm25|MODEL",
-        default="bm25",
+        default=default,
         help="bm25, a folder of a saved BM25, or a model of sentence-transformers, uniCOIL or LexMAE: a folder or a "
-        "name on the Hugging Face hub (default: %(default)s)",
+        f"name on the Hugging Face hub (default: {shown})",
     )
     _add_group(parser, "BM25", _BM25)
     add_model_options(parser)

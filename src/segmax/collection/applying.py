@@ -16,7 +16,7 @@ from segmax.collection.state import State, View
 from segmax.storage.components import Arrays
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
-from segmax.vectors.rows import join_rows, selected_rows
+from segmax.vectors.rows import join_rows, narrowest, selected_rows
 
 #: Parts in memory with fewer documents are joined with those that come.
 SMALL_DOCS = 512
@@ -58,7 +58,8 @@ class Step:
         self._lattice = state.lattice
         if change.num_docs:
             self._weights = weigh(change)
-            self._lattice, self._coded = state.lattice.grown(self._weights)
+            known = _without_replaced(state.lattice, state.views, change)
+            self._lattice, self._coded = known.grown(self._weights)
 
     def taken(self, sequence: int) -> State:
         """Return the state after the step: most of the work, in which parts are made."""
@@ -79,6 +80,22 @@ class Step:
             sequence=sequence,
             core_lattice=state.core_lattice if is_same else lattice.to_core(),
         )
+
+
+def _without_replaced(lattice: Lattice, views: Sequence[View], change: Change) -> Lattice:
+    """Return a provisional lattice that does not count the weights of documents that an update writes again."""
+    again = change.numbers[np.isin(change.numbers, change.deleted)] if lattice.provisional else change.numbers[:0]
+    for view in views if len(again) else ():
+        rows = view.part.rows_of_numbers(again)
+        rows = rows[rows >= 0]
+        if view.alive is not None:
+            rows = rows[view.alive[rows]]
+        docs = view.part.documents
+        assert docs is not None  # no part is on disk while the lattice is provisional
+        assert docs.weights is not None
+        gone = narrowest(selected_rows(docs.weights, rows).values)
+        lattice = dataclasses.replace(lattice, weights=lattice.weights.without_values(gone))
+    return lattice
 
 
 def without_numbers(views: Sequence[View], numbers: NDArray[np.int64]) -> list[View]:

@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 import time
+import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,7 @@ from segmax.base.errors import (
     IndexExistsError,
     InputError,
     SegmaxError,
+    SegmaxWarning,
 )
 from segmax.base.files import sync_folder, write_errors
 from segmax.base.memory import MemoryLimit
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 
 #: A reader looks for new states when it searches, but not more often.
 REFRESH_SECONDS = 1.0
+_FEW_TERMS = 1 << 20  # whose tables fit anyway
+_BYTES_PER_TERM = 320  # of tables, where two parts in memory become a third
 #: What a collection with BM25 takes for its encoder.
 _STORED_BM25 = ("bm25", "stored")
 
@@ -104,6 +108,7 @@ class Collection(CollectionReader):
         super().__init__()
         self._path = path
         self._choice = encoder
+        self._memory_limit = memory_limit
         self._encoder: Encoder | None = None
         self._word_weights: WordWeights | None = None
         self._schema: Schema | None = None
@@ -166,7 +171,7 @@ class Collection(CollectionReader):
             Options of `segmax.build` for the parts on disk, such as `num_segments`; but `bits`, which follow from the
             documents, and `pruning`.
         memory_limit
-            As for `segmax.build`, for merges.
+            As for `segmax.build`, for merges and for tables of terms.
 
         Raises
         ------
@@ -238,6 +243,9 @@ class Collection(CollectionReader):
         checked_choice("durability", durability, DURABILITIES)
         MemoryLimit(memory_limit)  # may raise
         description = index._meta.get("encoder")
+        if index._prunes_queries:
+            msg = "the index prunes queries (QueryThreshold), and the collection will not: prune them before you search"
+            warnings.warn(msg, SegmaxWarning, stacklevel=2)
         if isinstance(description, Mapping) and description.get("encoder") == "bm25":
             return _counted_anew(index, folder, durability, memory_limit)
         lattice = lattice_of(index)
@@ -274,7 +282,7 @@ class Collection(CollectionReader):
         encoder
             As for `segmax.open`.
         memory_limit
-            As for `segmax.build`, for merges.
+            As for `segmax.build`, for merges and for tables of terms.
 
         Raises
         ------
@@ -464,8 +472,8 @@ class Collection(CollectionReader):
         ----------
         updates
             At most 32,768 records with "id" and what changes: "metadata", which replaces the old one, "text" or
-            "title". A changed text is encoded again, with the title that is there. The documents keep their insertion
-            numbers, and their weights where neither text nor title changes.
+            "title". A changed text is encoded again, with the title that is there; without an encoder it is only
+            stored. The documents keep their insertion numbers, and their weights where nothing is encoded.
 
         Raises
         ------
@@ -532,11 +540,18 @@ class Collection(CollectionReader):
             for given in given_batches(documents, columns):
                 for batch in cut(given):
                     ready = maker.ready(batch)
+                    self._check_room(ready.vectors.num_columns)
                     store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
                     self._wrote()
                     count += batch.num_docs
                     stage.advance(batch.num_docs)
         return count
+
+    def _check_room(self, num_terms: int) -> None:
+        """Raise ConfigError if tables of so many terms do not fit: every part has some, if it has only one document."""
+        if num_terms > max(_FEW_TERMS, self._open_store.state.lattice.num_terms):
+            limit = MemoryLimit(self._memory_limit)
+            limit.require(num_terms * _BYTES_PER_TERM, f"tables of {num_terms:,} terms")
 
     def _maker(self) -> ChangeMaker:
         store = self._open_store
@@ -622,6 +637,8 @@ class Collection(CollectionReader):
         target = checked_path("path", path).absolute()
         store = self._writable()
         assert self._maintainer is not None
+        if target.resolve().is_relative_to(self._path.resolve()):
+            raise ConfigError(option="path", expected="a folder outside of the collection", got=f"'{target}'")
         with self._maintainer.no_merges():
             store.commit()
             store.backup(target)
@@ -805,7 +822,10 @@ def _counted_anew(index: Index, folder: Path, durability: Durability, memory_lim
             got="one that stores none",
             hint="create a collection with {encoder='bm25'}, and add the texts",
         )
-    made = Collection.create(folder, encoder=index.encoder, durability=durability, memory_limit=memory_limit)
+    kept = index.config.updated({"pruning": (), "bits": BuildConfig().bits})
+    made = Collection.create(
+        folder, encoder=index.encoder, durability=durability, config=kept, memory_limit=memory_limit
+    )
     try:
         _add_texts(index, made)
     except BaseException:

@@ -35,6 +35,7 @@ _HEADROOM = 1.25
 #: What lies beyond so many times the typical weight does not set the step: one outlier must not cost the others
 #: their precision.
 _OUTLIER = 64.0
+_LOG_STEP = 2.0**-20  # of logarithms: floats hold sums of multiples of it exactly
 
 
 class Weights(NamedTuple):
@@ -46,22 +47,34 @@ class Weights(NamedTuple):
 
     def with_values(self, values: NDArray[Any]) -> Weights:
         """Return this with more weights."""
-        if values.dtype.kind == "u":  # few different ones
-            counts = np.bincount(values)
-            logs = counts[1:] @ np.log(np.arange(1, len(counts)))
-        else:
-            logs = np.log(values.astype(np.float64)).sum()
         return Weights(
             self.number + len(values),
-            self.logs + float(logs),
+            self.logs + _logs_of(values),
             max(self.largest, float(values.max(initial=0))),
         )
+
+    def without_values(self, values: NDArray[Any]) -> Weights:
+        """Return this with fewer weights; the largest one stays."""
+        return self._replace(number=self.number - len(values), logs=self.logs - _logs_of(values))
 
     @property
     def step(self) -> float:
         """The step that these weights ask for."""
         typical = float(np.exp(self.logs / max(1, self.number)))
         return max(min(self.largest, _OUTLIER * typical) * _HEADROOM / _NARROW, float(np.finfo(np.float64).tiny))
+
+
+def _logs_of(values: NDArray[Any]) -> float:
+    """Return the sum of the logarithms of weights, each rounded: in whatever order they come, sums are the same."""
+    if values.dtype.kind == "u":  # few different ones
+        counts = np.bincount(values)
+        return float(counts[1:] @ _rounded_logs(np.arange(1, len(counts))))
+    return float(_rounded_logs(values.astype(np.float64)).sum())
+
+
+def _rounded_logs(values: NDArray[Any]) -> NDArray[np.float64]:
+    logs: NDArray[np.float64] = np.rint(np.log(values) / _LOG_STEP) * _LOG_STEP
+    return logs
 
 
 class Coded(NamedTuple):
@@ -174,7 +187,7 @@ class Lattice:
         if ratios.max(initial=0) > MOST + 0.5:
             msg = (
                 f"weights up to {docs.values.max():g} are stored as if they were {MOST * self.step:g}, the largest "
-                "that this collection can hold; its first documents had much smaller ones"
+                "that this collection can hold: its first documents decided about that"
             )
             warnings.warn(msg, SegmaxWarning, stacklevel=3)
         codes: NDArray[np.uint16] = np.clip(np.rint(ratios), 1, MOST).astype(np.uint16)

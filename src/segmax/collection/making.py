@@ -180,12 +180,21 @@ class ChangeMaker:
 
     def encoded_updates(self, state: State, records: Sequence[Mapping[str, Any]]) -> EncodedTexts:
         """Return the texts that updates bring, encoded: by the texts of a state that may not be the last one."""
+        has_texts = any("text" in record or "title" in record for record in records)
+        if has_texts and not self._can_encode and not self._keep_texts:
+            raise InputError(
+                expected="metadata in an update, because the collection neither encodes nor keeps texts", got="a text"
+            )
         places = state.find(checked_ids([record["id"] for record in records], state.id_kind))
-        return self._encoded(_new_texts(state, records, places))
+        return self._encoded(_new_texts(state, records, places, keep_texts=self._keep_texts))
+
+    @property
+    def _can_encode(self) -> bool:
+        return self._words is not None or self._encoder is not None
 
     def _encoded(self, texts: dict[int, Document]) -> EncodedTexts:
-        if not texts:
-            return EncodedTexts({}, Ready(None, no_documents(), None, None, None))
+        if not texts or not self._can_encode:
+            return EncodedTexts(texts, Ready(None, no_documents(), None, None, None))
         return EncodedTexts(texts, self.ready(Given(None, None, None, list(texts.values()), None), metadata=False))
 
     def updating(self, state: State, records: Sequence[Mapping[str, Any]], encoded: EncodedTexts) -> Change | None:
@@ -196,11 +205,11 @@ class ChangeMaker:
         if len(set(ids)) != len(ids):
             raise InputError(expected="every id once in an update", got="one of them again")
         places = _known_places(state, ids)
-        given = _new_texts(state, records, places)
+        given = _new_texts(state, records, places, keep_texts=self._keep_texts)
         if given != encoded.texts:  # another update came in between
             encoded = self._encoded(given)
         vectors, words = self._numbered(state, encoded.ready.vectors, encoded.ready.words)
-        row_of = {at: row for row, at in enumerate(given)}
+        row_of = {at: row for row, at in enumerate(given)} if self._can_encode else {}
         numbers, rows, texts, metadata = [], [], [], []
         order = sorted(range(len(places)), key=lambda at: state.number_of(places[at]))
         for at in order:
@@ -209,7 +218,8 @@ class ChangeMaker:
             numbers.append(state.number_of(place))
             if row is None:
                 rows.append(_stored_row(part, place.row))
-                texts.append(None if part.ids.stored is None else state.text_of(place))
+                own = None if part.ids.stored is None else state.text_of(place)
+                texts.append(StoredText(given[at].title, given[at].text) if at in given else own)
             else:
                 rows.append(_Row(slice_rows(vectors, row, row + 1)))
                 texts.append(None if encoded.ready.texts is None else encoded.ready.texts[row])
@@ -379,7 +389,7 @@ def _known_places(state: State, ids: Sequence[Any]) -> list[Place]:
 
 
 def _new_texts(
-    state: State, records: Sequence[Mapping[str, Any]], places: Sequence[Place | None]
+    state: State, records: Sequence[Mapping[str, Any]], places: Sequence[Place | None], *, keep_texts: bool
 ) -> dict[int, Document]:
     """Return, by place, what documents say after updates that bring a text or a title."""
     found = {}
@@ -388,13 +398,14 @@ def _new_texts(
             continue
         text = StoredText(record.get("title", ""), record.get("text", ""))
         if not ("text" in record and "title" in record):
-            if state.views[place.view].part.ids.stored is None:
+            if not keep_texts:
                 raise InputError(
                     where=f"update {at}",
                     expected="both text and title, because the collection keeps neither",
                     got="one of them",
                 )
-            stored = state.text_of(place)
+            has_texts = state.views[place.view].part.ids.stored is not None
+            stored = state.text_of(place) if has_texts else StoredText("", "")
             text = StoredText(record.get("title", stored.title), record.get("text", stored.text))
         found[at] = Document("-", text.title, text.text)
     return found

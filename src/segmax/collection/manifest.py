@@ -24,6 +24,7 @@ from segmax.base.errors import (
     damaged_collection,
 )
 from segmax.base.files import UnsyncedNameError, open_regular, replacing
+from segmax.base.own_folders import own_folder
 from segmax.base.system import OWN_FOLDER_FLAGS
 from segmax.collection.lock import LOCK_NAME
 from segmax.collection.log import LOG_NAME
@@ -189,8 +190,12 @@ def _content(folder: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not folder.exists():
             raise _nothing_at(folder) from error
+        is_index = own_folder(folder) == "index"
         raise FormatError(
-            where=f"'{folder}'", expected="a segmax collection", got=f"something without {MANIFEST_NAME}"
+            where=f"'{folder}'",
+            expected="a segmax collection",
+            got="an index, which does not change" if is_index else f"something without {MANIFEST_NAME}",
+            hint="start a collection from it with segmax.Collection.from_index" if is_index else "",
         ) from error
     except OSError as error:
         raise unreadable(folder / MANIFEST_NAME, error) from error

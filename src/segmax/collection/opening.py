@@ -11,6 +11,7 @@ from segmax.collection.manifest import MANIFEST_NAME
 from segmax.search.index import Index
 from segmax.search.opening import open_index
 from segmax.search.opening import verify as verify_index
+from segmax.search.upgrading import upgrade as upgrade_index
 
 if TYPE_CHECKING:
     from segmax.collection.collection import Collection
@@ -80,6 +81,18 @@ def verify(path: str | os.PathLike[str]) -> None:
         _verify_collection(folder)
     else:
         verify_index(path)
+
+
+def upgrade(path: str | os.PathLike[str]) -> bool:
+    """Rewrite an index in the format of this segmax; return whether that was necessary.
+
+    Collections came with today's format of indexes, so one that can be opened is up to date.
+    """
+    folder = checked_path("path", path)
+    if not is_collection(folder):
+        return upgrade_index(path)
+    with open_searchable(folder):
+        return False
 
 
 def _verify_collection(folder: Path) -> None:

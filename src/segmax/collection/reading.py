@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import abc
 import dataclasses
-import marshal
 import operator
-import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
@@ -18,22 +16,24 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.checks import check_listed, checked_int, shown
 from segmax.base.errors import ConfigError, InputError
+from segmax.collection.part import Part
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
 from segmax.collection.words import WordWeights
-from segmax.metadata import Metadata, Scalar, Where, parse_where
+from segmax.metadata import Metadata, Scalar, Where
 from segmax.metadata.facets import Counts
 from segmax.metadata.values import MISSING, find
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_errors, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
-from segmax.search.explain import explain
+from segmax.search.explain import explain, subject_of
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
 from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
+from segmax.vectors.rows import join_rows, selected_rows
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -44,7 +44,6 @@ else:
     from segmax.base.optional import scipy_sparse as sp
 
 Masks = list[_core.Mask | None]
-_MOST_MASKS = 64
 
 
 class StoredDocument(NamedTuple):
@@ -358,14 +357,14 @@ class CollectionReader(abc.ABC):
         if isinstance(ids, (str, int, np.integer)):
             return _document(state, state.place_of(_plain(ids)))
         check_listed("an id, or several ids", ids)
-        return [_document(state, state.place_of(_plain(one))) for one in ids]
+        return [_document(state, place) for place in state.places_of(list(ids))]
 
     def count(self, where: Filter | None = None) -> int:
         """Return how many documents there are, or how many match."""
         state = self._current()
         if where is None:
             return state.num_docs
-        rows = self._filters.rows(state, parse_where(where))
+        rows = self._filters.rows(state, self._filters.parsed(where))
         return sum(int(np.count_nonzero(own)) for own in rows)
 
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
@@ -374,7 +373,7 @@ class CollectionReader(abc.ABC):
         if not isinstance(field, str):
             raise InputError(expected="a field as a string", got=shown(field))
         most = None if limit is None else checked_int("limit", limit, 1)
-        parsed = None if where is None else parse_where(where)
+        parsed = None if where is None else self._filters.parsed(where)
         counts = Counts()
         for view, rows in zip(state.views, self._filters.rows(state, parsed), strict=True):
             if view.part.metadata is not None:
@@ -412,35 +411,47 @@ class CollectionReader(abc.ABC):
         """Return many documents as the collection stores them, a CSR row each."""
         check_listed("several ids", ids)
         state = self._current()
+        places = state.places_of(list(ids))
         width = state.lattice.num_terms
-        rows = []
-        for one in ids:
-            place = state.place_of(_plain(one))
-            part = state.views[place.view].part
-            own = part.engine.vectors(np.array([place.row], dtype=np.int64))
-            rows.append(sp.csr_matrix((own.values, own.indices, own.indptr), shape=(1, width)))
-        return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, width))
+        parts = list(_by_part(state, places))
+        if not parts:
+            return sp.csr_matrix((0, width))
+        found = join_rows([part.engine.vectors(rows) for part, rows, _ in parts], width)
+        docs = selected_rows(found, np.argsort(np.concatenate([at for *_, at in parts])))
+        return sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(len(places), width))
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""
         check_listed("several ids", ids)
         state = self._current()
         terms, weights = self._query(state, query)
-        scores = []
-        for one in ids:
-            place = state.place_of(_plain(one))
-            core = state.views[place.view].part.engine.core.with_lattice(state.core_lattice)
+        places = state.places_of(list(ids))
+        scores = np.zeros(len(places))
+        for part, rows, at in _by_part(state, places):
+            core = part.engine.core.with_lattice(state.core_lattice)
             with input_errors():
-                scores.append(float(core.score(terms, weights, np.array([place.row], dtype=np.int64))[0]))
-        return np.array(scores)
+                scores[at] = core.score(terms, weights, rows)
+        return scores
 
-    def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
-        """Explain why a document is or is not among the k best, and what each term of the query adds to its score."""
+    def explain(
+        self,
+        query: Query,
+        id: DocId,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        where: Filter | None = None,
+    ) -> Explanation:
+        """Explain why a document is or is not among the k best, and what each term of the query adds to its score.
+
+        Parameters are those of `Index.explain`. A document that was deleted is not there, so its id is unknown.
+        """
         state = self._current()
         place = state.place_of(_plain(id))
         terms, weights = self._query(state, query)
         params = EXACT if params is None else params
-        found = explained(state, place, terms, weights, checked_k(k), params)
+        kept = None if where is None else self._filters.kept(state, self._filters.parsed(where))
+        found = explained(state, place, terms, weights, checked_k(k), params, kept)
         words = self.terms
         if words is None:
             return found
@@ -517,84 +528,77 @@ class Filters:
     """Which rows match a filter, and the core's masks of them: kept by expression and view."""
 
     def __init__(self) -> None:
-        self._parsed: OrderedDict[bytes, Where] = OrderedDict()
-        self._kept: OrderedDict[tuple[int, str], tuple[NDArray[np.bool_], _core.Mask]] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def parsed(self, where: Filter) -> Where:
-        """Return a filter, checked. Those used last are kept: checking one takes as long as a search."""
-        try:
-            key = marshal.dumps(where, 2)  # type: ignore[arg-type]  # exact about types; of plain values only
-        except ValueError:
-            return parse_where(where)
-        with self._lock:
-            found = self._parsed.get(key)
-        if found is None:
-            found = parse_where(where)
-            with self._lock:
-                self._parsed[key] = found
-                while len(self._parsed) > _MOST_MASKS:
-                    self._parsed.popitem(last=False)
-        return found
+        self.parsed = FilterParser()
+        self._kept = FilterCache()
 
     def masks(self, state: State, where: Where) -> Masks:
         """Return the mask of every view: rows that are alive and match."""
-        return [self._of(view, where)[1] for view in state.views]
+        return [kept.mask for kept in self.kept(state, where)]
 
     def rows(self, state: State, where: Where | None) -> list[NDArray[np.bool_]]:
         """Return by view which rows are alive and match."""
         if where is None:
             return [np.ones(view.part.num_docs, bool) if view.alive is None else view.alive for view in state.views]
-        return [self._of(view, where)[0] for view in state.views]
+        return [kept.rows for kept in self.kept(state, where)]
 
-    def _of(self, view: View, where: Where) -> tuple[NDArray[np.bool_], _core.Mask]:
-        key = (view.serial, where.key)
-        with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-                return found
-        metadata = view.part.metadata
-        if metadata is None:
-            metadata = Metadata.from_rows([None] * view.part.num_docs)
-        rows = metadata.rows(where)
-        if view.alive is not None:
-            rows = rows & view.alive
-        made = (rows, _core.Mask(view.part.engine.core, rows))
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > _MOST_MASKS:
-                self._kept.popitem(last=False)
-        return made
+    def kept(self, state: State, where: Where) -> list[Kept]:
+        """Return by view which rows are alive and match, and the core's mask of them."""
+        num_docs = sum(view.part.num_docs for view in state.views)
+        return [self._kept(where, num_docs, partial(_matching, view, where), view.serial) for view in state.views]
+
+
+def _matching(view: View, where: Where) -> Kept:
+    metadata = view.part.metadata
+    if metadata is None:
+        metadata = Metadata.from_rows([None] * view.part.num_docs)
+    rows = metadata.rows(where)
+    if view.alive is not None:
+        rows = rows & view.alive
+    return Kept(rows, _core.Mask(view.part.engine.core, rows))
 
 
 def explained(
-    state: State, place: Place, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: SearchParams
+    state: State,
+    place: Place,
+    terms: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    k: int,
+    params: SearchParams,
+    kept: Sequence[Kept] | None = None,
 ) -> Explanation:
-    """Explain a document: by a search of its part, with the rank that it has among all parts."""
+    """Explain a document: by a search of its part, with the rank that it has among all parts.
+
+    `kept` are the rows of each part that a filter matches; None: all that are alive.
+    """
     view = state.views[place.view]
     engine = dataclasses.replace(view.part.engine, core=view.part.engine.core.with_lattice(state.core_lattice))
-    found = explain(engine, terms, weights, place.row, k, params)
+    living = None if view.alive is None or view.mask is None else Kept(view.alive, view.mask)
+    found = explain(engine, terms, weights, place.row, k, params, living if kept is None else kept[place.view])
+    masks: Masks | None = None if kept is None else [one.mask for one in kept]
     with input_errors():
-        numbers, scores, *_ = state.core.search_one(terms, weights, k, core_params(params), None)
+        numbers, scores, *_ = state.core.search_one(terms, weights, k, core_params(params), masks)
     number = state.number_of(place)
     rank = next((rank for rank, one in enumerate(numbers.tolist(), start=1) if one == number), None)
     final = float(scores[-1]) if len(scores) == k else 0.0
     reason = found.reason
     if found.rank is not None and rank is None:
-        reason = f"{_subject(reason)} is not returned: the k-th result, of another part, has {final:g}"
+        reason = f"{subject_of(found)} is not returned: the k-th result, of another part, has {final:g}"
     elif rank is not None:
-        reason = f"{_subject(reason)} is returned at rank {rank}"
+        reason = f"{subject_of(found)} is returned at rank {rank}"
     return dataclasses.replace(found, rank=rank, final_threshold=final, reason=reason)
-
-
-def _subject(reason: str) -> str:
-    """Return the part of a reason that names the document."""
-    return reason.partition(" is ")[0]
 
 
 def _plain(id: object) -> Any:
     return checked_ids([id], None)[0]
+
+
+def _by_part(state: State, places: Sequence[Place]) -> Iterator[tuple[Part, NDArray[np.int64], NDArray[np.int64]]]:
+    """Yield the parts that have some documents, the rows of these there, and their places in the list."""
+    views = np.array([place.view for place in places], dtype=np.int64)
+    rows = np.array([place.row for place in places], dtype=np.int64)
+    for number in np.unique(views).tolist():
+        at = np.flatnonzero(views == number)
+        yield state.views[number].part, rows[at], at
 
 
 def _document(state: State, place: Place) -> StoredDocument:

@@ -126,11 +126,17 @@ class State:
 
     def place_of(self, id: DocId) -> Place:
         """Return where a document is; raise UnknownIdError if no living document has the id."""
-        checked = checked_ids([id], self.id_kind)
-        place = self.find(checked)[0]
-        if place is None:
-            raise UnknownIdError(f"no document has the id {shown(id)}")
-        return place
+        return self.places_of([id])[0]
+
+    def places_of(self, ids: Sequence[object]) -> list[Place]:
+        """Return where several documents are; raise UnknownIdError at the first that is not there."""
+        checked = checked_ids(ids, self.id_kind)
+        found = []
+        for id, place in zip(checked, self.find(checked), strict=True):
+            if place is None:
+                raise UnknownIdError(f"no document has the id {shown(id)}", hint="it was deleted, or never added")
+            found.append(place)
+        return found
 
     def place_of_number(self, number: int) -> Place | None:
         """Return where the living document with an insertion number is."""

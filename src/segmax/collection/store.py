@@ -11,6 +11,7 @@ import dataclasses
 import logging
 import os
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -115,7 +116,7 @@ def create_store(
             generation = read_manifest(path).generation + 1 if (path / MANIFEST_NAME).exists() else 1
             lattice_name, words_name = _write_tables(path, number, lattice, words)
             Log.create(path, number).close()
-            extra = {**manifest.extra, "lattice": _lattice_entry(lattice)}
+            extra = {**manifest.extra, "lattice": _lattice_entry(lattice), "identity": secrets.token_hex(8)}
             if index is not None:
                 name = f"part.{number}"
                 kind = write_first_part(index, path / name, lattice)
@@ -168,6 +169,7 @@ class Store:
         self._deleted_files: dict[int, str] = {}  # by serial of a view: the file that says who is dead
         self._pinned: dict[str, int] = {}  # names that nobody may remove, and how many need them
         self._next_file = 1
+        self._is_loaded = False
         self._on_words: Callable[[Sequence[str]], None] = lambda words: None
         self.manifest: Manifest
         self.settings: Settings
@@ -191,6 +193,9 @@ class Store:
     def _load(self, prepare: Prepare) -> None:
         for attempt in range(_RETRIES):
             manifest = read_manifest(self.path)
+            if self._is_loaded and manifest.extra.get("identity") != self.manifest.extra.get("identity"):
+                msg = f"the collection that was open at '{self.path}' was replaced by another one"
+                raise IndexNotFoundError(msg, hint="open it again")
             try:
                 with _content_errors(self.path):
                     self._load_state(manifest, prepare)
@@ -230,6 +235,7 @@ class Store:
         if self._log is not None:
             self._log.close()
         self._log, self.manifest, self.settings, self.state = log, manifest, settings, state
+        self._is_loaded = True
         self._parts = {view.part.name: view.part for view in views}
         self._next_file = 1 + max([0, *map(_file_number, files_of(manifest))])
 

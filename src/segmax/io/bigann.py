@@ -27,7 +27,7 @@ from segmax.io.streams import is_compressed, read_blocks, read_head, read_lines
 from segmax.io.writing import check_beside, check_free, remove_stale, taken_for, write_whole
 from segmax.vectors.csr import Csr, canonical, in_precision
 from segmax.vectors.documents import BaseVectors, VectorBatch
-from segmax.vectors.rows import PART_DOCS, bounded_ranges
+from segmax.vectors.rows import SLAB_DOCS, bounded_ranges
 
 _HEADER = struct.Struct("<qqq")
 
@@ -94,8 +94,8 @@ class BigannVectors(BaseVectors):
         values = words[ends + 4 * self._num_entries :].view("<f4")[: self._num_entries]
         if indptr[0] != 0 or indptr[-1] != self._num_entries:
             raise self._wrong(f"indptr from 0 to {self._num_entries}", f"{indptr[0]} to {indptr[-1]}")
-        for first in range(0, self.num_docs, PART_DOCS):
-            part = np.array(indptr[first : first + PART_DOCS + 1], np.int64)
+        for first in range(0, self.num_docs, SLAB_DOCS):
+            part = np.array(indptr[first : first + SLAB_DOCS + 1], np.int64)
             self._check_offsets(part, first)
             for a, b in bounded_ranges(part):
                 yield self._rows(part[a : b + 1], first + a, indices, values)

@@ -25,7 +25,7 @@ from segmax.io.read_errors import DAMAGE, no_file, one_line
 from segmax.io.scale import Scale
 from segmax.vectors.csr import Csr, matrix_to_csr
 from segmax.vectors.documents import BaseVectors, VectorBatch
-from segmax.vectors.rows import PART_DOCS, bounded_ranges
+from segmax.vectors.rows import SLAB_DOCS, bounded_ranges
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -138,8 +138,8 @@ class NpzFile:
             start = int(indptr.read(1)[0])
             if start != 0:
                 raise self._wrong("indptr to start at 0", start)
-            for first in range(0, self.num_rows, PART_DOCS):
-                ends = indptr.read(min(PART_DOCS, self.num_rows - first)).astype(np.int64)
+            for first in range(0, self.num_rows, SLAB_DOCS):
+                ends = indptr.read(min(SLAB_DOCS, self.num_rows - first)).astype(np.int64)
                 offsets = np.concatenate([[start], ends])
                 self._check_offsets(offsets, first, indices)
                 for a, b in bounded_ranges(offsets):

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.base.errors import InputError
+from segmax.base.own_folders import own_folder
 from segmax.io.arrow_batches import is_arrow
 from segmax.io.bigann import is_bigann
 from segmax.io.ciff import is_ciff
@@ -181,7 +182,17 @@ def shards_of(folder: Path) -> list[Path]:
     return sorted(entry for entry in folder.iterdir() if entry.is_file() and base_name(entry).endswith(_SHARD_NAMES))
 
 
+def _own(folder: Path, kind: str) -> InputError:
+    """Return the error about a folder of ours in the place of documents."""
+    hint = "search it, or read its vectors with its method vectors"
+    if kind == "index":
+        hint += "; segmax.Collection.from_index makes a collection of it"
+    return InputError(where=f"'{folder}'", expected="files of texts or vectors", got=f"a segmax {kind}", hint=hint)
+
+
 def _folder_format(folder: Path, recognizer: Recognizer) -> str | None:
+    if (kind := own_folder(folder)) is not None:
+        raise _own(folder, kind)
     if any(folder.glob("corpus.jsonl*")):
         return "beir"
     if (folder / "state.json").is_file() or (folder / "dataset_dict.json").is_file():

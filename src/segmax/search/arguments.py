@@ -26,10 +26,10 @@ _MOST_THREADS = 1024  # far more than help, and few enough for a system to start
 _PROBLEM = re.compile(r"expected (?P<expected>.*?), got (?P<got>.*?)(?:; (?P<hint>.*))?")
 
 
-def checked_k(k: object) -> int:
+def checked_k(k: object, name: str = "k") -> int:
     """Return k; values beyond any number of documents are cut, because they ask for all of them."""
     is_whole = isinstance(k, (int, np.integer)) and not isinstance(k, bool)
-    return checked_int("k", min(int(k), MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
+    return checked_int(name, min(int(k), MOST_RESULTS) if is_whole else k, 1)  # type: ignore[call-overload]
 
 
 def per_query(name: str, given: Any, check: Callable[[Any], Checked], num_queries: int) -> list[Checked]:

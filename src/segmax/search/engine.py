@@ -77,6 +77,14 @@ class Engine:
             )
         return BatchHits(rows, scores, counts, BatchStats(stats), self.ids)
 
+    def search_one(
+        self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams
+    ) -> Hits:
+        """Search for one query."""
+        with input_errors():
+            rows, scores, stats = self.core.search_one(terms, weights, min(k, self.core.num_docs), params)
+        return Hits(rows, scores, stats, self.ids)
+
     def trace(
         self, terms: NDArray[np.int64], weights: NDArray[np.float64], k: int, params: _core.SearchParams, row: int
     ) -> tuple[Hits, Fate]:
@@ -143,7 +151,10 @@ class Engine:
             return self.core.ceiling(terms, weights)
 
     def restricted(
-        self, params: _core.SearchParams, rows: NDArray[np.bool_] | None = None, floor: tuple[float, int] | None = None
+        self,
+        params: _core.SearchParams,
+        rows: NDArray[np.bool_] | _core.Mask | None = None,
+        floor: tuple[float, int] | None = None,
     ) -> _core.SearchParams:
         """Return parameters of searches that return only some rows, or only what comes before a result.
 
@@ -152,14 +163,14 @@ class Engine:
         params
             How to search.
         rows
-            By row: whether it may be returned.
+            By row: whether it may be returned; or a mask of such rows.
         floor
             Score and row of the last of k results that were found elsewhere; row -1 lets equal scores in.
         """
         params = params.copy()
         with input_errors():
             if rows is not None:
-                params.mask = _core.Mask(self.core, rows)
+                params.mask = rows if isinstance(rows, _core.Mask) else _core.Mask(self.core, rows)
             if floor is not None:
                 params.set_floor(*floor)
         return params

@@ -11,27 +11,42 @@ from segmax.base.display import short_number
 from segmax.search.arguments import core_params
 from segmax.search.engine import Engine, Fate
 from segmax.search.methods import ASC, Exhaustive, SearchParams
+from segmax.search.queries import Kept
 from segmax.search.results import Explanation, Hits
 
 _UNSEEN, _BELOW_BOUND, _SCORED = range(3)
 
 
 def explain(
-    engine: Engine, terms: NDArray[np.int64], weights: NDArray[np.float64], row: int, k: int, params: SearchParams
+    engine: Engine,
+    terms: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    row: int,
+    k: int,
+    params: SearchParams,
+    kept: Kept | None = None,
 ) -> Explanation:
-    """Explain what a search does with one document."""
+    """Explain what a search does with one document; `kept` are the rows that it may return, None: all."""
     score = engine.score(terms, weights, np.array([row]))[0]
     matched = engine.matched(terms, weights, row)
-    hits, fate = engine.trace(terms, weights, k, core_params(params), row)
+    in_core = core_params(params)
+    if kept is not None:
+        in_core = engine.restricted(in_core, rows=kept.mask)
+    traced, fate = engine.trace(terms, weights, k, in_core, row)
+    # With a filter, a search without a trace may score all documents that match, and then return others than an
+    # approximate one.
+    hits = traced if kept is None else engine.search_one(terms, weights, k, in_core)
     if params.drops_terms:  # the bounds have to be those of the remaining terms
-        kept = np.isin(terms, fate.kept_terms)
-        terms, weights = terms[kept], weights[kept]
+        is_searched = np.isin(terms, fate.kept_terms)
+        terms, weights = terms[is_searched], weights[is_searched]
         matched = tuple(match._replace(searched=match.term in set(terms.tolist())) for match in matched)
     cluster = engine.core.cluster_of(row)
     bounds = engine.bounds(terms, weights)
     final = float(hits.scores[-1]) if len(hits) == k else 0.0
     label = int(engine.labels[cluster])
-    decision, threshold = _decision(label, hits, fate, final, params)
+    decision, threshold = _decision(label, traced, fate, final, params)
+    if hits.rows.tolist() != traced.rows.tolist():
+        decision, threshold, fate = "visited", final, fate._replace(kind=_SCORED)
     unexplained = Explanation(
         id=engine.ids.id_of(row),
         score=float(score),
@@ -46,7 +61,11 @@ def explain(
         final_threshold=final,
         reason="",
     )
-    reason = _reason(unexplained, fate, params, swept=hits.stats.swept) + _shortening(hits.stats.dropped_terms, params)
+    if kept is not None and not kept.rows[row]:
+        reason = f"{subject_of(unexplained)} is not returned: the filter does not match it"
+        return dataclasses.replace(unexplained, reason=reason)
+    swept = traced.stats.swept
+    reason = _reason(unexplained, fate, params, swept=swept) + _shortening(hits.stats.dropped_terms, params)
     return dataclasses.replace(unexplained, reason=reason)
 
 
@@ -75,8 +94,13 @@ def _shortening(dropped_terms: int, params: SearchParams) -> str:
     return f"; {terms} of the query {were} left out of the search, so bounds and θ lack what they add"
 
 
+def subject_of(found: Explanation) -> str:
+    """Return the words that name a document in a reason."""
+    return f"document {found.id!r} (score {short_number(found.score)}, cluster {found.cluster})"
+
+
 def _reason(found: Explanation, fate: Fate, params: SearchParams, *, swept: bool) -> str:
-    document = f"document {found.id!r} (score {short_number(found.score)}, cluster {found.cluster})"
+    document = subject_of(found)
     if found.rank is not None:
         return f"{document} is returned at rank {found.rank}"
     if found.score == 0:

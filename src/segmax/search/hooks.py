@@ -19,6 +19,7 @@ class Hooks(TypedDict, total=False):
 
     estimate_threshold: bool  #: start from a lower bound of the final threshold: the k-th largest weight of each term
     sweep: bool  #: score all documents where that is faster than pruning
+    list_masked: bool  #: score all documents that a filter matches where that is faster than pruning
     lazy: bool  #: read segment maxima only of clusters that reach the top of the queue; the decisions are the same
     all_tiles: int  #: collections of up to so many tiles (1,024 documents each) are bounded whole
 

@@ -16,13 +16,13 @@ from segmax import _core
 from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError
-from segmax.metadata import Metadata, Scalar, Where, parse_where
+from segmax.metadata import Metadata, Scalar, Where
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_error, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, FilterCache, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
 from segmax.search.results import BatchHits, ClusterBounds, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.config import BuildConfig
@@ -76,8 +76,8 @@ class Index:
             self.config = BuildConfig.from_dict(meta["config"])
             self._targets = Targets(Calibration.from_list(meta.get("calibration", ())))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
-        metadata = self._opened.metadata
-        self._masks = None if metadata is None else FilterCache(metadata.rows, lambda rows: rows.nbytes)
+        self._filters = FilterParser()
+        self._masks = FilterCache()
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -213,7 +213,7 @@ class Index:
         >>> index.count({"year": {"$gte": 2020}})
         1
         """
-        return self.num_docs if where is None else int(self._rows(parse_where(where)).sum())
+        return self.num_docs if where is None else int(self._kept(self._filters(where)).rows.sum())
 
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Count the documents that a filter matches by their value in a field, the most frequent value first.
@@ -237,7 +237,7 @@ class Index:
         >>> segmax.from_texts(["copper", "diodes", "noise"], metadata=metadata).facets("lang")
         [('en', 2), ('de', 1)]
         """
-        rows = None if where is None else self._rows(parse_where(where))
+        rows = None if where is None else self._kept(self._filters(where)).rows
         return self._needed_metadata.facet(field, rows, limit)
 
     # --- searching ---------------------------------------------------------------------------------------------------
@@ -340,7 +340,8 @@ class Index:
         in_core = core_params(params)
         if is_plain:
             return self._found(terms, weights, k, in_core, trace)
-        wanted = Wanted.checked(where, offset, min_score, group_by, group_size)
+        parsed = None if where is None else self._filters(where)
+        wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
 
         def search(k: int, where: Where | None) -> Hits:
             return self._found(terms, weights, k, self._filtered(in_core, where), trace)
@@ -360,7 +361,7 @@ class Index:
         if trace:
             return engine.trace(terms, weights, k, params, -1)[0]
         core = engine.core
-        try:
+        try:  # not engine.search_one: what it costs to enter a context is seen here
             rows, scores, stats = core.search_one(terms, weights, min(k, core.num_docs), params)
         except ValueError as error:
             raise input_error(error) from error
@@ -407,7 +408,8 @@ class Index:
         """
         batch = self._batch(queries)
         wanted = Wanted.checked(None, offset, min_score)
-        filters = per_query("where", where, _checked_filter, batch.num_rows) or [None]
+        parsed = self._filters
+        filters = per_query("where", where, lambda one: None if one is None else parsed(one), batch.num_rows) or [None]
         ks = per_query("k", k, checked_k, batch.num_rows)
         if target_recall is not None:
             if len(ks) != 1:
@@ -484,11 +486,42 @@ class Index:
 
     # --- single documents --------------------------------------------------------------------------------------------
 
-    def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
-        """Explain why a document is or is not among the k best, and what each term of the query adds to its score."""
+    def explain(
+        self,
+        query: Query,
+        id: DocId,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        where: Filter | None = None,
+    ) -> Explanation:
+        """Explain why a document is or is not among the k best, and what each term of the query adds to its score.
+
+        Parameters
+        ----------
+        query, k, params, where
+            As for `search`.
+        id
+            The document. One that the filter does not match is explained, too.
+
+        Raises
+        ------
+        UnknownIdError
+            If no document has the id.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, segmax
+        >>> index = segmax.build(sp.csr_matrix([[3], [2]]), metadata=[{"lang": "en"}, {"lang": "de"}])
+        >>> index.explain({0: 1}, 1, where={"lang": "de"}).rank
+        1
+        >>> print(index.explain({0: 1}, 0, where={"lang": "de"}).reason)
+        document 0 (score 3, cluster 0) is not returned: the filter does not match it
+        """
         row = self._ids.row_of(id)
         terms, weights = self._query(query)
-        return explain(self._engine, terms, weights, row, checked_k(k), EXACT if params is None else params)
+        kept = None if where is None else self._kept(self._filters(where))
+        return explain(self._engine, terms, weights, row, checked_k(k), EXACT if params is None else params, kept)
 
     def row_of(self, id: DocId) -> int:
         """Return the input row of a document; raise UnknownIdError if no document has this id."""
@@ -524,6 +557,7 @@ class Index:
     def close(self) -> None:
         """Release the memory, once running searches have finished. Closing twice is fine."""
         self._opened = None
+        self._masks.clear()
 
     def __enter__(self) -> Self:
         return self
@@ -588,11 +622,15 @@ class Index:
             raise no_metadata()
         return metadata
 
-    def _rows(self, where: Where) -> NDArray[np.bool_]:
-        """Return by row whether a filter matches."""
-        if self._masks is None:
-            raise no_metadata()
-        return self._masks(where)
+    def _kept(self, where: Where) -> Kept:
+        """Return the documents that a filter matches."""
+        engine, metadata = self._engine, self._needed_metadata
+
+        def make() -> Kept:
+            rows = metadata.rows(where)
+            return Kept(rows, _core.Mask(engine.core, rows))
+
+        return self._masks(where, engine.core.num_docs, make)
 
     def _values(self, field: str, hits: Hits) -> list[Any]:
         """Return the value of a field in each of some results."""
@@ -600,7 +638,7 @@ class Index:
 
     def _filtered(self, params: _core.SearchParams, where: Where | None) -> _core.SearchParams:
         """Return parameters of searches that return only what a filter matches."""
-        return params if where is None else self._engine.restricted(params, rows=self._rows(where))
+        return params if where is None else self._engine.restricted(params, rows=self._kept(where).mask)
 
     def _filtered_each(
         self,
@@ -637,10 +675,6 @@ class Index:
 def check_opens(meta: Mapping[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Raise FormatError if these do not make an index; writers check this before they commit."""
     Index(meta, arrays, None).close()
-
-
-def _checked_filter(where: Filter | None) -> Where | None:
-    return None if where is None else parse_where(where)
 
 
 def name_anywhere(encoder: str | os.PathLike[str]) -> str:

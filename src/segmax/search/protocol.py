@@ -135,7 +135,15 @@ class Searchable(Protocol):
     def metadata(self, id: DocId) -> dict[str, Any] | None:
         """Return the metadata of a document."""
 
-    def explain(self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None) -> Explanation:
+    def explain(
+        self,
+        query: Query,
+        id: DocId,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        where: Filter | None = None,
+    ) -> Explanation:
         """Explain why a document is or is not among the k best."""
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:

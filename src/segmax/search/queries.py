@@ -7,14 +7,17 @@ the same arguments with the same results.
 from __future__ import annotations
 
 import dataclasses
+import marshal
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from segmax import _core
 from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
 from segmax.metadata import Scalar, Where, parse_where
@@ -34,8 +37,9 @@ Filter = Mapping[str, Any] | Where
 _FIRST_DEPTH = 64  # results to look for groups in, and how much deeper to look each time
 _DEEPER = 4
 _CACHED_BYTES = 1 << 26
-
-Cached = TypeVar("Cached")
+_LEAST_BYTES_PER_DOC = 4
+_ENTRY_BYTES = 512  # of a filter and of objects, roughly
+_MOST_PARSED = 64
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Wanted:
             checked_int("offset", offset, 0, 2**32),
             checked_min_score(min_score),
             group_by,
-            checked_k(group_size),
+            checked_k(group_size, "group_size"),
         )
 
 
@@ -124,37 +128,74 @@ def _members(values: Sequence[Any]) -> dict[Any, tuple[Scalar, list[int]]]:
     return found
 
 
-class FilterCache(Generic[Cached]):
-    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it.
+class FilterParser:
+    """Checks filters, and keeps those used last: checking one takes as long as a search. Threads can share it."""
 
-    Parameters
-    ----------
-    make
-        Returns what a filter keeps.
-    size
-        Returns how many bytes that takes.
-    """
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, Where] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def __init__(self, make: Callable[[Where], Cached], size: Callable[[Cached], int]) -> None:
-        self._make = make
-        self._size = size
-        self._kept: OrderedDict[str, Cached] = OrderedDict()
+    def __call__(self, where: Filter) -> Where:
+        """Return a filter, checked."""
+        try:
+            key = marshal.dumps(where, 2)  # type: ignore[arg-type]  # exact about types; of plain values only
+        except ValueError:
+            return parse_where(where)
+        with self._lock:
+            found = self._kept.get(key)
+        if found is None:
+            found = parse_where(where)
+            with self._lock:
+                self._kept[key] = found
+                while len(self._kept) > _MOST_PARSED:
+                    self._kept.popitem(last=False)
+        return found
+
+
+class Kept(NamedTuple):
+    """What a filter keeps of an index."""
+
+    rows: NDArray[np.bool_]
+    mask: _core.Mask  #: the same for the core
+
+    @property
+    def num_bytes(self) -> int:
+        """How much memory it takes: a mask has a bit where rows have a byte."""
+        return self.rows.nbytes * 9 // 8
+
+
+class FilterCache:
+    """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[tuple[int, str], Kept] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
-    def __call__(self, where: Where) -> Cached:
-        """Return what a filter keeps; two threads that ask for a new one at the same time may both make it."""
+    def clear(self) -> None:
+        """Forget all of it."""
         with self._lock:
-            kept = self._kept.get(where.key)
+            self._kept.clear()
+            self._num_bytes = 0
+
+    def __call__(self, where: Where, num_docs: int, make: Callable[[], Kept], part: int = 0) -> Kept:
+        """Return what a filter keeps of a part; two threads that ask for a new one at the same time may both make it.
+
+        There is room for three filters over `num_docs` documents at least.
+        """
+        key = part, where.key
+        most = max(_CACHED_BYTES, _LEAST_BYTES_PER_DOC * num_docs)
+        with self._lock:
+            kept = self._kept.get(key)
             if kept is not None:
-                self._kept.move_to_end(where.key)
+                self._kept.move_to_end(key)
                 return kept
-        made = self._make(where)
+        made = make()
         with self._lock:
-            if where.key not in self._kept:
-                self._kept[where.key] = made
-                self._num_bytes += self._size(made) + len(where.key)
-            while self._num_bytes > _CACHED_BYTES and len(self._kept) > 1:
-                key, old = self._kept.popitem(last=False)
-                self._num_bytes -= self._size(old) + len(key)
+            if key not in self._kept:
+                self._kept[key] = made
+                self._num_bytes += made.num_bytes + len(where.key) + _ENTRY_BYTES
+            while self._num_bytes > most and len(self._kept) > 1:
+                (_, name), old = self._kept.popitem(last=False)
+                self._num_bytes -= old.num_bytes + len(name) + _ENTRY_BYTES
         return made

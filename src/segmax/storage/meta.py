@@ -14,6 +14,7 @@ from typing import Any
 
 from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged_entry
 from segmax.base.files import open_regular
+from segmax.base.own_folders import own_folder
 from segmax.storage.checked_json import Entry, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
@@ -59,6 +60,9 @@ def _content(path: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not path.exists():
             raise _nothing_at(path) from error
+        if own_folder(path) == "collection":
+            hint = "segmax.open and segmax.Collection.open open collections"
+            raise FormatError(where=f"'{path}'", expected="a segmax index", got="a collection", hint=hint) from error
         raise FormatError(
             where=f"'{path}'",
             expected="a segmax index",

@@ -21,7 +21,7 @@ _FEW_POSTINGS = 16
 _PIECE = 1 << 17
 
 
-class CodedPart(NamedTuple):
+class CodedSlab(NamedTuple):
     """Rows with codes instead of weights, and the loss."""
 
     docs: Csr
@@ -30,30 +30,30 @@ class CodedPart(NamedTuple):
 
 
 class Quantizer:
-    """How weights become codes: the scale of every term, found in one or two passes over all parts."""
+    """How weights become codes: the scale of every term, found in one or two passes over all slabs."""
 
-    def __init__(self, parts: Iterable[Csr], num_terms: int, bits: int, workers: Workers) -> None:
+    def __init__(self, slabs: Iterable[Csr], num_terms: int, bits: int, workers: Workers) -> None:
         self._dtype = np.uint8 if bits == 8 else np.uint16
         self._levels = 2**bits - 1
         self.scale = np.ones(num_terms, dtype=np.float64)
         self._unit = 1.0
-        self.keeps_values = all(self._fits(part.values) for part in parts)
+        self.keeps_values = all(self._fits(slab.values) for slab in slabs)
         if not self.keeps_values:
-            self._find_scales(parts, workers)
+            self._find_scales(slabs, workers)
 
     def _fits(self, values: NDArray[Any]) -> bool:
         """Whether weights, stored as narrowly as they can be, are whole numbers that a code holds."""
         return values.dtype.kind == "u" and values.max(initial=0) <= self._levels
 
-    def _find_scales(self, parts: Iterable[Csr], workers: Workers) -> None:
+    def _find_scales(self, slabs: Iterable[Csr], workers: Workers) -> None:
         num_terms = len(self.scale)
         largest = np.zeros(num_terms)
         counts = np.zeros(num_terms, dtype=np.int64)
         logs = np.zeros(num_terms)
-        for part_largest, part_counts, part_logs in workers.map(lambda part: _statistics(part, num_terms), parts):
-            np.maximum(largest, part_largest, out=largest)
-            counts += part_counts
-            logs += part_logs
+        for slab_largest, slab_counts, slab_logs in workers.map(lambda slab: _statistics(slab, num_terms), slabs):
+            np.maximum(largest, slab_largest, out=largest)
+            counts += slab_counts
+            logs += slab_logs
         # The typical weight is the geometric mean: unlike the mean it hardly moves with an outlier, unlike the median
         # it needs no sorting. Terms of few postings have no typical weight, and no limit.
         with np.errstate(over="ignore"):
@@ -65,37 +65,37 @@ class Quantizer:
         # A scale so small that it is no normal number would make the division inexact.
         self.scale[used] = np.maximum(largest[used] / self._levels, np.finfo(np.float64).tiny)
 
-    def coded(self, parts: Iterable[Csr], workers: Workers) -> Iterator[CodedPart]:
-        """Code all parts, in order."""
-        return workers.map(self._coded, parts)
+    def coded(self, slabs: Iterable[Csr], workers: Workers) -> Iterator[CodedSlab]:
+        """Code all slabs, in order."""
+        return workers.map(self._coded, slabs)
 
-    def _coded(self, part: Csr) -> CodedPart:
+    def _coded(self, slab: Csr) -> CodedSlab:
         if self.keeps_values:
-            return CodedPart(part._replace(values=part.values.astype(self._dtype, copy=False)), 0.0, 0.0)
-        codes = np.empty(len(part.values), dtype=self._dtype)
+            return CodedSlab(slab._replace(values=slab.values.astype(self._dtype, copy=False)), 0.0, 0.0)
+        codes = np.empty(len(slab.values), dtype=self._dtype)
         error = mass = 0.0
-        for piece in _pieces(part):
-            weights = part.values[piece].astype(np.float64)
-            step = self.scale[part.indices[piece]]
+        for piece in _pieces(slab):
+            weights = slab.values[piece].astype(np.float64)
+            step = self.scale[slab.indices[piece]]
             nearest = np.clip(np.rint(weights / step), 1, self._levels)
             codes[piece] = nearest
             error += float((np.abs(weights - nearest * step) * self._unit).sum())
             mass += float((weights * self._unit).sum())
-        return CodedPart(part._replace(values=codes), error, mass)
+        return CodedSlab(slab._replace(values=codes), error, mass)
 
 
-def _pieces(part: Csr) -> Iterator[slice]:
-    """Cut the postings of a part: arithmetic in 64 bits takes many times the memory of the part."""
-    return (slice(start, start + _PIECE) for start in range(0, len(part.values), _PIECE))
+def _pieces(slab: Csr) -> Iterator[slice]:
+    """Cut the postings of a slab: arithmetic in 64 bits takes many times the memory of the slab."""
+    return (slice(start, start + _PIECE) for start in range(0, len(slab.values), _PIECE))
 
 
-def _statistics(part: Csr, num_terms: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+def _statistics(slab: Csr, num_terms: int) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return the largest weight, the number of weights and the sum of their logarithms, per term."""
     largest = np.zeros(num_terms)
     logs = np.zeros(num_terms)
-    for piece in _pieces(part):
-        weights = part.values[piece].astype(np.float64)
-        terms = part.indices[piece]
+    for piece in _pieces(slab):
+        weights = slab.values[piece].astype(np.float64)
+        terms = slab.indices[piece]
         np.maximum.at(largest, terms, weights)
         logs += np.bincount(terms, weights=np.log(weights), minlength=num_terms)
-    return largest, np.bincount(part.indices, minlength=num_terms), logs
+    return largest, np.bincount(slab.indices, minlength=num_terms), logs

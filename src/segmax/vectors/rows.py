@@ -17,13 +17,13 @@ else:
     from segmax.base.optional import scipy_sparse as sp
 
 #: The most rows and, but for one giant row, the most postings that are worked on together.
-PART_DOCS = 16384
-PART_POSTINGS = 1 << 20
+SLAB_DOCS = 16384
+SLAB_POSTINGS = 1 << 20
 
 
 def bounded_ranges(indptr: NDArray[Any]) -> Iterator[tuple[int, int]]:
-    """Cut rows into ranges that are worked on together: `PART_DOCS` rows and `PART_POSTINGS`, or one giant row."""
-    return ranges(indptr, PART_POSTINGS, PART_DOCS)
+    """Cut rows into ranges that are worked on together: `SLAB_DOCS` rows and `SLAB_POSTINGS`, or one giant row."""
+    return ranges(indptr, SLAB_POSTINGS, SLAB_DOCS)
 
 
 def slice_rows(docs: Csr, first: int, last: int) -> Csr:
@@ -33,12 +33,12 @@ def slice_rows(docs: Csr, first: int, last: int) -> Csr:
     return Csr(indptr - begin, docs.indices[begin:end], docs.values[begin:end], docs.num_columns)
 
 
-def join_rows(parts: list[Csr], num_columns: int) -> Csr:
-    """Return the rows of all parts, one after the other, as a copy."""
-    counts = np.concatenate([np.diff(part.indptr) for part in parts])
+def join_rows(several: list[Csr], num_columns: int) -> Csr:
+    """Return the rows of all of them, one after the other, as a copy."""
+    counts = np.concatenate([np.diff(docs.indptr) for docs in several])
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
-    indices = np.concatenate([part.indices for part in parts])
-    values = np.concatenate([part.values for part in parts])
+    indices = np.concatenate([docs.indices for docs in several])
+    values = np.concatenate([docs.values for docs in several])
     return Csr(indptr, indices, values, num_columns)
 
 
