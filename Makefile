@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race soak report stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -17,7 +17,12 @@ test: lint types cpp-test
 	$(PY) -m pytest -q -n auto --dist worksteal
 
 test-slow: sanitize
-	$(PY) -m pytest -q -m slow
+	$(PY) -m pytest -q -m slow --ignore=tests/collection/test_crash.py
+	$(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
+
+# Kills, failing disks and power losses at every system call of a collection's history: about an hour.
+crash: $(VENV)/.installed
+	SEGMAX_CRASHES=1 $(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
 # Tests that need large packages which nothing else here does: torch, and the libraries that segmax plugs into.
 test-extras: $(VENV)/.encoders

@@ -6,6 +6,7 @@ Everything acknowledged is there afterwards, everything else is there as a whole
 from __future__ import annotations
 
 import errno
+import os
 import pickle
 import random
 import shutil
@@ -66,6 +67,20 @@ def chosen(values: Sequence[Any], count: int | None, seed: int = 0) -> list[Any]
     return [values[at] for at in sorted(random.Random(seed).sample(range(len(values)), count))]
 
 
+def every_day(some: object, many: object, all_of_them: object) -> pytest.MarkDecorator:
+    """How much of it: some in every run, many in the slow one, and all where an hour does not matter (`make crash`)."""
+    asked = pytest.mark.skipif("SEGMAX_CRASHES" not in os.environ, reason="takes long; run by make crash")
+    values = [
+        some,
+        pytest.param(many, marks=pytest.mark.slow),
+        pytest.param(all_of_them, marks=[pytest.mark.slow, asked]),
+    ]
+    return pytest.mark.parametrize("count", values, ids=["some", "many", "all"])
+
+
+#: Every call fails in one way, where None is in all of them.
+EACH_CALL = 0
+FEW_OR_ALL = pytest.mark.parametrize("count", [10, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
 FAST_OR_ALL = pytest.mark.parametrize("count", [40, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
 
 
@@ -93,8 +108,9 @@ def check_failures(
     """Let every call fail, alone and with the next ones, as on a full and on a broken disk."""
     states = pickle.dumps(history.states(bench.fresh()))
     whole = server.run(subject, bench.fresh(), **options)
-    for number in chosen(range(1, whole.calls + 1), count):
-        for action, code, length in ((FAIL, errno.ENOSPC, 1), (FAIL_HALF, errno.ENOSPC, 5), (FAIL, errno.EIO, 3)):
+    ways = ((FAIL, errno.ENOSPC, 1), (FAIL_HALF, errno.ENOSPC, 5), (FAIL, errno.EIO, 3))
+    for number in chosen(range(1, whole.calls + 1), None if count == EACH_CALL else count):
+        for action, code, length in (ways[number % 3],) if count == EACH_CALL else ways:
             folder = bench.fresh()
             folder.with_suffix(".states").write_bytes(states)
             last = number + length - 1
@@ -221,20 +237,20 @@ COLLECTION = "crash.collection_history:CollectionHistory"
 DURABILITIES = pytest.mark.parametrize("durability", ["batch", "commit", "none"])
 
 
-@pytest.mark.parametrize("count", [10, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+@FEW_OR_ALL
 def test_a_killed_writer_of_a_collection(server: Server, bench: Bench, count: int | None) -> None:
     """Killed before any call or in the middle of it, all that was acknowledged is there."""
     check_kills(server, bench, COLLECTION, CollectionHistory(), count)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+@every_day(4, EACH_CALL, None)
 def test_a_failing_disk_under_a_collection(server: Server, bench: Bench, count: int | None) -> None:
     """Any call may fail: the collection stays readable, and the writer goes on once the disk works again."""
     check_failures(server, bench, COLLECTION, CollectionHistory(), count)
 
 
 @DURABILITIES
-@pytest.mark.parametrize("count", [15, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+@every_day(15, 700, None)
 def test_a_power_loss_under_a_collection(server: Server, bench: Bench, count: int | None, durability: str) -> None:
     """What the chosen durability promises is there; what it does not may be lost, but not half of a write."""
     history = CollectionHistory(durability)
@@ -242,13 +258,13 @@ def test_a_power_loss_under_a_collection(server: Server, bench: Bench, count: in
 
 
 @DURABILITIES
-@pytest.mark.parametrize("counts", [(2, 5), pytest.param((100, 30), marks=pytest.mark.slow)], ids=["some", "more"])
+@every_day((2, 5), (20, 20), (100, 30))
 def test_two_power_losses_under_a_collection(
-    server: Server, bench: Bench, counts: tuple[int, int], durability: str
+    server: Server, bench: Bench, count: tuple[int, int], durability: str
 ) -> None:
     """What recovery did is safe, too."""
     history = CollectionHistory(durability)
-    check_second_losses(server, bench, COLLECTION, history, *counts, durability=durability)
+    check_second_losses(server, bench, COLLECTION, history, *count, durability=durability)
 
 
 # --- the model of a power loss ---------------------------------------------------------------------------------------

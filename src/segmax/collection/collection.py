@@ -871,14 +871,18 @@ def _removed_if_it_fails(folder: Path) -> Iterator[None]:
     except (IndexExistsError, CollectionLockedError):
         raise  # somebody else's
     except BaseException:
-        for file in [] if had_files or not folder.is_dir() else list(folder.iterdir()):
-            _remove(file)
+        if not had_files:
+            with contextlib.suppress(OSError):
+                _empty(folder)
         if not was_there:
             with contextlib.suppress(OSError):
                 folder.rmdir()
         raise
 
 
-def _remove(file: Path) -> None:
-    with contextlib.suppress(OSError):
-        shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
+def _empty(folder: Path) -> None:
+    """Remove what is in the folder of a collection; where its manifest cannot be removed, nothing."""
+    (folder / MANIFEST_NAME).unlink(missing_ok=True)
+    for file in list(folder.iterdir()):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(file) if file.is_dir() and not file.is_symlink() else file.unlink()
