@@ -149,7 +149,7 @@ def test_the_documented_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyP
     pytest.importorskip("Stemmer")
     monkeypatch.chdir(tmp_path)
     names = run_documented("LangChain")
-    assert [document.id for document in names["documents"]] == ["zebra"]  # type: ignore[attr-defined]
+    assert [document.id for document in names["found"]] == ["zebra"]  # type: ignore[attr-defined]
 
 
 def test_ids_do_not_collide() -> None:
