@@ -230,6 +230,8 @@ class TestWriting:
         with Collection.create(path) as collection:
             collection.add(sp.csr_matrix(np.ones((5, 1))), metadata=[{"n": n} for n in range(5)])
             assert collection.delete([1, 1, 77]) == 1
+            with pytest.raises(ConfigError, match="an empty one"):
+                collection.delete(where={})
             assert collection.delete(where={"n": {"$gte": 3}}) == 2
             assert list(collection.ids()) == [0, 2]
             with pytest.raises(ConfigError):

@@ -501,6 +501,8 @@ class Collection(CollectionReader):
     def delete(self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
         """Delete documents by id, or those that match; return how many there were. Unknown ids are ignored.
 
+        An empty filter is refused: it would match everything.
+
         Examples
         --------
         >>> import tempfile
@@ -512,6 +514,13 @@ class Collection(CollectionReader):
         """
         if (ids is None) == (where is None):
             raise ConfigError(expected="ids or where", got="neither" if ids is None else "both")
+        if where is not None and not where:
+            raise ConfigError(
+                option="where",
+                expected="a filter that says which documents to delete",
+                got="an empty one, which every document matches",
+                hint="to empty a collection, make it anew with Collection.create(path, overwrite=True)",
+            )
         parsed = None if where is None else parse_where(where)
         listed = [] if ids is None else [ids] if isinstance(ids, (str, int, np.integer)) else list(ids)
 
