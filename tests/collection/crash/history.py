@@ -97,8 +97,7 @@ class History(abc.ABC):
                 raise AssertionError((number, step))
             assert self.read(handle) == states[number + 1], (number, step)
             ack(number)
-        self.close(handle)
-        with_writer = self.open(folder, read_only=False)
+        with_writer = self._opened_again(handle, folder)  # the calls that fail may be these
         assert self.read(with_writer) == states[-1]
         self.close(with_writer)
 
