@@ -20,6 +20,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 import segmax
 from benchmarks import wiki
@@ -90,17 +91,21 @@ class StageTimes:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
 
+def keep_fastest(figures: dict[str, Any], name: str, nanoseconds: NDArray[Any]) -> None:
+    """Put the mean and the p99 of a pass among the figures, unless an earlier pass was faster."""
+    ms = nanoseconds / 1e6
+    if f"{name}_ms" not in figures or ms.mean() < figures[f"{name}_ms"]:
+        figures |= {f"{name}_ms": float(ms.mean()), f"{name}_p99_ms": float(np.percentile(ms, 99))}
+
+
 def search_figures(index: segmax.Index, plain: ScatterAdd, queries: sp.csr_matrix) -> dict[str, Any]:
     """Mean and p99 latency of the methods at k = 10, one thread, passes in turn, and the clusters visited."""
     figures: dict[str, Any] = {}
     for _ in range(PASSES):
-        ms = plain.search(queries, 10)[1] / 1e6
-        if "scatter_add_ms" not in figures or ms.mean() < figures["scatter_add_ms"]:
-            figures |= {"scatter_add_ms": float(ms.mean()), "scatter_add_p99_ms": float(np.percentile(ms, 99))}
+        keep_fastest(figures, "scatter_add", plain.search(queries, 10)[1])
         for name, params in METHODS.items():
-            ms = index.search_batch(queries, k=10, params=params, threads=1).stats.elapsed_ns / 1e6
-            if f"{name}_ms" not in figures or ms.mean() < figures[f"{name}_ms"]:
-                figures |= {f"{name}_ms": float(ms.mean()), f"{name}_p99_ms": float(np.percentile(ms, 99))}
+            found = index.search_batch(queries, k=10, params=params, threads=1)
+            keep_fastest(figures, name, found.stats.elapsed_ns)
     one_by_one = segmax.paper.ASC()  # as in the paper
     visits = index.search_batch(queries, k=10, params=one_by_one, threads=1).stats.clusters_visited
     return {**figures, "clusters_visited": float(visits.mean()) / index.num_clusters}
@@ -180,9 +185,7 @@ def run_added(generator: Generator, num_docs: int, args: argparse.Namespace) -> 
         for _ in range(PASSES):
             for name, searched in (("built", index), ("added", collection)):
                 found = searched.search_batch(queries, k=10, threads=1)
-                ms = found.stats.elapsed_ns / 1e6
-                if f"{name}_ms" not in record or ms.mean() < record[f"{name}_ms"]:
-                    record |= {f"{name}_ms": float(ms.mean()), f"{name}_p99_ms": float(np.percentile(ms, 99))}
+                keep_fastest(record, name, found.stats.elapsed_ns)
                 record[f"{name}_sum"] = float(found.scores.sum())
     assert record.pop("built_sum") == record.pop("added_sum"), "scores differ"
     for path in (built, added):

@@ -519,7 +519,7 @@ class Collection(CollectionReader):
                 option="where",
                 expected="a filter that says which documents to delete",
                 got="an empty one, which every document matches",
-                hint="to empty a collection, make it anew with Collection.create(path, overwrite=True)",
+                hint="to empty a collection, create it again with Collection.create(path, overwrite=True)",
             )
         parsed = None if where is None else parse_where(where)
         listed = [] if ids is None else [ids] if isinstance(ids, (str, int, np.integer)) else list(ids)

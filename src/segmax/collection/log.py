@@ -355,10 +355,7 @@ class Log:
         assert self._last_offset < self._offset, "only the last record, and only once"
         self._offset = self._last_offset
         self._next_sequence -= 1
-        with self._stopping("a record could not be taken back"):
-            os.ftruncate(self._descriptor, self._offset)
-            os.fdatasync(self._descriptor)
-        self._synced = self._offset
+        self._cut("a record could not be taken back")
 
     def sync(self) -> None:
         """Make all records safe on disk.
@@ -444,12 +441,16 @@ class Log:
 
     def _undo(self, error: BaseException) -> None:
         """Cut off what a failed write left. Raise WriteError for an error of the system."""
-        with self._stopping(f"a failed write ({_reason(error)}) could not be undone"):
+        self._cut(f"a failed write ({_reason(error)}) could not be undone")
+        if isinstance(error, OSError):
+            raise _write_error(self._path, error) from error
+
+    def _cut(self, otherwise: str) -> None:
+        """End the file behind the last record that counts; `otherwise` is what is wrong if that fails."""
+        with self._stopping(otherwise):
             os.ftruncate(self._descriptor, self._offset)
             os.fdatasync(self._descriptor)
         self._synced = self._offset
-        if isinstance(error, OSError):
-            raise _write_error(self._path, error) from error
 
     @contextlib.contextmanager
     def _stopping(self, what: str) -> Iterator[None]:

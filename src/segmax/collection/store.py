@@ -384,7 +384,7 @@ class Store:
             try:
                 made = after()
             except Exception:
-                log.take_back()  # memory ran out: nobody has been told yet
+                log.take_back()  # memory ran out: nobody knows of it yet
                 raise
             self._see(change, made)
             return change
@@ -451,7 +451,7 @@ class Store:
     # --- flushing and merging ----------------------------------------------------------------------------------------
 
     def flush(self, options: ResourceOptions, *, rough: bool = False) -> bool:
-        """Write what is in memory as parts on disk, so that the log starts anew; return whether there was anything.
+        """Write what is in memory as parts on disk, so that a new log can start; return whether there was anything.
 
         Rough parts take half the time, and have to be merged soon.
         """
