@@ -10,6 +10,7 @@ SegmaxError
 ├── MissingPackageError (ImportError)     an optional package is not installed, or too old
 ├── CollectionLockedError (BlockingIOError)  another process or object writes to the collection
 ├── UnknownIdError (KeyError)             no document has this id
+├── ServiceError (ConnectionError)        a service cannot be reached, is overloaded, or answers something else
 └── WriteError (OSError)                  the index could not be written; nothing was changed
     └── WriterStoppedError                what is on disk is unknown; open the collection again
 
@@ -257,6 +258,17 @@ class UnknownIdError(SegmaxError, KeyError):
     def __str__(self) -> str:
         """Show the message as it is; KeyError would quote it."""
         return str(self.args[0])
+
+
+class ServiceError(SegmaxError, ConnectionError):
+    """A service cannot be reached, is overloaded, or answers something that is not segmax's HTTP API.
+
+    Examples
+    --------
+    >>> error = ServiceError("http://localhost:8000 cannot be reached", hint="is the service running?")
+    >>> isinstance(error, ConnectionError), str(error)
+    (True, 'http://localhost:8000 cannot be reached; is the service running?')
+    """
 
 
 class WriteError(SegmaxError, OSError):
