@@ -51,11 +51,12 @@ def serving(answer: Answer) -> Iterator[Address]:
         return address
 
     async def stop() -> None:
+        await asyncio.sleep(0.01)  # connections that were just made become tasks
         server.close()
-        others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     server: asyncio.Server
     thread = threading.Thread(target=loop.run_forever)
