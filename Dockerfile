@@ -16,7 +16,8 @@ COPY bindings bindings
 COPY cpp cpp
 COPY src src
 RUN /opt/tools/bin/pip wheel --no-cache-dir --no-deps --wheel-dir /build/wheels . \
-    && /opt/tools/bin/pip --python /opt/segmax/bin/python install --no-cache-dir --no-deps /build/wheels/*.whl
+    && /opt/tools/bin/pip --python /opt/segmax/bin/python install --no-cache-dir --no-deps /build/wheels/*.whl \
+    && find /opt/segmax -type d -name tests -prune -exec rm -r {} +
 
 FROM debian:bookworm-slim
 RUN apt-get update \

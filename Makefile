@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test sanitize bench race soak crash report stubs format clean
+.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test docker-test sanitize bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -87,6 +87,10 @@ else
 	$(VENV)/bin/cmake --build build/aarch64
 	qemu-aarch64 -L /usr/aarch64-linux-gnu build/aarch64/segmax_tests
 endif
+
+# The steps of the Dockerfile in fresh Debian roots, and a search in the image: two minutes. Needs root and debootstrap.
+docker-test:
+	$(PYTHON) .ci/docker_steps.py
 
 # The C++ tests, and the extension that the slow Python tests of damaged files load, under the sanitizers.
 sanitize: $(VENV)/.installed
