@@ -38,6 +38,7 @@ class Command(NamedTuple):
 _TABLE = (
     Command("index", "segmax.cli.index", "build an index in one step, from texts or from vectors"),
     Command("search", "segmax.cli.search", "search an index for words or for a file of queries"),
+    Command("serve", "segmax.cli.serve", "serve indexes over HTTP, with a page to search them"),
     Command("add", "segmax.cli.add", "add documents to a collection, which can change"),
     Command("delete", "segmax.cli.delete", "delete documents of a collection, by id or by metadata"),
     Command("compact", "segmax.cli.compact", "write a collection as one part"),

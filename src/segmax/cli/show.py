@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from segmax.base.display import counted, duration, json_text, plain_number, printable
 from segmax.cli.unanswered import why_nothing
-from segmax.search.highlighting import highlight
+from segmax.search.highlighting import passages
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,6 @@ NARROWING = frozenset({"where", "offset", "min_score"})
 _SNIPPET = 240  # characters of a text that are shown
 _INDENT = 5
 _Split = Callable[[str], Iterable[tuple[int, int, str]]]  # yields start, end and term of each word in a text
-_MARK = "\x00"  # stands around highlighted words until they are styled
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,11 +172,9 @@ def _marked(text: str, found: Answer, style: str, width: int | None = None) -> T
     from rich.text import Text
 
     split: _Split | None = getattr(found.encoder, "occurrences", None)
-    one_line = " ".join(text.replace(_MARK, " ").split())
-    pieces = highlight(one_line, found.terms, split=split, marks=(_MARK, _MARK), width=width).split(_MARK)
     styled = Text(style=style, overflow="fold")
-    for number, piece in enumerate(pieces):
-        styled.append(printable(piece), style="bold yellow" if number % 2 else "")
+    for piece, is_marked in passages(" ".join(text.split()), found.terms, split=split, width=width):
+        styled.append(printable(piece), style="bold yellow" if is_marked else "")
     return styled
 
 

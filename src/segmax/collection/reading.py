@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from segmax import _core
 from segmax.base.checks import check_listed, checked_int, shown
-from segmax.base.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.part import Part
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
 from segmax.collection.words import WordWeights
@@ -25,6 +25,7 @@ from segmax.metadata.values import MISSING, find
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_errors, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.explain import explain, subject_of
+from segmax.search.inside import InsideView, inside
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
 from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
@@ -160,6 +161,11 @@ class CollectionReader(abc.ABC):
     def id_kind(self) -> type[int | str] | None:
         """What its ids are, `int` or `str`; None as long as there is no document."""
         return self._current().id_kind
+
+    @property
+    def sequence(self) -> int:
+        """The number of the last write that it has; every write has a larger one than those before."""
+        return self._current().sequence
 
     def ids(self) -> Iterator[DocId]:
         """Yield the ids of all documents, in the order in which they came."""
@@ -386,6 +392,14 @@ class CollectionReader(abc.ABC):
         state = self._current()
         return state.number_of(state.place_of(_plain(id)))
 
+    def id_of(self, row: int) -> DocId:
+        """Return the id of the document with an insertion number; raise UnknownIdError if there is none."""
+        state = self._current()
+        place = state.place_of_number(row) if 0 <= row < state.next_number else None
+        if place is None:
+            raise UnknownIdError(f"no document has the insertion number {row}", hint="it was deleted, or never added")
+        return state.id_of(place)
+
     def text(self, id: DocId) -> StoredText:
         """Return the title and text of a document; raise InputError if it has none."""
         state = self._current()
@@ -457,6 +471,24 @@ class CollectionReader(abc.ABC):
             return found
         named = tuple(match._replace(word=words[match.term]) for match in found.matched)
         return dataclasses.replace(found, matched=named)
+
+    def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
+        """Search the largest part alone, and return what was decided about every cluster of it; see `Index.inside`.
+
+        Raises
+        ------
+        InputError
+            If the collection is empty.
+        """
+        state = self._current()
+        if not state.num_docs:
+            raise InputError(expected="a collection with documents", got="an empty one")
+        view = max(state.views, key=lambda view: view.num_alive)
+        engine = dataclasses.replace(view.part.engine, core=view.part.engine.core.with_lattice(state.core_lattice))
+        in_core = core_params(params)
+        if view.mask is not None:
+            in_core = engine.restricted(in_core, rows=view.mask)
+        return inside(engine, *self._query(state, query), checked_k(k), in_core)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

@@ -41,14 +41,34 @@ def highlight(
     >>> highlight("Clusters of documents", {"document"}, normal=lambda word: word.removesuffix("s"))
     'Clusters of **documents**'
     """
-    pieces = _words(text, normal) if split is None else split(text)
-    found = [(start, end, form) for start, end, form in pieces if form in words]
+    found = passages(text, words, normal=normal, split=split, width=width)
+    return "".join(f"{marks[0]}{piece}{marks[1]}" if is_marked else piece for piece, is_marked in found)
+
+
+def passages(
+    text: str,
+    words: Collection[str],
+    *,
+    normal: Callable[[str], str] | None = None,
+    split: Callable[[str], Iterable[tuple[int, int, str]]] | None = None,
+    width: int | None = None,
+) -> list[tuple[str, bool]]:
+    """Return what `highlight` returns as pieces, and whether each is one of the words.
+
+    Examples
+    --------
+    >>> passages("Clusters of documents", {"documents"})
+    [('Clusters of ', False), ('documents', True)]
+    """
+    occurrences = _words(text, normal) if split is None else split(text)
+    found = [(start, end, form) for start, end, form in occurrences if form in words]
     first, last = (0, len(text)) if width is None or len(text) <= width else _window(text, found, width)
-    shown, at = ["…" if first > 0 else ""], first
+    pieces, at = [("…" if first > 0 else "", False)], first
     for start, end in _merged((start, end) for start, end, _ in found if first <= start and end <= last):
-        shown += [text[at:start], marks[0], text[start:end], marks[1]]
+        pieces += [(text[at:start], False), (text[start:end], True)]
         at = end
-    return "".join([*shown, text[at:last], "…" if last < len(text) else ""])
+    pieces += [(text[at:last], False), ("…" if last < len(text) else "", False)]
+    return [(piece, is_marked) for piece, is_marked in pieces if piece]
 
 
 def _words(text: str, normal: Callable[[str], str] | None) -> Iterator[tuple[int, int, str]]:

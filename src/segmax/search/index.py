@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError
+from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError, UnknownIdError
 from segmax.metadata import Metadata, Scalar, Where
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_error, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
+from segmax.search.inside import InsideView, inside
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
 from segmax.search.results import BatchHits, ClusterBounds, Explanation, Groups, Hits
@@ -527,6 +528,17 @@ class Index:
         """Return the input row of a document; raise UnknownIdError if no document has this id."""
         return self._ids.row_of(id)
 
+    def id_of(self, row: int) -> DocId:
+        """Return the id of the document in an input row; raise UnknownIdError if there is no such row."""
+        if not 0 <= row < self.num_docs:
+            raise UnknownIdError(f"no document is in row {row}", hint=f"rows are 0 to {self.num_docs - 1}")
+        return self._ids.id_of(row)
+
+    @property
+    def id_kind(self) -> type[int | str] | None:
+        """What its ids are, `int` or `str`; None if there is no document."""
+        return type(self._ids.id_of(0)) if self.num_docs else None
+
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""
         terms, weights = self._query(query)
@@ -535,6 +547,19 @@ class Index:
     def cluster_bounds(self, query: Query) -> ClusterBounds:
         """Return BoundSum, MaxSBound, AvgSBound and the best actual score of every cluster for one query."""
         return self._engine.bounds(*self._query(query))
+
+    def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
+        """Search, and return what was decided about every cluster, with its bounds and θ.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, segmax
+        >>> index = segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]]))
+        >>> view = index.inside({0: 2}, k=1)
+        >>> [(cluster.decision, cluster.best_score) for cluster in view.clusters], view.final_threshold
+        ([('visited', 6.0)], 6.0)
+        """
+        return inside(self._engine, *self._query(query), checked_k(k), core_params(params))
 
     def vector(self, id: DocId) -> sp.csr_matrix:
         """Return a document as the index stores it: a CSR row of weights after coding."""

@@ -1,0 +1,1 @@
+"""The service: what `segmax serve` runs. Start reading at `app.py`, which follows a request from start to end."""

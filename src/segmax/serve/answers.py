@@ -1,0 +1,116 @@
+"""Results as messages."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from segmax.search.highlighting import passages
+from segmax.search.inside import InsideView
+from segmax.search.results import Explanation, Groups, Hits, SearchStats
+from segmax.serve import messages
+from segmax.storage.texts import StoredText
+
+_MOST_MARKED = 100_000  # characters of a text in which words are looked for
+
+
+@dataclasses.dataclass(frozen=True)
+class Marker:
+    """Marks the words of a query in titles and texts."""
+
+    words: frozenset[str]
+    split: Callable[[str], Iterable[tuple[int, int, str]]] | None
+    width: int
+
+    def __call__(self, stored: StoredText) -> messages.Highlights:
+        """Return the title and a passage of the text, in pieces."""
+        return messages.Highlights(title=self._pieces(stored.title, None), text=self._pieces(stored.text, self.width))
+
+    def _pieces(self, text: str, width: int | None) -> list[messages.Piece]:
+        found = passages(text[:_MOST_MARKED], self.words, split=self.split, width=width)
+        return [messages.Piece(text=piece, match=is_marked) for piece, is_marked in found]
+
+
+def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None) -> list[messages.Hit]:
+    """Return results with what was asked for."""
+    ids, scores = hits.ids, hits.scores.tolist()
+    found = [messages.Hit(id=id, score=score) for id, score in zip(ids, scores, strict=True)]
+    if "row" in fields:
+        for hit, row in zip(found, hits.rows.tolist(), strict=True):
+            hit.row = row
+    if hits.has_texts and (marker is not None or "title" in fields or "text" in fields):
+        _add_texts(found, hits, fields, marker)
+    if "metadata" in fields and hits.has_metadata:
+        for hit, metadata in zip(found, hits.metadata, strict=True):
+            hit.metadata = metadata
+    return found
+
+
+def _add_texts(found: list[messages.Hit], hits: Hits, fields: Sequence[str], marker: Marker | None) -> None:
+    for hit, stored in zip(found, hits.texts, strict=True):
+        if "title" in fields:
+            hit.title = stored.title
+        if "text" in fields:
+            hit.text = stored.text
+        if marker is not None:
+            hit.highlights = marker(stored)
+
+
+def stats_message(stats: SearchStats) -> messages.Stats:
+    """Return what a search cost."""
+    return msgspec.convert(dataclasses.asdict(stats), messages.Stats)
+
+
+def search_result(
+    hits: Hits, fields: Sequence[str], marker: Marker | None, *, with_stats: bool
+) -> messages.SearchResult:
+    """Return the answer to a search."""
+    result = messages.SearchResult(hits=hit_messages(hits, fields, marker), complete=hits.complete)
+    if with_stats:
+        result.stats = stats_message(hits.stats)
+    return result
+
+
+def groups_result(
+    groups: Groups, fields: Sequence[str], marker: Marker | None, *, with_stats: bool
+) -> messages.GroupsResult:
+    """Return the answer to a search with groups."""
+    found = []
+    for group in groups:
+        message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker))
+        if with_stats:
+            message.stats = stats_message(group.hits.stats)
+        found.append(message)
+    return messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
+
+
+def explanation(found: Explanation) -> messages.Explanation:
+    """Return the answer to the question why."""
+    matched = [
+        messages.Matched(
+            term=match.term,
+            word=match.word,
+            query_weight=match.query_weight,
+            document_weight=match.document_weight,
+            contribution=match.contribution,
+            searched=match.searched,
+        )
+        for match in found.matched
+    ]
+    plain = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    return messages.Explanation(**{**plain, "matched": matched})
+
+
+def inside_result(view: InsideView, method: str, part: str | None, most: int) -> messages.InsideResult:
+    """Return what a search did with clusters, those with the highest bounds."""
+    return messages.InsideResult(
+        method=method,
+        clusters=[messages.Cluster(**cluster._asdict()) for cluster in view.clusters[:most]],
+        num_clusters=len(view.clusters),
+        final_threshold=view.final_threshold,
+        num_blocks=view.num_blocks,
+        stats=stats_message(view.hits.stats),
+        part=part,
+    )

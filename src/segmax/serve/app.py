@@ -1,0 +1,388 @@
+"""The ASGI application: a request from its first check to the last byte of its answer.
+
+A request is checked (host, origin, key, size, type), decoded, handed to an operation, and its result is encoded. What
+goes wrong on the way becomes a problem; nothing else is sent as an error.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import re
+import secrets
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from segmax.base.display import printable
+from segmax.base.errors import SegmaxError
+from segmax.serve import openapi
+from segmax.serve.messages import ENCODER
+from segmax.serve.metrics import CONTENT_TYPE
+from segmax.serve.operations import Context
+from segmax.serve.page import asset
+from segmax.serve.problems import PROBLEM_TYPE, ProblemError, problem_of
+from segmax.serve.routes import Access, Found, Route, find_route
+from segmax.serve.security import COMMON_HEADERS, PAGE_HEADERS, same_origin
+from segmax.serve.service import Service
+from segmax.serve.streaming import put_stream, writer_of
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Headers = list[tuple[bytes, bytes]]
+
+_LOG = logging.getLogger("segmax.serve")
+_ACCESS = logging.getLogger("segmax.access")
+_JSON = b"application/json"
+_NDJSON = b"application/x-ndjson"
+_REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_SAFE_METHODS = ("GET", "HEAD")
+_PAGE_CACHE = (b"cache-control", b"no-cache")
+
+
+class _GoneError(Exception):
+    """The client closed the connection before its request was complete."""
+
+
+class Answer:
+    """What is sent back."""
+
+    __slots__ = ("body", "headers", "kind", "status")
+
+    def __init__(self, status: int, kind: bytes, body: bytes, headers: Headers) -> None:
+        self.status = status
+        self.kind = kind
+        self.body = body
+        self.headers = headers
+
+
+class App:
+    """The application.
+
+    Parameters
+    ----------
+    start
+        Makes the service when the event loop runs.
+    on_ready
+        Called when requests are welcome.
+    """
+
+    def __init__(self, start: Callable[[], Awaitable[Service]], on_ready: Callable[[], None] = lambda: None) -> None:
+        self._start = start
+        self._on_ready = on_ready
+        self._service: Service | None = None
+        self._ids = itertools.count()
+        self._id_start = secrets.token_hex(4)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or start and stop with the server."""
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        elif scope["type"] == "lifespan":
+            await self._live(receive, send)
+
+    # --- starting and stopping ---------------------------------------------------------------------------------------
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                try:
+                    await self.start()
+                except (SegmaxError, OSError) as error:
+                    await send({"type": "lifespan.startup.failed", "message": str(error)})
+                    return
+                await send({"type": "lifespan.startup.complete"})
+            else:
+                await self.stop()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def start(self) -> None:
+        """Open what is served."""
+        self._service = await self._start()
+        self._service.is_ready = True
+        self._on_ready()
+
+    async def stop(self) -> None:
+        """Release what is served."""
+        service, self._service = self._service, None
+        if service is not None:
+            await service.close()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        arrived = time.perf_counter()
+        headers = dict(scope["headers"])
+        request_id = headers.get(b"x-request-id", b"")
+        if not _REQUEST_ID.fullmatch(request_id):
+            request_id = f"{self._id_start}-{next(self._ids):x}".encode()
+        request = _Request(self, scope, headers, receive, send, request_id, arrived)
+        try:
+            answer = await request.answer()
+        except _GoneError:
+            return
+        except Exception as error:
+            answer = self._problem(error, request_id)
+        if answer is not None:
+            await _send_answer(send, answer, request_id, is_head=scope["method"] == "HEAD")
+        self._note(scope, request, answer, time.perf_counter() - arrived)
+
+    def _problem(self, error: Exception, request_id: bytes) -> Answer:
+        try:
+            problem = problem_of(error)
+        except Exception:
+            _LOG.exception("request %s failed", request_id.decode())
+            problem = ProblemError(500, "internal", "the service failed; its log says why")
+        return Answer(problem.status, PROBLEM_TYPE, problem.body(request_id.decode()), problem.headers)
+
+    def _note(self, scope: Scope, request: _Request, answer: Answer | None, seconds: float) -> None:
+        """Count a request, and log it: never what was searched for, and nothing of its address but the path."""
+        service = self._service
+        if service is None:
+            return
+        status = 200 if answer is None else answer.status
+        service.metrics.answered(request.operation, status, seconds)
+        if service.settings.access_log:
+            client = scope["client"][0] if scope.get("client") else "-"
+            size = 0 if answer is None else len(answer.body)
+            path = printable(scope["path"])
+            _ACCESS.info(
+                "%s %s %s %s %d %d %.2fms",
+                request.request_id.decode(), client, scope["method"], path, status, size, seconds * 1e3,
+            )  # fmt: skip
+
+    @property
+    def service(self) -> Service:
+        """What answers; raise a problem while the service starts or stops."""
+        if self._service is None:
+            raise ProblemError(
+                503, "not-ready", "the service is starting or stopping", headers=[(b"retry-after", b"1")]
+            )
+        return self._service
+
+
+async def _send_answer(send: Send, answer: Answer, request_id: bytes, *, is_head: bool) -> None:
+    headers = [
+        (b"content-type", answer.kind),
+        (b"content-length", b"%d" % len(answer.body)),
+        (b"x-request-id", request_id),
+        *answer.headers,
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if is_head else answer.body})
+
+
+class _Request:
+    """One request on its way through the checks."""
+
+    def __init__(
+        self,
+        app: App,
+        scope: Scope,
+        headers: dict[bytes, bytes],
+        receive: Receive,
+        send: Send,
+        request_id: bytes,
+        arrived: float,
+    ) -> None:
+        self._app = app
+        self._scope = scope
+        self._headers = headers
+        self._receive = receive
+        self._send = send
+        self.request_id = request_id
+        self._arrived = arrived
+        self.operation = "other"
+
+    async def answer(self) -> Answer | None:
+        """Return the answer; None if it was sent already."""
+        method = self._scope["method"]
+        service = self._app.service
+        self._check_host(service)
+        raw_path = self._scope.get("raw_path") or self._scope["path"].encode()
+        if method in _SAFE_METHODS:
+            found = self._special(service, raw_path)
+            if found is not None:
+                return found
+            method = "GET"
+        route, values = self._route(method, raw_path)
+        self.operation = route.operation
+        self._check_key(service, route.access)
+        return await self._operate(service, Found(route, values))
+
+    @staticmethod
+    def _route(method: str, raw_path: bytes) -> Found:
+        return find_route(method, raw_path)
+
+    def _special(self, service: Service, raw_path: bytes) -> Answer | None:
+        """Return the page, the metrics and the OpenAPI document."""
+        if raw_path == b"/metrics":
+            self.operation = "metrics"
+            self._check_key(service, "read")
+            return Answer(200, CONTENT_TYPE, service.metrics.text(service), COMMON_HEADERS)
+        if raw_path == b"/v1/openapi.json":
+            self.operation = "openapi"
+            return Answer(200, _JSON, _openapi_bytes(), COMMON_HEADERS)
+        found = asset(raw_path)
+        if found is None:
+            return None
+        self.operation = "page"
+        return self._page(found)
+
+    def _page(self, found: tuple[bytes, bytes, bytes, bytes]) -> Answer:
+        """Return a file of the page, compressed if the browser takes that, or nothing if it has it already."""
+        kind, plain, packed, tag = found
+        headers = [*PAGE_HEADERS, _PAGE_CACHE, (b"etag", tag), (b"vary", b"accept-encoding")]
+        if self._headers.get(b"if-none-match") == tag:
+            return Answer(304, kind, b"", headers)
+        if b"gzip" in self._headers.get(b"accept-encoding", b""):
+            return Answer(200, kind, packed, [*headers, (b"content-encoding", b"gzip")])
+        return Answer(200, kind, plain, headers)
+
+    # --- checks ------------------------------------------------------------------------------------------------------
+
+    def _check_host(self, service: Service) -> None:
+        """Refuse requests that a web page of somebody else may have sent."""
+        host = self._headers.get(b"host", b"").decode("latin-1")
+        if not service.settings.hosts.allows(host):
+            detail = "this service does not go by that name: start it with --allow-host NAME to add one"
+            raise ProblemError(403, "wrong-host", detail)
+        origin = self._headers.get(b"origin")
+        if origin is not None and not same_origin(origin.decode("latin-1"), host):
+            raise ProblemError(403, "wrong-origin", "web pages of others may not use this service")
+
+    def _check_key(self, service: Service, access: Access) -> None:
+        if access == "write" and not service.settings.writable:
+            raise ProblemError(403, "read-only", "this service is read-only: start it with --writable to change that")
+        keys = service.settings.keys
+        if access == "open" or keys is None:
+            return
+        scheme, _, key = self._headers.get(b"authorization", b"").decode("latin-1").partition(" ")
+        role = keys.role(key.strip()) if scheme.lower() == "bearer" else None
+        if role is None:
+            detail = "this service needs a key: send it as 'Authorization: Bearer KEY'"
+            raise ProblemError(401, "no-key", detail, headers=[(b"www-authenticate", b"Bearer")])
+        if access == "write" and role != "write":
+            raise ProblemError(403, "read-only-key", "this key may only read")
+
+    # --- operations --------------------------------------------------------------------------------------------------
+
+    async def _operate(self, service: Service, found: Found) -> Answer | None:
+        route, values = found
+        served = service.catalog.named(values[0]) if values else None
+        query = self._query()
+        context = Context(service, served, self._arrived, values[1] if len(values) > 1 else "", query)  # type: ignore[arg-type]
+        if route.streams and self._content_type() == _NDJSON:
+            return await self._stream(context)
+        message = await self._message(service, route)
+        result = await route.handle(context, message)
+        return Answer(200, _JSON, ENCODER.encode(result), COMMON_HEADERS)
+
+    def _query(self) -> dict[str, str]:
+        raw: bytes = self._scope.get("query_string", b"")
+        if not raw:
+            return {}
+        try:
+            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32))
+        except ValueError:
+            raise ProblemError(400, "malformed", "the query of the address is malformed") from None
+
+    def _content_type(self) -> bytes:
+        return self._headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+
+    async def _message(self, service: Service, route: Route) -> Any:
+        """Return the body of a request as the message that its operation takes."""
+        if route.request is None:
+            return None
+        if route.optional_body and self._headers.get(b"content-length", b"0") == b"0" and not self._is_chunked():
+            return route.request()
+        if self._content_type() != _JSON:
+            wanted = "application/json or application/x-ndjson" if route.streams else "application/json"
+            detail = f"expected a body with the content type {wanted}"
+            raise ProblemError(415, "wrong-content-type", detail)
+        body = await self._body(service.limits.body_bytes)
+        try:
+            return _decoder(route.request).decode(body)
+        except msgspec.ValidationError as error:
+            raise ProblemError(422, "invalid-value", f"{error}") from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProblemError(400, "malformed-json", f"{error}") from None
+        except RecursionError:
+            raise ProblemError(400, "malformed-json", "the JSON is nested too deeply") from None
+
+    def _is_chunked(self) -> bool:
+        return b"transfer-encoding" in self._headers
+
+    async def _body(self, most_bytes: int) -> bytes:
+        """Return the body, in one piece as nearly always."""
+        length = self._headers.get(b"content-length", b"0")
+        if length.isdigit() and int(length) > most_bytes:
+            raise _too_large(most_bytes)
+        message = await self._next()
+        body: bytes = message.get("body", b"")
+        if not message.get("more_body", False):
+            return body
+        pieces, size = [body], len(body)
+        while message.get("more_body", False):
+            message = await self._next()
+            pieces.append(message.get("body", b""))
+            size += len(pieces[-1])
+            if size > most_bytes:
+                raise _too_large(most_bytes)
+        return b"".join(pieces)
+
+    async def _next(self) -> Message:
+        message = await self._receive()
+        if message["type"] != "http.request":
+            raise _GoneError
+        return message
+
+    async def _stream(self, context: Context) -> Answer | None:
+        """Answer a stream of documents while it comes."""
+        writer_of(context.service, context.served)  # raises before anything is sent
+        is_started = False
+
+        async def chunks() -> AsyncIterator[bytes]:
+            more = True
+            while more:
+                message = await self._receive()
+                if message["type"] != "http.request":
+                    raise ProblemError(400, "gone", "the connection was closed before the end of the stream")
+                yield message.get("body", b"")
+                more = message.get("more_body", False)
+
+        async def send(content: bytes) -> None:
+            nonlocal is_started
+            if not is_started:
+                is_started = True
+                headers = [(b"content-type", _NDJSON), (b"x-request-id", self.request_id), *COMMON_HEADERS]
+                await self._send({"type": "http.response.start", "status": 200, "headers": headers})
+            await self._send({"type": "http.response.body", "body": content, "more_body": True})
+
+        await put_stream(context, chunks(), send)
+        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        return None
+
+
+def _too_large(most_bytes: int) -> ProblemError:
+    detail = f"the body is larger than {most_bytes:,} bytes"
+    return ProblemError(413, "body-too-large", detail, headers=[(b"connection", b"close")])
+
+
+@cache
+def _decoder(kind: type[msgspec.Struct]) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)
+
+
+@cache
+def _openapi_bytes() -> bytes:
+    return json.dumps(openapi.document()).encode()

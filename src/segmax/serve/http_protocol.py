@@ -1,0 +1,165 @@
+"""uvicorn's protocol with guards: time and size limits for whoever sends slowly, too much, or nothing at all."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from segmax.serve.problems import PROBLEM_TYPE, ProblemError
+from segmax.serve.security import COMMON_HEADERS
+from segmax.serve.settings import Limits
+
+_LOOK_SECONDS = 0.5  # between two looks at all connections, which cost less than a timer for each request
+_WRITE_SECONDS = 60.0  # that a client may leave an answer unread
+_TOTAL_BODY_FACTOR = 4  # times `body_seconds` for a whole body that is not a stream
+
+_HEAD, _BODY, _ANSWER = range(3)
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """A connection that cannot be held open for nothing.
+
+    `guarded` makes a subclass with limits; uvicorn makes one object per connection.
+    """
+
+    limits: Limits
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._state = _HEAD
+        self._since = 0.0
+        self._progress = 0.0
+        self._num_head_bytes = 0
+        self._blocked_since: float | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a connection, unless there are too many."""
+        super().connection_made(transport)
+        self._since = self.loop.time()
+        if len(self.connections) > self.limits.connections:
+            detail = f"more than {self.limits.connections:,} connections are open: use fewer, and keep them open"
+            self._refuse(ProblemError(429, "too-many-connections", detail, headers=[(b"retry-after", b"1")]))
+
+    def data_received(self, data: bytes) -> None:
+        """Read a piece of a request."""
+        if self.transport.is_closing():
+            return
+        if self._state == _HEAD:
+            self._num_head_bytes += len(data)
+        super().data_received(data)
+        if self._state == _HEAD and self._num_head_bytes > self.limits.header_bytes:
+            detail = f"the head of the request is larger than {self.limits.header_bytes:,} bytes"
+            self._refuse(ProblemError(431, "head-too-large", detail))
+
+    def on_message_begin(self) -> None:
+        """Start to wait for the head of a request."""
+        super().on_message_begin()
+        self._state = _HEAD
+        self._since = self.loop.time()
+
+    def on_headers_complete(self) -> None:
+        """Start to wait for the body."""
+        self._state = _BODY
+        self._num_head_bytes = 0
+        self._since = self._progress = self.loop.time()
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        self._progress = self.loop.time()
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Stop waiting."""
+        self._state = _ANSWER
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request; uvicorn closes connections that nobody uses."""
+        super().on_response_complete()
+        if self._state == _BODY:  # answered before all of the body came: what follows cannot be told apart from it
+            self.transport.close()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer something that is not HTTP."""
+        self._refuse(ProblemError(400, "malformed-http", "this is not a valid HTTP request"))
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read."""
+        self._blocked_since = self.loop.time()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """Note that it does again."""
+        self._blocked_since = None
+        super().resume_writing()
+
+    def look(self, now: float) -> None:
+        """End the connection if the client takes too long."""
+        limits = self.limits
+        if self._blocked_since is not None and now - self._blocked_since > _WRITE_SECONDS:
+            self.transport.abort()
+        elif (
+            self._state == _HEAD and self.timeout_keep_alive_task is None and self._is_late(limits.header_seconds, now)
+        ):
+            detail = f"the head of the request took longer than {limits.header_seconds:g} seconds"
+            self._refuse(ProblemError(408, "too-slow", detail))
+        elif self._state == _BODY:
+            self._look_at_body(now)
+
+    def _look_at_body(self, now: float) -> None:
+        if self.flow.read_paused:  # it is us who are slow
+            self._since = self._progress = now
+            return
+        limit = self.limits.body_seconds
+        is_stream = any(name == b"content-type" and b"ndjson" in value for name, value in self.headers)
+        is_late = now - self._progress > limit or (not is_stream and self._is_late(_TOTAL_BODY_FACTOR * limit, now))
+        if not is_late:
+            return
+        if self.cycle is None or not self.cycle.response_started:
+            self._refuse(ProblemError(408, "too-slow", f"the body stopped coming for {limit:g} seconds"))
+        else:
+            self.transport.abort()
+
+    def _is_late(self, seconds: float, now: float) -> bool:
+        return now - self._since > seconds
+
+    def _refuse(self, problem: ProblemError) -> None:
+        """Send a problem without the application, and close."""
+        if self.transport.is_closing():
+            return
+        body = problem.body()
+        head = [b"HTTP/1.1 %d %s" % (problem.status, problem.problem().title.encode())]
+        fields = [
+            (b"content-type", PROBLEM_TYPE),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+            *problem.headers,
+            *COMMON_HEADERS,
+        ]
+        head += [b"%s: %s" % field for field in fields]
+        self.transport.write(b"\r\n".join([*head, b"", body]))
+        self.transport.close()
+
+
+def guarded(limits: Limits) -> type[GuardedProtocol]:
+    """Return the protocol with limits, for uvicorn's configuration."""
+
+    class Guarded(GuardedProtocol):
+        pass
+
+    Guarded.limits = limits
+    return Guarded
+
+
+async def look_at_connections(connections: set[Any]) -> None:
+    """End connections that take too long, until cancelled."""
+    loop = asyncio.get_running_loop()
+    while True:
+        await asyncio.sleep(_LOOK_SECONDS)
+        now = loop.time()
+        for connection in list(connections):
+            if isinstance(connection, GuardedProtocol):
+                connection.look(now)

@@ -1,0 +1,106 @@
+"""The OpenAPI document, made of the table of operations and the types of their messages."""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import Any
+
+import msgspec
+
+import segmax
+from segmax.serve import messages
+from segmax.serve.routes import ROUTES, Route
+
+_REF = "#/components/schemas/{name}"
+_DESCRIPTION = """\
+Fast top-k retrieval over learned sparse vectors. Fields may be added to answers; those that are there stay as long as
+the path says `v1`. Errors are problem details (RFC 9457).
+"""
+_PROBLEMS = {
+    "400": "Malformed JSON, or a malformed request",
+    "401": "A key is missing or wrong",
+    "403": "The key, the host, the origin or the service does not allow this",
+    "404": "No such index, document or address",
+    "405": "Not with this method",
+    "408": "The request took too long to arrive",
+    "409": "Not possible with what is served",
+    "413": "The body is too large",
+    "415": "The content type is not JSON",
+    "422": "A value is invalid, or beyond a limit",
+    "429": "Too many connections",
+    "503": "Overloaded, or not ready; Retry-After says when to try again",
+    "507": "The disk is full",
+}
+
+
+@functools.cache
+def document() -> dict[str, Any]:
+    """Return the document."""
+    types = [route.request for route in ROUTES if route.request is not None]
+    answers = [route.answer for route in ROUTES]
+    extra = [messages.Problem, messages.Record, messages.LineResult, messages.StreamEnd]
+    schemas, components = msgspec.json.schema_components([*types, *answers, *extra], ref_template=_REF)
+    schema_of = dict(zip([*map(id, types)], schemas[: len(types)], strict=True))
+    paths: dict[str, Any] = {}
+    for route, answer in zip(ROUTES, schemas[len(types) : len(types) + len(answers)], strict=True):
+        request = None if route.request is None else schema_of[id(route.request)]
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, request, answer)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "segmax", "version": segmax.__version__, "description": _DESCRIPTION},
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+            "responses": {
+                status: {
+                    "description": text,
+                    "content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}},
+                }
+                for status, text in _PROBLEMS.items()
+            },
+        },
+    }
+
+
+def _operation(route: Route, request: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
+    success: dict[str, Any] = {"description": "Success", "content": {"application/json": {"schema": answer}}}
+    if route.streams:
+        success["content"]["application/x-ndjson"] = {
+            "schema": {"type": "string", "description": "A LineResult per line, then a StreamEnd"}
+        }
+    found: dict[str, Any] = {
+        "operationId": route.operation,
+        "summary": route.summary,
+        "tags": ["write" if route.access == "write" else "read"],
+        "responses": {
+            "200": success,
+            **{status: {"$ref": f"#/components/responses/{status}"} for status in _PROBLEMS},
+        },
+    }
+    if route.access != "open":
+        found["security"] = [{"key": []}, {}]
+    parameters = [_in_path(name) for name in re.findall(r"{(\w+)}", route.path)]
+    parameters += [
+        {"name": one.name, "in": "query", "schema": one.schema, "description": one.description}
+        for one in route.parameters
+    ]
+    if parameters:
+        found["parameters"] = parameters
+    if request is not None:
+        content: dict[str, Any] = {"schema": request}
+        if route.example is not None:
+            content["example"] = route.example
+        found["requestBody"] = {"required": not route.optional_body, "content": {"application/json": content}}
+        if route.streams:
+            found["requestBody"]["content"]["application/x-ndjson"] = {
+                "schema": {"type": "string", "description": "A Record per line"}
+            }
+    return found
+
+
+def _in_path(name: str) -> dict[str, Any]:
+    description = "The name of an index or a collection" if name == "name" else "The id of a document"
+    schema = {"type": "string", "minLength": 1}
+    return {"name": name, "in": "path", "required": True, "schema": schema, "description": description}

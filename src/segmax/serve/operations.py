@@ -1,0 +1,413 @@
+"""The operations that read: one function each, from a message to a message."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from msgspec import UNSET
+
+import segmax
+from segmax.base.errors import UnknownIdError
+from segmax.collection.collection import Collection
+from segmax.paper.methods import method_name
+from segmax.search.arguments import EXACT
+from segmax.search.index import Index
+from segmax.search.methods import SearchParams
+from segmax.search.queries import high_enough
+from segmax.search.results import BatchHits, Groups
+from segmax.serve import messages
+from segmax.serve.answers import Marker, explanation, groups_result, inside_result, search_result
+from segmax.serve.catalog import Served, Source
+from segmax.serve.encoding import rows_of
+from segmax.serve.problems import ProblemError, invalid, over_limit
+from segmax.serve.searching import PlainQuery, within
+from segmax.serve.service import Service
+from segmax.vectors.csr import Csr
+
+_MOST_CLUSTERS = 4096  # that a picture shows
+_MOST_SIZES = 1000
+_ALL_FIELDS = ("row", "title", "text", "metadata", "vector")
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Context:
+    """What a request is about, beside its message."""
+
+    service: Service
+    served: Served  #: not set for operations on all of them
+    arrived: float  #: by `time.perf_counter`
+    id: str = ""  #: of a document, as the path has it
+    query: Mapping[str, str] = dataclasses.field(default_factory=dict)  #: of the address
+
+    @property
+    def source(self) -> Source:
+        """What is served."""
+        return self.served.source
+
+
+# --- searching -------------------------------------------------------------------------------------------------------
+
+
+async def search(context: Context, message: messages.Search) -> messages.SearchResult | messages.GroupsResult:
+    """Find the best documents for a query."""
+    service, served = context.service, context.served
+    service.check_depth(message.k, message.offset, message.group_size)
+    service.check_where(message.where)
+    params = service.chosen(served, message)
+    deadline = service.deadline(params, message.budget_ms, context.arrived)
+    query = await service.query(served, message, prefix=message.prefix)
+    await service.caught_up(served)
+    marker = service.marker(served, query, message) if message.highlight is not False else None
+    if message.group_by is not None or message.group_size != 1:
+        found = await service.run(_grouped, served, query, message, params, deadline)
+        answer = await service.run(_groups_answer, found, message, marker)
+        answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
+        return answer
+    depth = message.k + message.offset
+    hits = await service.searchers[served.name].submit(query, depth, params, message.where, deadline)
+    service.counted(served, hits)
+    if message.min_score is not None:
+        hits = high_enough(hits, message.min_score)
+    if message.offset:
+        hits = hits.taken(slice(message.offset, None))
+    if message.fields or marker is not None:  # which have to be decompressed, and searched for words
+        result = await service.run(_answer, hits, message, marker)
+    else:
+        result = _answer(hits, message, None)
+    result.took_ms = (time.perf_counter() - context.arrived) * 1e3
+    return result
+
+
+def _answer(hits: Any, message: messages.Search, marker: Marker | None) -> messages.SearchResult:
+    return search_result(hits, message.fields, marker, with_stats=message.stats)
+
+
+def _groups_answer(groups: Groups, message: messages.Search, marker: Marker | None) -> messages.GroupsResult:
+    return groups_result(groups, message.fields, marker, with_stats=message.stats)
+
+
+def _grouped(
+    served: Served, query: PlainQuery, message: messages.Search, params: SearchParams | None, deadline: float | None
+) -> Groups:
+    source: Any = served.source  # overloads of a union are more than type checkers try
+    found = source.search(
+        query,
+        message.k,
+        within(params, deadline),
+        where=message.where,
+        offset=message.offset,
+        min_score=message.min_score,
+        group_by=message.group_by,
+        group_size=message.group_size,
+    )
+    assert isinstance(found, Groups)
+    return found
+
+
+async def search_batch(context: Context, message: messages.BatchSearch) -> messages.BatchResult:
+    """Find the best documents for many queries at once."""
+    service, served = context.service, context.served
+    queries = message.queries
+    if len(queries) > service.limits.batch:
+        raise over_limit("queries", service.limits.batch, len(queries))
+    depths = [message.k if query.k is None else query.k for query in queries]
+    for depth in set(depths):
+        service.check_depth(depth, message.offset)
+    total = sum(depths) + len(depths) * message.offset
+    if total > service.limits.batch_results:
+        raise over_limit("results of a batch", service.limits.batch_results, total)
+    for where in (message.where, *(query.where for query in queries)):
+        service.check_where(where)
+    if message.target_recall is not None and any(query.k is not None or query.params for query in queries):
+        raise invalid(expected="one k and no params for all queries with target_recall", got="others")
+    shared = service.chosen(served, message)
+    params = [shared if query.params is None else service.params(query.params) for query in queries]
+    plain = await _plain_queries(context, queries)
+    await service.caught_up(served)
+    wheres = [message.where if query.where is None else query.where for query in queries]
+    result = await service.run(_searched_batch, context, message, plain, depths, params, wheres)
+    result.took_ms = (time.perf_counter() - context.arrived) * 1e3
+    return result
+
+
+async def _plain_queries(context: Context, queries: Sequence[messages.BatchQuery]) -> Any:
+    """Return queries as `search_batch` takes them: as one matrix if all of them are vectors, or all are texts."""
+    service = context.service
+    if queries and all(query.text is not None and query.terms is None and query.vector is None for query in queries):
+        return await service.encoded(context.served, [str(query.text) for query in queries])
+    if not all(query.vector is not None and query.text is None and query.terms is None for query in queries):
+        return [await service.query(context.served, query) for query in queries]
+    pairs = [service.pair(query.vector) for query in queries if query.vector is not None]
+    indptr = np.zeros(len(pairs) + 1, np.int64)
+    np.cumsum([len(indices) for indices, _ in pairs], out=indptr[1:])
+    indices = np.array(list(chain.from_iterable(indices for indices, _ in pairs)), np.int64)
+    values = np.array(list(chain.from_iterable(values for _, values in pairs)), np.float64)
+    return Csr(indptr, indices, values, max(context.source.num_terms, int(indices.max(initial=-1)) + 1))
+
+
+def _searched_batch(
+    context: Context,
+    message: messages.BatchSearch,
+    queries: Any,
+    depths: list[int],
+    params: list[SearchParams | None],
+    wheres: list[Mapping[str, Any] | None],
+) -> messages.BatchResult:
+    if not message.queries:
+        return messages.BatchResult(results=[], took_ms=0.0)
+    hits: BatchHits = context.source.search_batch(
+        queries,
+        depths,
+        [one or EXACT for one in params],
+        threads=context.service.settings.num_threads,
+        where=None if all(where is None for where in wheres) else wheres,
+        offset=message.offset,
+        min_score=message.min_score,
+    )
+    each = [context.service.counted(context.served, one) for one in hits]
+    results = [
+        search_result(one.taken(slice(0, depth)), message.fields, None, with_stats=message.stats)
+        for one, depth in zip(each, depths, strict=True)
+    ]
+    return messages.BatchResult(results=results, took_ms=0.0)
+
+
+async def explain(context: Context, message: messages.Explain) -> messages.Explanation:
+    """Say why a document is or is not among the best."""
+    service = context.service
+    service.check_depth(message.k, 0)
+    service.check_where(message.where)
+    params = service.params(message.params)
+    query = await service.query(context.served, message)
+    await service.caught_up(context.served)
+    found = await service.run(lambda: context.source.explain(query, message.id, message.k, params, where=message.where))
+    return explanation(found)
+
+
+async def inside(context: Context, message: messages.Inside) -> messages.InsideResult:
+    """Show what a search decides about every cluster."""
+    service = context.service
+    service.check_depth(message.k, 0)
+    params = service.params(message.params)
+    query = await service.query(context.served, message)
+    await service.caught_up(context.served)
+    view = await service.run(lambda: context.source.inside(query, message.k, params))
+    part = "the largest part" if isinstance(context.source, Collection) else None
+    return inside_result(view, method_name(params or EXACT), part, _MOST_CLUSTERS)
+
+
+async def score(context: Context, message: messages.Score) -> messages.ScoreResult:
+    """Return the scores of given documents."""
+    service = context.service
+    _check_ids(service, message.ids)
+    query = await service.query(context.served, message)
+    await service.caught_up(context.served)
+    found = await service.run(lambda: context.source.score(query, message.ids))
+    return messages.ScoreResult(scores=found.tolist())
+
+
+# --- documents -------------------------------------------------------------------------------------------------------
+
+
+def _check_ids(service: Service, ids: Sequence[object]) -> None:
+    if len(ids) > service.limits.batch:
+        raise over_limit("ids", service.limits.batch, len(ids))
+
+
+async def get_document(context: Context, message: None) -> messages.DocumentResult:
+    """Return one document."""
+    given = context.query.get("fields", "title,text,metadata")
+    fields = [name for name in given.split(",") if name]
+    for name in fields:
+        if name not in _ALL_FIELDS:
+            raise invalid(option="fields", expected=f"some of {', '.join(_ALL_FIELDS)}", got=repr(name))
+    await context.service.caught_up(context.served)
+    ids = [id_in_path(context.source, context.id)]
+    return (await context.service.run(_documents, context.source, ids, fields))[0]
+
+
+async def get_documents(context: Context, message: messages.GetDocuments) -> messages.DocumentsResult:
+    """Return many documents."""
+    if (message.ids is None) == (message.rows is None):
+        raise invalid(expected="ids or rows", got="both" if message.ids is not None else "neither")
+    _check_ids(context.service, message.ids or message.rows or ())
+    await context.service.caught_up(context.served)
+    source = context.source
+
+    def found() -> list[messages.DocumentResult]:
+        ids = message.ids if message.rows is None else [source.id_of(row) for row in message.rows]
+        return _documents(source, ids or [], message.fields)
+
+    return messages.DocumentsResult(documents=await context.service.run(found))
+
+
+def id_in_path(source: Source, text: str) -> int | str:
+    """Return the id that a path names: digits are a number where ids are numbers."""
+    if source.id_kind is not int:
+        return text
+    try:
+        return int(text) if len(text) <= 20 else text
+    except ValueError:
+        raise UnknownIdError(f"no document has the id {text!r}", hint="ids are integers here") from None
+
+
+def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> list[messages.DocumentResult]:
+    vectors = source.vectors(ids) if "vector" in fields and ids else None
+    has_texts, has_metadata = source.texts is not None, bool(source.fields)
+    found = []
+    for number, id in enumerate(ids):
+        row = source.row_of(id)  # raises if it is not there
+        document = messages.DocumentResult(id=id)
+        if "row" in fields:
+            document.row = row
+        if has_texts and ("title" in fields or "text" in fields):
+            stored = source.text(id)
+            document.title = stored.title if "title" in fields else UNSET
+            document.text = stored.text if "text" in fields else UNSET
+        if "metadata" in fields:
+            document.metadata = source.metadata(id) if has_metadata else None
+        if vectors is not None:
+            one = vectors[number]
+            document.vector = messages.Vector(indices=one.indices.tolist(), values=one.data.astype(float).tolist())
+        found.append(document)
+    return found
+
+
+async def count(context: Context, message: messages.CountDocuments) -> messages.CountResult:
+    """Count the documents that a filter matches."""
+    context.service.check_where(message.where)
+    await context.service.caught_up(context.served)
+    return messages.CountResult(count=await context.service.run(context.source.count, message.where))
+
+
+async def facets(context: Context, message: messages.Facets) -> messages.FacetsResult:
+    """Count documents by their value in a field."""
+    context.service.check_where(message.where)
+    await context.service.caught_up(context.served)
+    source = context.source
+    found = await context.service.run(lambda: source.facets(message.field, message.where, limit=message.limit))
+    return messages.FacetsResult(values=[messages.FacetValue(value=value, count=count) for value, count in found])
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+
+
+async def encode(context: Context, message: messages.Encode) -> messages.EncodeResult:
+    """Encode texts as queries."""
+    rows = await context.service.encoded(context.served, message.texts) if message.texts else None
+    pairs = [] if rows is None else rows_of(rows)
+    return messages.EncodeResult(vectors=[messages.Vector(indices=indices, values=values) for indices, values in pairs])
+
+
+async def find_terms(context: Context, message: messages.FindTerms) -> messages.TermsResult:
+    """Look up terms."""
+    given = (message.words is not None) + (message.numbers is not None) + (message.prefix is not None)
+    if given != 1:
+        raise invalid(expected="exactly one of words, numbers and prefix", got=f"{given} of them")
+    _check_ids(context.service, message.words or message.numbers or ())
+    if context.source.terms is None:
+        raise ProblemError(409, "no-vocabulary", "this index has no vocabulary: its terms are numbers only")
+    return await context.service.run(_found_terms, context, message)
+
+
+def _found_terms(context: Context, message: messages.FindTerms) -> messages.TermsResult:
+    terms = context.source.terms
+    assert terms is not None
+    found: list[tuple[int | None, str]]
+    if message.prefix is not None:
+        found = list(context.service.completions(context.served, message.prefix, message.limit))
+    elif message.words is not None:
+        found = [(terms.find(word), word) for word in message.words]
+    else:
+        numbers = message.numbers or []
+        found = [(number, terms[number]) if number < len(terms) else (None, "") for number in numbers]
+    return messages.TermsResult(
+        terms=[None if number is None else messages.TermResult(term=number, word=word) for number, word in found],
+        num_terms=len(terms),
+    )
+
+
+# --- what is served --------------------------------------------------------------------------------------------------
+
+
+def index_info(service: Service, served: Served) -> messages.IndexInfo:
+    """Describe an index or a collection."""
+    source = served.source
+    kinds = {int: "int", str: "str", None: None}
+    return messages.IndexInfo(
+        name=served.name,
+        kind="index" if isinstance(source, Index) else "collection",
+        version=served.version,
+        num_docs=source.num_docs,
+        num_terms=source.num_terms,
+        num_clusters=source.num_clusters,
+        num_segments=source.num_segments,
+        num_postings=source.num_postings,
+        num_bytes=source.num_bytes,
+        bits=source.bits,
+        id_kind=kinds[source.id_kind],  # type: ignore[arg-type]
+        has_texts=source.texts is not None,
+        has_metadata=bool(source.fields),
+        has_vocabulary=source.terms is not None,
+        fields={name: list(kinds) for name, kinds in source.fields.items()},
+        encoder=service.encoder_name(served),
+        writable=service.settings.writable and served.is_collection,
+    )
+
+
+async def list_indexes(context: Context, message: None) -> messages.Indexes:
+    """List what is served."""
+    service = context.service
+    for served in service.catalog.values():
+        await service.caught_up(served)
+    infos = await service.run(lambda: [index_info(service, served) for served in service.catalog.values()])
+    return messages.Indexes(
+        indexes=infos,
+        version=segmax.__version__,
+        writable=service.settings.writable,
+        limits=dataclasses.asdict(service.limits),
+    )
+
+
+async def get_index(context: Context, message: None) -> messages.IndexInfo:
+    """Describe an index or a collection."""
+    await context.service.caught_up(context.served)
+    return await context.service.run(index_info, context.service, context.served)
+
+
+async def get_stats(context: Context, message: None) -> messages.StatsResult:
+    """Return sizes and figures."""
+    await context.service.caught_up(context.served)
+    return await context.service.run(_stats, context)
+
+
+def _stats(context: Context) -> messages.StatsResult:
+    source = context.source
+    sizes = np.sort(source.cluster_sizes())[::-1]
+    if len(sizes) > _MOST_SIZES:
+        sizes = sizes[np.linspace(0, len(sizes) - 1, _MOST_SIZES).astype(np.int64)]
+    is_collection = isinstance(source, Collection)
+    return messages.StatsResult(
+        info=index_info(context.service, context.served),
+        sizes=source.sizes(),
+        cluster_sizes=sizes.tolist(),
+        quantization_error=None if isinstance(source, Collection) else source.quantization_error,
+        collection=messages.PartStats(**source.stats()._asdict()) if is_collection else None,  # type: ignore[union-attr]
+    )
+
+
+async def health(context: Context, message: None) -> messages.Health:
+    """Say that the process answers."""
+    return messages.Health(status="ok")
+
+
+async def ready(context: Context, message: None) -> messages.Health:
+    """Say whether requests are welcome."""
+    if not context.service.is_ready:
+        raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=[(b"retry-after", b"1")])
+    return messages.Health(status="ready")

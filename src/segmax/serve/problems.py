@@ -1,0 +1,126 @@
+"""Errors as answers: RFC 9457 problem details, made of segmax's own errors."""
+
+from __future__ import annotations
+
+import errno
+from http import HTTPStatus
+from typing import Any
+
+from segmax.base.errors import (
+    CollectionLockedError,
+    ConfigError,
+    FormatError,
+    InputError,
+    MissingPackageError,
+    SegmaxError,
+    UnknownIdError,
+    WriteError,
+)
+from segmax.serve.messages import ENCODER, Problem
+
+PROBLEM_TYPE = b"application/problem+json"
+_URN = "urn:segmax:problem:"
+
+
+class ProblemError(Exception):
+    """A request that is answered with a problem.
+
+    Parameters
+    ----------
+    status
+        The HTTP status.
+    kind
+        A short name that programs can rely on, such as "unknown-index".
+    detail
+        What is wrong, in a sentence.
+    headers
+        Headers to send with it.
+    parts
+        `option`, `expected`, `got` and `hint` of a segmax error.
+    """
+
+    def __init__(
+        self, status: int, kind: str, detail: str, *, headers: list[tuple[bytes, bytes]] | None = None, **parts: str
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.kind = kind
+        self.detail = detail
+        self.headers = headers or []
+        self.parts = {name: value for name, value in parts.items() if value}
+
+    def problem(self, request_id: str = "") -> Problem:
+        """Return the message."""
+        title = HTTPStatus(self.status).phrase
+        return Problem(
+            type=_URN + self.kind,
+            title=title,
+            status=self.status,
+            detail=self.detail,
+            instance=request_id,
+            **self.parts,
+        )
+
+    def body(self, request_id: str = "") -> bytes:
+        """Return the message as JSON."""
+        return ENCODER.encode(self.problem(request_id))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what another process needs to raise it again."""
+        return {"status": self.status, "kind": self.kind, "detail": self.detail, **self.parts}
+
+
+def invalid(
+    detail: str = "", *, option: str = "", expected: str = "", got: object = "", hint: str = ""
+) -> ProblemError:
+    """Return the problem with a request that has an invalid value."""
+    return problem_of(ConfigError(detail, option=option, expected=expected, got=got, hint=hint))
+
+
+def over_limit(option: str, limit: float, got: object) -> ProblemError:
+    """Return the problem with a request that asks for more than a limit allows."""
+    return invalid(option=option, expected=f"at most {limit:,}", got=f"{got:,}" if isinstance(got, int) else got)
+
+
+def overloaded(wait_seconds: float) -> ProblemError:
+    """Return the answer to a request that would have to wait too long."""
+    retry = max(1, round(wait_seconds))
+    detail = "the service is overloaded: try again, or send fewer requests at a time"
+    return ProblemError(503, "overloaded", detail, headers=[(b"retry-after", b"%d" % retry)])
+
+
+def unavailable(detail: str) -> ProblemError:
+    """Return the answer of a service that cannot do something right now."""
+    return ProblemError(503, "unavailable", detail, headers=[(b"retry-after", b"1")])
+
+
+def problem_of(error: Exception) -> ProblemError:
+    """Return the problem that an error of segmax means to whoever sent the request."""
+    if isinstance(error, ProblemError):
+        return error
+    if isinstance(error, MemoryError):
+        return unavailable("there is not enough memory for this request right now")
+    if not isinstance(error, SegmaxError):
+        raise error
+    parts = {"option": error.option, "expected": error.expected, "got": error.got}
+    parts["hint"] = error.hint.replace("{", "").replace("}", "")
+    status, kind = _status_of(error)
+    headers = [(b"retry-after", b"1")] if status == 503 else []
+    return ProblemError(status, kind, f"{error}.", headers=headers, **parts)
+
+
+def _status_of(error: SegmaxError) -> tuple[int, str]:
+    if isinstance(error, UnknownIdError):
+        return 404, "unknown-document"
+    if isinstance(error, ConfigError | InputError):
+        return 422, "invalid-value"
+    if isinstance(error, WriteError):
+        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
+        return (507, "disk-full") if full else (503, "not-written")
+    if isinstance(error, CollectionLockedError):
+        return 503, "locked"
+    if isinstance(error, FormatError):
+        return 503, "damaged"
+    if isinstance(error, MissingPackageError):
+        return 503, "missing-package"
+    return 503, "unavailable"

@@ -1,0 +1,210 @@
+"""Searches of many requests: collected, admitted by how long they would wait, and run together.
+
+The event loop only collects. A few cheap searches run there and then, because handing them to a thread would take
+longer than they do. Others run as one batch on a thread that holds no lock of Python's, while the loop goes on reading
+requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from segmax.search.arguments import EXACT
+from segmax.search.methods import SearchParams
+from segmax.search.results import Groups, Hits
+from segmax.serve.catalog import Served, Source
+from segmax.serve.problems import overloaded
+
+#: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
+PlainQuery = tuple[Any, Any] | Mapping[str, float]
+
+_MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
+_INLINE_SECONDS = 0.0015  # of work that the event loop may do by itself between two looks at its sockets
+_FIRST_COST = 0.002  # of a search that nothing is known about
+_COST_SHARE = 0.1  # of the last search in the running mean
+_LEAST_BUDGET_MS = 0.001
+_WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
+
+
+@dataclasses.dataclass(eq=False, slots=True)
+class Job:
+    """A search that waits for its turn."""
+
+    query: PlainQuery
+    k: int  #: with the offset
+    params: SearchParams | None
+    where: Mapping[str, Any] | None
+    deadline: float | None  #: by `time.perf_counter`
+    future: asyncio.Future[Hits]
+    cost: float
+    kind: tuple[int, str, bool]
+
+    def params_now(self) -> SearchParams | None:
+        """Return the parameters, with what is left of the time until the deadline as budget."""
+        return within(self.params, self.deadline)
+
+
+def within(params: SearchParams | None, deadline: float | None) -> SearchParams | None:
+    """Return a method that may take as long as there is time until a deadline, by `time.perf_counter`."""
+    if deadline is None:
+        return params
+    left = max(_LEAST_BUDGET_MS, (deadline - time.perf_counter()) * 1e3)
+    return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # methods that have none were refused
+
+
+class Admission:
+    """How much work is waiting in this process, and whether more is taken on."""
+
+    def __init__(self, wait_seconds: float, threads: int) -> None:
+        self._limit = wait_seconds
+        self._threads = threads
+        self.backlog = 0.0  #: seconds of work that is waiting or running
+        self.num_shed = 0
+
+    def take(self, cost: float, deadline: float | None, now: float) -> None:
+        """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
+        wait = self.backlog / self._threads
+        limit = max(self._limit, _WAIT_COSTS * cost)
+        if wait > limit or (deadline is not None and now + wait > deadline):
+            self.num_shed += 1
+            raise overloaded(wait)
+        self.backlog += cost
+
+    def give_back(self, cost: float) -> None:
+        """Take work that is done off what is waiting."""
+        self.backlog = max(0.0, self.backlog - cost)
+
+
+class Searcher:
+    """Searches one index or collection for many requests."""
+
+    def __init__(
+        self,
+        served: Served,
+        admission: Admission,
+        pool: ThreadPoolExecutor,
+        threads: int,
+        on_batch: Callable[[int], None],
+    ) -> None:
+        self._served = served
+        self._admission = admission
+        self._pool = pool
+        self._threads = threads
+        self._on_batch = on_batch
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[Job] = deque()
+        self._is_scheduled = False
+        self._is_running = False  # on a thread
+        self._costs: dict[tuple[int, str, bool], float] = {}
+
+    def submit(
+        self,
+        query: PlainQuery,
+        k: int,
+        params: SearchParams | None,
+        where: Mapping[str, Any] | None,
+        deadline: float | None,
+    ) -> asyncio.Future[Hits]:
+        """Return the future results of a search; raise the problem of an overload if it would wait too long."""
+        kind = (k.bit_length(), "asc" if params is None else params.method, where is not None)
+        cost = self._costs.get(kind, _FIRST_COST)
+        self._admission.take(cost, deadline, time.perf_counter())
+        future: asyncio.Future[Hits] = self._loop.create_future()
+        self._waiting.append(Job(query, k, params, where, deadline, future, cost, kind))
+        if not self._is_scheduled and not self._is_running:
+            self._is_scheduled = True
+            self._loop.call_soon(self._drain)
+        return future
+
+    def _drain(self) -> None:
+        """Run what is waiting: here, if that takes next to no time, and otherwise on a thread."""
+        self._is_scheduled = False
+        jobs: list[Job] = []
+        while self._waiting and len(jobs) < _MOST_BATCHED:
+            job = self._waiting.popleft()
+            if job.future.done():  # whoever asked has gone
+                self._admission.give_back(job.cost)
+            else:
+                jobs.append(job)
+        if not jobs:
+            return
+        self._on_batch(len(jobs))
+        is_cheap = sum(job.cost for job in jobs) < _INLINE_SECONDS
+        if is_cheap and (len(jobs) == 1 or self._threads == 1) and all(self._is_plain(job) for job in jobs):
+            self._finish(jobs, _searched_one_by_one(self._served.source, jobs))
+            if self._waiting:
+                self._is_scheduled = True
+                self._loop.call_soon(self._drain)
+            return
+        self._is_running = True
+        self._loop.run_in_executor(self._pool, self._run, jobs)
+
+    def _is_plain(self, job: Job) -> bool:
+        """Whether nothing has to be looked up for a search that might take long."""
+        return job.where is None and (self._served.is_warm or not isinstance(job.query, Mapping))
+
+    def _run(self, jobs: list[Job]) -> None:
+        try:
+            answers = _searched(self._served.source, jobs, self._threads)
+        except BaseException as error:
+            answers = [(error, 0.0)] * len(jobs)
+        self._loop.call_soon_threadsafe(self._ran, jobs, answers)
+
+    def _ran(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
+        self._is_running = False
+        self._finish(jobs, answers)
+        if self._waiting and not self._is_scheduled:
+            self._drain()
+
+    def _finish(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
+        for job, (answer, seconds) in zip(jobs, answers, strict=True):
+            self._admission.give_back(job.cost)
+            if isinstance(answer, BaseException):
+                if not job.future.done():
+                    job.future.set_exception(answer)
+                continue
+            before = self._costs.get(job.kind, seconds)
+            self._costs[job.kind] = before + _COST_SHARE * (seconds - before)
+            if not job.future.done():
+                job.future.set_result(answer)
+
+
+def _searched_one_by_one(source: Source, jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
+    """Return the results of every search, or what is wrong with it, and how long it took."""
+    answers: list[tuple[Hits | BaseException, float]] = []
+    for job in jobs:
+        start = time.perf_counter()
+        found: Hits | Groups | BaseException
+        try:
+            found = source.search(job.query, job.k, job.params_now(), where=job.where)
+        except Exception as error:
+            found = error
+        assert not isinstance(found, Groups)
+        answers.append((found, time.perf_counter() - start))
+    return answers
+
+
+def _searched(source: Source, jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException, float]]:
+    """Do the same for all of them at once; a search that fails must not take the others with it."""
+    if len(jobs) == 1:
+        return _searched_one_by_one(source, jobs)
+    start = time.perf_counter()
+    wheres = [job.where for job in jobs]
+    try:
+        found = source.search_batch(
+            [job.query for job in jobs],
+            [job.k for job in jobs],
+            [job.params_now() or EXACT for job in jobs],
+            threads=threads,
+            where=None if all(where is None for where in wheres) else wheres,
+        )
+    except Exception:
+        return _searched_one_by_one(source, jobs)
+    seconds = (time.perf_counter() - start) * min(threads, len(jobs)) / len(jobs)
+    return [(hits, seconds) for hits in found]

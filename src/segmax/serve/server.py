@@ -1,0 +1,162 @@
+"""One process that answers requests: uvicorn, configured."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import uvicorn
+
+from segmax.serve.app import App
+from segmax.serve.catalog import Catalog
+from segmax.serve.http_protocol import guarded, look_at_connections
+from segmax.serve.service import Backends, Service
+from segmax.serve.settings import Limits, Settings
+from segmax.serve.writing import Writer
+
+_BACKLOG = 2048
+_KEEP_ALIVE_SECONDS = 75
+_DRAIN_SECONDS = 30
+_SWITCH_SECONDS = 0.0005  # after which a thread gives way to another: a search must not wait for a long text
+
+
+def config_for(app: Any, limits: Limits) -> uvicorn.Config:
+    """Return the configuration of uvicorn; `benchmarks.serve` uses it with a constant answer, too."""
+    return uvicorn.Config(
+        app,
+        http=guarded(limits),
+        ws="none",
+        lifespan="on",
+        loop="uvloop",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        date_header=False,
+        backlog=_BACKLOG,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS,
+        timeout_graceful_shutdown=_DRAIN_SECONDS,
+    )
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which also looks after slow connections, and says when it stops."""
+
+    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None] = lambda: None) -> None:
+        super().__init__(config)
+        self._on_stop = on_stop
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGTERM and SIGINT. uvicorn's own raises the signal again, as if stopping had failed."""
+        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    async def main_loop(self) -> None:
+        """Serve until a signal comes."""
+        looking = asyncio.create_task(look_at_connections(self.server_state.connections))
+        try:
+            await super().main_loop()
+        finally:
+            looking.cancel()
+            self._on_stop()
+
+
+class LocalWrites:
+    """Writes on threads of this process."""
+
+    def __init__(self, writer: Writer, service: Service) -> None:
+        self._writer = writer
+        self._service = service
+
+    async def call(self, operation: str, name: str, *arguments: Any) -> Any:
+        """Do what the method of `Writer` with this name does."""
+        assert operation in Writer.OPERATIONS
+        return await self._service.run(getattr(self._writer, operation), name, *arguments)
+
+
+def open_catalog(settings: Settings, backends: Backends | None) -> Catalog:
+    """Open what is served; writing and models are left to other processes where there are any."""
+    alone = backends is None
+    return Catalog(settings, writes=settings.writable and alone, encodes=alone)
+
+
+def create_app(
+    settings: Settings,
+    backends: Backends | None = None,
+    *,
+    catalog: Catalog | None = None,
+    on_ready: Callable[[], None] = lambda: None,
+) -> App:
+    """Return the application that serves what the settings say.
+
+    Parameters
+    ----------
+    settings
+        What to serve, and how.
+    backends
+        What other processes do for this one; None: it does everything by itself.
+    catalog
+        What is served, if it is open already.
+    on_ready
+        Called when requests are welcome.
+
+    Examples
+    --------
+    >>> import segmax, tempfile
+    >>> from pathlib import Path
+    >>> path = Path(tempfile.mkdtemp(), "docs.segmax")
+    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
+    >>> app = create_app(Settings(paths={"docs": path}))
+    """
+
+    async def start() -> Service:
+        opened = open_catalog(settings, backends) if catalog is None else catalog
+        service = Service(settings, opened, backends or Backends())
+        if settings.writable and backends is None:
+            service.writes = LocalWrites(Writer(opened, settings.snapshots), service)
+        return service
+
+    return App(start, on_ready)
+
+
+def run_server(
+    settings: Settings, sock: socket.socket, backends: Backends | None, on_ready: Callable[[], None]
+) -> None:
+    """Answer requests until SIGTERM or SIGINT, then finish those under way."""
+    prepare_process(settings)
+    catalog = open_catalog(settings, backends)  # here, so that what is wrong with an index is raised to the caller
+    app = create_app(settings, backends, catalog=catalog, on_ready=on_ready)
+
+    def stop() -> None:
+        with contextlib.suppress(Exception):
+            app.service.is_ready = False
+
+    server = Server(config_for(app, settings.limits), stop)
+    with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[sock])
+
+
+def prepare_process(settings: Settings) -> None:
+    """Set what belongs to the whole process: how threads take turns, and where logs go."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    if settings.access_log:
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
+        access = logging.getLogger("segmax.access")
+        access.addHandler(handler)
+        access.setLevel(logging.INFO)
+        access.propagate = False

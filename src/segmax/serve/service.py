@@ -1,0 +1,317 @@
+"""What a process of a service has, and how it answers what many operations need: queries, parameters, searches."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+import numpy as np
+
+from segmax.collection.collection import Collection
+from segmax.encoders.bm25 import BM25
+from segmax.paper.methods import METHODS
+from segmax.search.arguments import EXACT
+from segmax.search.methods import SearchParams
+from segmax.search.results import Hits
+from segmax.serve import messages
+from segmax.serve.answers import Marker
+from segmax.serve.catalog import Catalog, Sequences, Served
+from segmax.serve.encoding import EncoderThread, Encodes, NoEncoder
+from segmax.serve.metrics import Metrics
+from segmax.serve.prefixes import Prefixes
+from segmax.serve.problems import ProblemError, invalid, over_limit, overloaded
+from segmax.serve.searching import Admission, PlainQuery, Searcher
+from segmax.serve.settings import Settings
+from segmax.serve.writing import Writes
+from segmax.vectors.csr import Csr
+
+_LOG = logging.getLogger("segmax.serve")
+_FOLLOW_SECONDS = 0.4  # between two looks at what changed on disk
+_MOST_RUNNING = 64  # requests that wait for a thread
+_SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
+
+Result = TypeVar("Result")
+
+
+class Backends(NamedTuple):
+    """What other processes do for this one; None: it does that by itself."""
+
+    writes: Writes | None = None
+    encoders: Mapping[str, Encodes] | None = None
+    sequences: Sequences | None = None
+
+
+class Service:
+    """Everything that operations use. Belongs to one event loop: make it there, and close it there.
+
+    Parameters
+    ----------
+    settings
+        What to serve, and how.
+    catalog
+        What is served, open.
+    backends
+        What other processes do for this one.
+    """
+
+    def __init__(self, settings: Settings, catalog: Catalog, backends: Backends) -> None:
+        self.settings = settings
+        self.limits = settings.limits
+        self.catalog = catalog
+        self.metrics = Metrics()
+        self.writes = backends.writes
+        self.is_ready = False
+        self._sequences = backends.sequences
+        self._given_encoders = dict(backends.encoders or {})
+        self._encoders: dict[str, Encodes] = {}
+        self._threads: list[EncoderThread] = []
+        self._prefixes: dict[str, Prefixes] = {name: Prefixes() for name in catalog}
+        threads = settings.num_threads
+        self.pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
+        self._num_running = 0
+        self.admission = Admission(self.limits.wait_ms / 1e3, threads)
+        self.searchers = {
+            name: Searcher(served, self.admission, self.pool, threads, self.metrics.batches.labels(name).observe)
+            for name, served in catalog.items()
+        }
+        self._following = asyncio.create_task(self._follow())
+
+    async def _follow(self) -> None:
+        """Load tables of words, then look for what changed on disk, again and again."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self.pool, self.catalog.warm)
+        while True:
+            await asyncio.sleep(_FOLLOW_SECONDS)
+            self.metrics.flush(self.admission.num_shed)
+            try:
+                await loop.run_in_executor(self.pool, self.catalog.follow)
+            except Exception:
+                _LOG.exception("looking for changes failed")
+
+    async def close(self) -> None:
+        """Stop what runs beside the requests."""
+        self._following.cancel()
+        for thread in self._threads:
+            thread.close()
+        self.pool.shutdown(wait=True)
+        self.catalog.close()
+
+    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
+        """Do something that may take long on a thread; refuse it if too much is waiting for one."""
+        if self._num_running >= _MOST_RUNNING:
+            self.admission.num_shed += 1
+            raise overloaded(1.0)
+        self._num_running += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self.pool, functools.partial(work, *arguments))
+        finally:
+            self._num_running -= 1
+
+    async def caught_up(self, served: Served) -> None:
+        """See to it that a search finds whatever was acknowledged before it came."""
+        source = served.source
+        if self._sequences is None or not isinstance(source, Collection):
+            return
+        sequence = self._sequences.get(served.name)
+        if source.sequence < sequence:
+            await self.run(served.follow, sequence)
+
+    # --- queries -----------------------------------------------------------------------------------------------------
+
+    async def query(self, served: Served, message: messages.Query, *, prefix: bool = False) -> PlainQuery:
+        """Return a query as `Index.search` takes it; texts are encoded."""
+        given = (message.text is not None) + (message.terms is not None) + (message.vector is not None)
+        if given != 1:
+            raise invalid(expected="exactly one of text, terms and vector", got=f"{given} of them")
+        if message.vector is not None:
+            return self.pair(message.vector)
+        if message.terms is not None:
+            self.check_terms(len(message.terms))
+            return message.terms
+        assert message.text is not None
+        rows = await self.encoded(served, [message.text])
+        if prefix and served.source.terms is not None:
+            rows = await self.run(self._prefixes[served.name].added, rows, served.source.terms, message.text)
+        return rows.indices, rows.values
+
+    def pair(self, vector: messages.Vector) -> tuple[list[int], list[float]]:
+        """Return the terms and weights of a query."""
+        self.check_terms(len(vector.indices))
+        return pair_of(vector)
+
+    def check_terms(self, count: int) -> None:
+        """Raise the problem of a query with too many terms."""
+        if count > self.limits.terms:
+            raise over_limit("terms", self.limits.terms, count)
+
+    async def encoded(self, served: Served, texts: Sequence[str]) -> Csr:
+        """Return the vectors of texts."""
+        if len(texts) > self.limits.batch:
+            raise over_limit("texts", self.limits.batch, len(texts))
+        longest = max(map(len, texts), default=0)
+        if longest > self.limits.text_chars:
+            raise over_limit("text", self.limits.text_chars, f"{longest:,} characters")
+        if len(texts) == 1 and longest <= _SHORT_TEXT and served.is_warm and served.name not in self._given_encoders:
+            encoder = served.encoder
+            if isinstance(encoder, BM25):
+                return encoder.query_rows(texts)
+        return await (await self._encoder(served)).encode(texts)
+
+    async def _encoder(self, served: Served) -> Encodes:
+        """Return what encodes texts for an index; it is loaded with the first of them."""
+        given = self._given_encoders.get(served.name)
+        if given is not None:
+            return given
+        found = self._encoders.get(served.name)
+        if found is None:
+            encoder = await self.run(lambda: served.encoder)
+            if encoder is None:
+                return NoEncoder()
+            found = self._encoders.get(served.name)
+            if found is None:
+                thread = EncoderThread(_Current(served), served.name)
+                self._threads.append(thread)
+                found = self._encoders[served.name] = thread
+        return found
+
+    def encoder_name(self, served: Served) -> str | None:
+        """Return a short name of what encodes texts; None if nothing does."""
+        if served.name in self._given_encoders:
+            return str(self.settings.encoders[served.name]).rstrip("/").rsplit("/", 1)[-1]
+        encoder = served.encoder
+        if encoder is None:
+            return None
+        described = encoder.to_dict()
+        name = str(described.get("model") or described["encoder"])
+        return name.rstrip("/").rsplit("/", 1)[-1]
+
+    def completions(self, served: Served, start: str, limit: int) -> list[tuple[int, str]]:
+        """Return words that start with something."""
+        terms = served.source.terms
+        return [] if terms is None else self._prefixes[served.name].completions(terms, start, limit)
+
+    # --- parameters --------------------------------------------------------------------------------------------------
+
+    def params(self, message: messages.Params | None) -> SearchParams | None:
+        """Return a method with its options."""
+        if message is None:
+            return None
+        options = {
+            name: value
+            for name, value in msgspec.structs.asdict(message).items()
+            if value is not msgspec.UNSET and name != "method"
+        }
+        return made_params(message.method, tuple(options.items()))
+
+    def chosen(self, served: Served, message: messages.Search | messages.BatchSearch) -> SearchParams | None:
+        """Return the method of a search: the one that it names, or what its target recall chooses."""
+        params = self.params(message.params)
+        if message.target_recall is None:
+            return params
+        if params is not None:
+            raise invalid(expected="params or target_recall", got="both")
+        is_part = message.where is not None or getattr(message, "group_by", None) is not None
+        return None if is_part else served.source.params_for(message.k, message.target_recall)
+
+    def deadline(self, params: SearchParams | None, budget_ms: float | None, arrived: float) -> float | None:
+        """Return when a search has to be over, by `time.perf_counter`."""
+        if budget_ms is None:
+            return None
+        method = EXACT if params is None else params
+        if "budget_ms" not in method.options():
+            raise invalid(option="budget_ms", expected=f"left out with {method.method}", got=budget_ms)
+        return arrived + budget_ms / 1e3
+
+    def check_depth(self, k: int, offset: int, group_size: int = 1) -> None:
+        """Raise the problem of a search for too many results."""
+        if k + offset > self.limits.k:
+            raise over_limit("k + offset", self.limits.k, k + offset)
+        if k * group_size > self.limits.k:
+            raise over_limit("k x group_size", self.limits.k, k * group_size)
+
+    def check_where(self, where: Mapping[str, Any] | None) -> None:
+        """Raise the problem of a filter that is too large."""
+        if where is not None and (size := _size(where)) > self.limits.terms:
+            raise over_limit("where", self.limits.terms, size)
+
+    # --- results -----------------------------------------------------------------------------------------------------
+
+    def marker(self, served: Served, query: PlainQuery, message: messages.Search) -> Marker | None:
+        """Return what marks the words of a query, if a search asks for that."""
+        if message.highlight is False:
+            return None
+        highlight = messages.Highlight() if message.highlight is True else message.highlight
+        assert isinstance(highlight, messages.Highlight)
+        split = getattr(served.encoder, "occurrences", None)
+        return Marker(frozenset(_words(served, query)), split, highlight.width)
+
+    def counted(self, served: Served, hits: Hits) -> Hits:
+        """Count a search, and return its results."""
+        self.metrics.searched(served.name, hits)
+        return hits
+
+
+class _Current:
+    """The encoder of whatever is served under a name now: an index may be replaced while requests wait."""
+
+    def __init__(self, served: Served) -> None:
+        self._served = served
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        encoder = self._served.encoder
+        if encoder is None:
+            raise ProblemError(409, "no-encoder", "the index was replaced by one that has no encoder for texts")
+        return encoder.query_rows(batch)
+
+
+def pair_of(vector: messages.Vector) -> tuple[list[int], list[float]]:
+    """Return the terms and weights of a vector."""
+    if len(vector.indices) != len(vector.values):
+        raise invalid(
+            option="vector",
+            expected="as many indices as values",
+            got=f"{len(vector.indices)} and {len(vector.values)}",
+        )
+    return vector.indices, vector.values
+
+
+@functools.lru_cache(1024)
+def made_params(method: str, options: tuple[tuple[str, Any], ...]) -> SearchParams:
+    """Return a method with its options; the same object for the same options, which has the core's form of it ready."""
+    kind = METHODS[method]
+    unknown = [name for name, _ in options if name not in kind.options()]
+    if unknown:
+        raise invalid(
+            option="params",
+            expected=f"options of {method} ({', '.join(kind.options()) or 'it has none'})",
+            got=", ".join(unknown),
+        )
+    return kind(**dict(options))
+
+
+def _words(served: Served, query: PlainQuery) -> list[str]:
+    """Return the words of a query, as far as the index knows them."""
+    if isinstance(query, Mapping):
+        return list(query)
+    terms = served.source.terms
+    if terms is None:
+        return []
+    return [terms[number] for number in np.asarray(query[0]).tolist() if 0 <= number < len(terms)]
+
+
+def _size(where: object) -> int:
+    """Return how many values a filter has, whatever holds them."""
+    waiting, count = [where], 0
+    while waiting:
+        one = waiting.pop()
+        count += 1
+        if isinstance(one, Mapping):
+            waiting.extend(one.values())
+        elif isinstance(one, list):
+            waiting.extend(one)
+    return count

@@ -1,0 +1,267 @@
+"""Several processes behind one port: workers that answer, one that writes, one that encodes, and who starts them again.
+
+The first process only binds the port and watches. It opens no index and starts no thread, so that it can fork at any
+time. What its children share is the port, the maps of the files, and the numbers of the last writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+from segmax.base.errors import SegmaxError
+from segmax.collection.opening import is_collection
+from segmax.serve.catalog import Catalog, Sequences
+from segmax.serve.encoding import EncoderThread
+from segmax.serve.metrics import SHARED_FOLDER
+from segmax.serve.problems import ProblemError
+from segmax.serve.rpc import Caller, RemoteEncoder, packed_rows, serve_calls
+from segmax.serve.server import prepare_process, run_server
+from segmax.serve.service import Backends
+from segmax.serve.settings import Settings
+from segmax.serve.writing import Writer
+
+_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
+_MOST_DEATHS = 10  # of children within `_DEATH_SECONDS`, after which starting them again is of no use
+_DEATH_SECONDS = 10.0
+_PATIENCE_SECONDS = 40.0  # for children to finish their requests
+_READY = b"ready\n"
+
+
+class ServiceFailedError(SegmaxError):
+    """A process of the service could not be started."""
+
+
+class Child:
+    """A process of the service, and the pipe on which it reports."""
+
+    def __init__(self, role: str, run: Callable[[Callable[[], None]], None], lifeline: tuple[int, int]) -> None:
+        self.role = role
+        self._run = run
+        self._lifeline = lifeline
+        self.pid = 0
+        self.report = -1
+
+    def start(self) -> None:
+        """Fork; the child never returns from here."""
+        self.report, write = os.pipe()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if self.pid:
+            os.close(write)
+            return
+        code = 1
+        try:
+            os.close(self.report)
+            os.close(self._lifeline[1])
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            os.setpgid(0, 0)  # Ctrl-C reaches the first process, which stops the others in order
+            self._run(lambda: _report(write, _READY))
+            code = 0
+        except (SegmaxError, OSError) as error:
+            _report(write, str(error).encode())
+        except KeyboardInterrupt:
+            code = 0
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def wait_until_ready(self) -> None:
+        """Wait for the first report; raise if the child could not start."""
+        content = b""
+        while not content.endswith(b"\n") and (piece := os.read(self.report, 1 << 16)):
+            content += piece
+        os.close(self.report)
+        if content != _READY:
+            raise ServiceFailedError(content.decode(errors="replace") or f"the {self.role} process ended at once")
+
+
+def _report(descriptor: int, content: bytes) -> None:
+    with contextlib.suppress(OSError):
+        os.write(descriptor, content)
+
+
+class Processes:
+    """All processes of a service with several workers."""
+
+    def __init__(self, settings: Settings, sock: socket.socket) -> None:
+        self._settings = settings
+        self._sock = sock
+        self._folder = Path(tempfile.mkdtemp(prefix="segmax-serve-"))  # readable by its owner only
+        self._lifeline = os.pipe()  # closes when the first process ends, however it ends
+        collections = [name for name, path in settings.paths.items() if is_collection(path)]
+        self._sequences = Sequences(collections) if settings.writable else None
+        self._children: dict[int, Child] = {}
+        self._deaths: list[float] = []
+        figures = self._folder / "metrics"
+        figures.mkdir()
+        os.environ[SHARED_FOLDER] = str(figures)
+
+    def run(self, on_ready: Callable[[], None]) -> None:
+        """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT."""
+        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            self._start(on_ready)
+            while signal.sigwait(_SIGNALS) == signal.SIGCHLD:
+                self._replace_dead()
+        finally:
+            self._stop()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _start(self, on_ready: Callable[[], None]) -> None:
+        helpers = [Child("writer", self._write, self._lifeline)] if self._settings.writable else []
+        if self._settings.encoders:
+            helpers.append(Child("encoder", self._encode, self._lifeline))
+        workers = [Child("worker", self._work, self._lifeline) for _ in range(self._settings.workers)]
+        for children in (helpers, workers):  # a worker follows collections that the writer has open
+            for child in children:
+                child.start()
+                self._children[child.pid] = child
+            for child in children:
+                child.wait_until_ready()
+        on_ready()
+
+    def _replace_dead(self) -> None:
+        """Start a new process in the place of each that has ended."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            child = self._children.pop(pid, None)
+            if child is None:
+                continue
+            now = time.monotonic()
+            self._deaths = [*(when for when in self._deaths if now - when < _DEATH_SECONDS), now]
+            if len(self._deaths) > _MOST_DEATHS:
+                raise ServiceFailedError(f"the {child.role} process ends again and again")
+            sys.stderr.write(f"segmax: the {child.role} process {pid} ended unexpectedly; starting another one\n")
+            _forget_figures(pid)
+            child.start()
+            self._children[child.pid] = child
+            os.close(child.report)
+
+    def _stop(self) -> None:
+        """Let workers finish their requests, then the processes that they need, and wait for all of them."""
+        for roles in (("worker",), ("writer", "encoder")):
+            group = {pid for pid, child in self._children.items() if child.role in roles}
+            for pid in group:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGTERM)
+            _wait_for(group, _PATIENCE_SECONDS)
+
+    # --- what the children do ----------------------------------------------------------------------------------------
+
+    def _socket_of(self, role: str) -> Path:
+        return self._folder / role
+
+    def _work(self, on_ready: Callable[[], None]) -> None:
+        """Answer requests."""
+        settings = self._settings
+        writes = Caller(self._socket_of("writer")) if settings.writable else None
+        encoder = Caller(self._socket_of("encoder")) if settings.encoders else None
+        encoders = {} if encoder is None else {name: RemoteEncoder(encoder, name) for name in settings.encoders}
+        _stop_with_parent(self._lifeline[0])
+        run_server(settings, self._sock, Backends(writes, encoders, self._sequences), on_ready)
+
+    def _write(self, on_ready: Callable[[], None]) -> None:
+        """Write to collections for all workers."""
+        catalog = Catalog(self._settings, writes=True)
+        writer = Writer(catalog, self._settings.snapshots, self._sequences)
+
+        async def handle(operation: str, name: str, *arguments: Any) -> Any:
+            if operation not in Writer.OPERATIONS:
+                raise ProblemError(404, "unknown-operation", operation)
+            return await asyncio.to_thread(getattr(writer, operation), name, *arguments)
+
+        self._run_calls("writer", handle, on_ready)
+        catalog.close()
+
+    def _encode(self, on_ready: Callable[[], None]) -> None:
+        """Encode texts for all workers."""
+        settings = self._settings
+        wanted = {name: settings.paths[name] for name in settings.encoders}
+        catalog = Catalog(Settings(paths=wanted, encoders=settings.encoders), writes=False)
+        threads: dict[str, EncoderThread] = {}
+        for name, served in catalog.items():
+            assert served.encoder is not None, "it was given"
+            threads[name] = EncoderThread(served.encoder, name)
+
+        async def handle(operation: str, name: str, texts: list[str]) -> Any:
+            return packed_rows(await threads[name].encode(texts))
+
+        self._run_calls("encoder", handle, on_ready)
+
+    def _run_calls(self, role: str, handle: Callable[..., Any], on_ready: Callable[[], None]) -> None:
+        """Answer the calls of workers until SIGTERM."""
+        prepare_process(self._settings)
+        self._sock.close()
+
+        async def run() -> None:
+            stopping = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stopping.set)
+            loop.add_reader(self._lifeline[0], stopping.set)
+            path = self._socket_of(role)
+            path.unlink(missing_ok=True)
+            server = await serve_calls(path, handle)
+            on_ready()
+            await stopping.wait()
+            server.close()
+
+        uvloop.run(run())
+
+
+def _stop_with_parent(lifeline: int) -> None:
+    """End this process, in order, when the first one has ended."""
+    import threading
+
+    def watch() -> None:
+        os.read(lifeline, 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
+
+def _wait_for(pids: set[int], seconds: float) -> None:
+    """Wait until processes have ended; kill those that take too long."""
+    deadline = time.monotonic() + seconds
+    while pids:
+        for pid in list(pids):
+            with contextlib.suppress(ChildProcessError):
+                if os.waitpid(pid, os.WNOHANG)[0] == 0:
+                    continue
+            pids.discard(pid)
+        if pids and time.monotonic() > deadline:
+            for pid in pids:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            deadline = float("inf")
+        time.sleep(0.01)
+
+
+def _forget_figures(pid: int) -> None:
+    from prometheus_client import multiprocess
+
+    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -1,0 +1,123 @@
+"""Changes to collections, in the one process that may write to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from segmax.base.errors import ConfigError, InputError, UnknownIdError
+from segmax.collection.collection import Collection
+from segmax.serve.catalog import Catalog, Sequences
+from segmax.serve.problems import ProblemError
+
+Mode = Literal["add", "upsert", "update"]
+#: A document as `Collection.add` takes it.
+Given = dict[str, Any]
+
+_REFUSED = (ConfigError, InputError, UnknownIdError)  # what is wrong with a document, and not with the disk
+
+
+class Writes(Protocol):
+    """Whatever changes collections: a thread of this process, or another process."""
+
+    async def call(self, operation: str, name: str, *arguments: Any) -> Any:
+        """Do what the method of `Writer` with this name does."""
+
+
+class Writer:
+    """Changes the collections of a catalog. Its methods block, and take and return plain values.
+
+    Parameters
+    ----------
+    catalog
+        With collections that are open for writing.
+    snapshots
+        The folder for copies of collections; None: there are none.
+    sequences
+        Where other processes look for the number of the last write; None: there are no others.
+    """
+
+    OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot"})
+
+    def __init__(self, catalog: Catalog, snapshots: Path | None = None, sequences: Sequences | None = None) -> None:
+        self._catalog = catalog
+        self._snapshots = snapshots
+        self._sequences = sequences
+        for name, served in catalog.items():
+            if served.writable:
+                self._publish(name)
+
+    def put(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, int]:
+        """Add, replace or update documents, all of them or none."""
+        count = _put(self._collection(name), mode, documents)
+        return {"count": count, "sequence": self._publish(name)}
+
+    def put_each(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, Any]:
+        """Do the same, but leave out documents that are refused; `errors` has a text for each of these, else None."""
+        errors = _put_each(lambda some: _put(self._collection(name), mode, some), documents)
+        return {"errors": errors, "sequence": self._publish(name)}
+
+    def delete(
+        self, name: str, ids: list[int | str] | None, where: Mapping[str, Any] | None, strict: bool = False
+    ) -> dict[str, int]:
+        """Delete documents by id, or those that a filter matches."""
+        count = self._collection(name).delete(ids, where=where)
+        return {"count": count, "sequence": self._publish(name)}
+
+    def commit(self, name: str) -> dict[str, int]:
+        """Make all writes safe on disk."""
+        self._collection(name).commit()
+        return {"count": 0, "sequence": self._publish(name)}
+
+    def compact(self, name: str) -> dict[str, int]:
+        """Write the collection as one part."""
+        self._collection(name).compact()
+        return {"count": 0, "sequence": self._publish(name)}
+
+    def snapshot(self, name: str) -> dict[str, Any]:
+        """Copy the collection to the folder of snapshots; the name of the copy is not the caller's to choose."""
+        if self._snapshots is None:
+            detail = "this service keeps no snapshots: start it with --snapshots FOLDER"
+            raise ProblemError(409, "no-snapshots", detail)
+        collection = self._collection(name)
+        sequence = collection.sequence
+        when = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+        copy = f"{name}-{when}-{sequence}"
+        collection.backup(self._snapshots / copy)
+        return {"name": copy, "num_docs": collection.num_docs, "sequence": sequence}
+
+    def _collection(self, name: str) -> Collection:
+        source = self._catalog[name].source
+        assert isinstance(source, Collection), "checked before"
+        return source
+
+    def _publish(self, name: str) -> int:
+        """Let other processes see the last write, and return its number."""
+        collection = self._collection(name)
+        if self._sequences is not None:
+            if collection.durability != "batch":
+                collection.commit()  # others read only what was committed
+            self._sequences.set(name, collection.sequence)
+        return collection.sequence
+
+
+def _put(collection: Collection, mode: Mode, documents: list[Given]) -> int:
+    if mode == "update":
+        return collection.update(documents)
+    return collection.add(documents) if mode == "add" else collection.upsert(documents)
+
+
+def _put_each(put: Callable[[list[Given]], int], documents: Sequence[Given]) -> list[str | None]:
+    """Put what can be put: where some documents are refused, halves are tried, so that few of them cost little."""
+    if not documents:
+        return []
+    try:
+        put(list(documents))
+    except _REFUSED as error:
+        if len(documents) == 1:
+            return [str(error)]
+        half = len(documents) // 2
+        return _put_each(put, documents[:half]) + _put_each(put, documents[half:])
+    return [None] * len(documents)
