@@ -23,9 +23,9 @@ LAYERS = [
     "building paper",
     "text",
     "collection",
-    "evaluation inspection",
+    "evaluation inspection remote",
     "front",  # the modules beside the rooms: `segmax` itself, `segmax.errors`, `segmax.pruning`, ...
-    "experiments integrations",
+    "experiments integrations serve",
     "cli",
     "demo",
 ]

@@ -1,8 +1,8 @@
 """segmax: fast top-k retrieval over learned sparse vectors, with guarantees.
 
 Everyday names are here. More is in `segmax.errors`, `segmax.pruning`, `segmax.clustering`, `segmax.encoders`,
-`segmax.io`, `segmax.metadata`, `segmax.text`, `segmax.evaluation`, `segmax.paper` and `segmax.typing`. Importing segmax
-loads none of it: a name or module is loaded when it is first used.
+`segmax.io`, `segmax.metadata`, `segmax.text`, `segmax.evaluation`, `segmax.paper`, `segmax.remote` and `segmax.typing`.
+Importing segmax loads none of it: a name or module is loaded when it is first used.
 """
 
 import importlib
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from segmax import metadata as metadata
     from segmax import paper as paper
     from segmax import pruning as pruning
+    from segmax import remote as remote
     from segmax import text as text
     from segmax import typing as typing
     from segmax.base.errors import SegmaxError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from segmax.collection.opening import open_searchable, verify
     from segmax.evaluation import evaluate
     from segmax.inspection.inspecting import inspect
+    from segmax.remote.connecting import connect
     from segmax.search.fusion import hybrid
     from segmax.search.highlighting import highlight
     from segmax.search.index import Index
@@ -48,6 +50,7 @@ __all__ = [
     "Index",
     "SegmaxError",
     "build",
+    "connect",
     "evaluate",
     "from_texts",
     "highlight",
@@ -64,6 +67,7 @@ _NAMES = {
     "collection.opening": "open verify",
     "evaluation": "evaluate",
     "inspection.inspecting": "inspect",
+    "remote.connecting": "connect",
     "search.fusion": "hybrid",
     "search.highlighting": "highlight",
     "search.index": "Index",
@@ -74,7 +78,19 @@ _NAMES = {
 }
 _MODULE_OF = {name: module for module, names in _NAMES.items() for name in names.split()}
 _OTHER_NAMES = {"open": "open_searchable"}  # in its module, which also needs the builtin
-_MODULES = ("clustering", "encoders", "errors", "evaluation", "io", "metadata", "paper", "pruning", "text", "typing")
+_MODULES = (
+    "clustering",
+    "encoders",
+    "errors",
+    "evaluation",
+    "io",
+    "metadata",
+    "paper",
+    "pruning",
+    "remote",
+    "text",
+    "typing",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -265,9 +265,9 @@ class ServiceError(SegmaxError, ConnectionError):
 
     Examples
     --------
-    >>> error = ServiceError("http://localhost:8000 cannot be reached", hint="is the service running?")
+    >>> error = ServiceError("http://localhost:8080 cannot be reached", hint="is the service running?")
     >>> isinstance(error, ConnectionError), str(error)
-    (True, 'http://localhost:8000 cannot be reached; is the service running?')
+    (True, 'http://localhost:8080 cannot be reached; is the service running?')
     """
 
 

@@ -1,0 +1,299 @@
+"""Answers of a service as segmax's own results."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segmax.remote.calls import count_is, doc_id, flag, members, real, record, string, whole
+from segmax.search.results import (
+    STATS_FIELDS,
+    BatchHits,
+    BatchStats,
+    Explanation,
+    FoundDocuments,
+    Group,
+    Groups,
+    Hits,
+    MatchedTerm,
+)
+from segmax.storage.texts import StoredText
+from segmax.vectors.csr import Csr
+from segmax.vectors.documents import DocId
+
+_BUDGET_HIT = STATS_FIELDS.index("budget_hit")
+_FLAGS = frozenset({"budget_hit", "swept"})
+
+
+class Info(NamedTuple):
+    """What a service says about an index or a collection."""
+
+    name: str
+    is_collection: bool
+    version: str
+    num_docs: int
+    num_terms: int
+    num_clusters: int
+    num_segments: int
+    num_postings: int
+    num_bytes: int
+    bits: int
+    id_kind: str | None
+    has_texts: bool
+    has_metadata: bool
+    has_vocabulary: bool
+    fields: dict[str, tuple[str, ...]]
+    encoder: str | None
+    writable: bool
+
+    @classmethod
+    def from_answer(cls, answer: Any) -> Info:
+        """Read an `IndexInfo`."""
+        said = record(answer)
+        numbers = ("num_docs", "num_terms", "num_clusters", "num_segments", "num_postings", "num_bytes", "bits")
+        kind = string(said["kind"])
+        if kind not in ("index", "collection"):
+            msg = f"expected an index or a collection, got {kind[:80]!r}"
+            raise ValueError(msg)
+        return cls(
+            name=string(said["name"]),
+            is_collection=kind == "collection",
+            version=string(said["version"]),
+            id_kind=None if said["id_kind"] is None else string(said["id_kind"]),
+            encoder=None if said["encoder"] is None else string(said["encoder"]),
+            fields={name: tuple(map(string, members(kinds))) for name, kinds in record(said["fields"]).items()},
+            has_texts=flag(said["has_texts"]),
+            has_metadata=flag(said["has_metadata"]),
+            has_vocabulary=flag(said["has_vocabulary"]),
+            writable=flag(said["writable"]),
+            **{name: whole(said[name]) for name in numbers},
+        )
+
+
+class FoundDocument(NamedTuple):
+    """A document of an answer; None for what was not asked for, or is not there."""
+
+    id: DocId
+    row: int | None
+    text: StoredText | None
+    metadata: dict[str, Any] | None
+    terms: list[int] | None
+    weights: list[float] | None
+
+    @classmethod
+    def from_answer(cls, answer: Any) -> FoundDocument:
+        """Read a `DocumentResult`, or a `Hit`."""
+        said = record(answer)
+        vector = said.get("vector")
+        metadata = said.get("metadata")
+        return cls(
+            doc_id(said["id"]),
+            None if said.get("row") is None else whole(said["row"]),
+            stored_text(said),
+            None if metadata is None else record(metadata),
+            None if vector is None else list(map(whole, members(vector["indices"]))),
+            None if vector is None else list(map(real, members(vector["values"]))),
+        )
+
+
+def documents(answer: Any, count: int) -> list[FoundDocument]:
+    """Read a `DocumentsResult` of so many documents."""
+    return [FoundDocument.from_answer(one) for one in count_is(members(record(answer)["documents"]), count)]
+
+
+def stored_text(said: dict[str, Any]) -> StoredText | None:
+    """Return the title and the text of a document that has them."""
+    title, text = said.get("title"), said.get("text")
+    if title is None and text is None:
+        return None
+    return StoredText("" if title is None else string(title), "" if text is None else string(text))
+
+
+# --- results of searches ---------------------------------------------------------------------------------------------
+
+
+class Ranking(NamedTuple):
+    """The results of one search, before they know where to look documents up."""
+
+    rows: list[int]
+    scores: list[float]
+    stats: list[int]
+    hits: list[dict[str, Any]]
+
+    @classmethod
+    def from_answer(cls, answer: Any, *, complete: bool = True) -> Ranking:
+        """Read a `SearchResult` or a `GroupResult`."""
+        said = record(answer)
+        hits = [record(hit) for hit in members(said["hits"])]
+        found = record(said["stats"])
+        stats = [int(flag(found[name])) if name in _FLAGS else _counter(found[name]) for name in STATS_FIELDS]
+        if not complete or not flag(said.get("complete", True)):
+            stats[_BUDGET_HIT] = 1
+        return cls([_row(hit["row"]) for hit in hits], [real(hit["score"]) for hit in hits], stats, hits)
+
+    @property
+    def documents(self) -> list[FoundDocument]:
+        """What the results say about their documents."""
+        return [FoundDocument.from_answer(hit) for hit in self.hits]
+
+    def as_hits(self, docs: FoundDocuments) -> Hits:
+        """Return the results."""
+        return Hits(_rows(self.rows), _scores(self.scores), np.array(self.stats, dtype=np.uint64), docs)
+
+
+def _row(value: Any) -> int:
+    row = whole(value)
+    if not 0 <= row < 2**63:
+        msg = f"expected the number of a row, got {row}"
+        raise ValueError(msg)
+    return row
+
+
+def _counter(value: Any) -> int:
+    number = whole(value)
+    if number < 0:
+        msg = f"expected a counter, got {number}"
+        raise ValueError(msg)
+    return number
+
+
+def _rows(values: list[int]) -> NDArray[np.int64]:
+    return np.array(values, dtype=np.int64)
+
+
+def _scores(values: list[float]) -> NDArray[np.float64]:
+    return np.array(values, dtype=np.float64)
+
+
+#: Makes what results look documents up in, of all documents that were found.
+MakeDocs = Callable[[list[FoundDocument]], FoundDocuments]
+
+
+def hits(answer: Any, make_docs: MakeDocs) -> Hits:
+    """Read a `SearchResult`."""
+    ranking = Ranking.from_answer(answer)
+    return ranking.as_hits(make_docs(ranking.documents))
+
+
+def groups(answer: Any, make_docs: MakeDocs) -> Groups:
+    """Read a `GroupsResult`; documents of all groups are looked up together."""
+    said = record(answer)
+    complete = flag(said["complete"])
+    each = members(said["groups"])
+    rankings = [Ranking.from_answer(group, complete=complete) for group in each]
+    docs = make_docs([document for ranking in rankings for document in ranking.documents])
+    return Groups(
+        [Group(scalar(group["value"]), ranking.as_hits(docs)) for group, ranking in zip(each, rankings, strict=True)]
+    )
+
+
+def rankings(answer: Any, count: int) -> list[Ranking]:
+    """Read a `BatchResult` of so many queries."""
+    return [Ranking.from_answer(one) for one in count_is(members(record(answer)["results"]), count)]
+
+
+def batch(found: Sequence[Ranking], width: int, make_docs: MakeDocs) -> BatchHits:
+    """Return the results of many queries as arrays that are at least so wide."""
+    counts = np.array([len(ranking.rows) for ranking in found], dtype=np.int64)
+    width = max(width, int(counts.max(initial=0)))
+    rows = np.full((len(found), width), -1, dtype=np.int64)
+    scores = np.zeros((len(found), width))
+    stats = np.zeros((len(found), len(STATS_FIELDS)), dtype=np.uint64)
+    for number, ranking in enumerate(found):
+        rows[number, : len(ranking.rows)] = ranking.rows
+        scores[number, : len(ranking.rows)] = ranking.scores
+        stats[number] = ranking.stats
+    docs = make_docs([document for ranking in found for document in ranking.documents])
+    return BatchHits(rows, scores, counts, BatchStats(stats), docs)
+
+
+# --- other answers ---------------------------------------------------------------------------------------------------
+
+
+def explanation(answer: Any) -> Explanation:
+    """Read an `Explanation`."""
+    said = record(answer)
+    matched = tuple(
+        MatchedTerm(
+            whole(one["term"]),
+            None if one["word"] is None else string(one["word"]),
+            real(one["query_weight"]),
+            real(one["document_weight"]),
+            real(one["contribution"]),
+            flag(one["searched"]),
+        )
+        for one in map(record, members(said["matched"]))
+    )
+    numbers = ("bound_sum", "max_bound", "avg_bound", "threshold", "final_threshold")
+    return Explanation(
+        id=doc_id(said["id"]),
+        score=real(said["score"]),
+        matched=matched,
+        rank=None if said["rank"] is None else whole(said["rank"]),
+        cluster=whole(said["cluster"]),
+        decision=string(said["decision"]),
+        reason=string(said["reason"]),
+        **{name: _bound(said[name]) for name in numbers},
+    )
+
+
+def _bound(value: Any) -> float:
+    """Return a bound; JSON has no nan, which stands for one that was not needed."""
+    return math.nan if value is None else real(value)
+
+
+def scalar(value: Any) -> Any:
+    """Return a value of a field."""
+    if value is not None and type(value) not in (str, int, float, bool):
+        msg = f"expected a single value, got {type(value).__name__}"
+        raise TypeError(msg)
+    return value
+
+
+def facets(answer: Any) -> list[tuple[Any, int]]:
+    """Read a `FacetsResult`."""
+    return [(scalar(one["value"]), whole(one["count"])) for one in map(record, members(record(answer)["values"]))]
+
+
+def scores(answer: Any, count: int) -> list[float]:
+    """Read a `ScoreResult` of so many documents."""
+    return [real(score) for score in count_is(members(record(answer)["scores"]), count)]
+
+
+def vectors(answer: Any, count: int) -> list[tuple[list[int], list[float]]]:
+    """Read an `EncodeResult` of so many texts."""
+    found = map(record, count_is(members(record(answer)["vectors"]), count))
+    return [(list(map(_row, members(one["indices"]))), list(map(real, members(one["values"])))) for one in found]
+
+
+def rows_of(found: Sequence[tuple[Sequence[int], Sequence[float]]], num_columns: int) -> Csr:
+    """Return vectors as rows; raise ValueError if their parts do not fit together."""
+    terms = np.array([term for terms, _ in found for term in terms], dtype=np.int64)
+    weights = np.array([weight for _, weights in found for weight in weights], dtype=np.float64)
+    if any(len(terms) != len(weights) for terms, weights in found) or (len(terms) and terms.min() < 0):
+        msg = "the terms and weights of a vector do not fit together"
+        raise ValueError(msg)
+    indptr = np.zeros(len(found) + 1, dtype=np.int64)
+    np.cumsum([len(terms) for terms, _ in found], out=indptr[1:])
+    return Csr(indptr, terms, weights, max(num_columns, int(terms.max(initial=-1)) + 1))
+
+
+class Words(NamedTuple):
+    """Terms that were looked up, by place; None for one that is not there. And how many terms there are."""
+
+    terms: list[tuple[int, str] | None]
+    num_terms: int
+
+    @classmethod
+    def from_answer(cls, answer: Any, count: int) -> Words:
+        """Read a `TermsResult` of so many terms."""
+        said = record(answer)
+        found = [
+            None if one is None else (_row(one["term"]), string(one["word"]))
+            for one in count_is(members(said["terms"]), count)
+        ]
+        return cls(found, whole(said["num_terms"]))

@@ -1,0 +1,221 @@
+"""What results and users look documents and words up in, over a service: only what is needed, many at a time."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Protocol, overload
+
+from segmax.base.errors import ConfigError, InputError, UnknownIdError
+from segmax.remote.answers import FoundDocument, Info
+from segmax.storage.tables import no_metadata
+from segmax.storage.texts import StoredText
+from segmax.vectors.documents import DocId
+
+#: Documents that are looked up with one request.
+_MOST_LOOKED_UP = 256
+_MOST_KEPT = 1 << 20  # words
+
+
+class Source(Protocol):
+    """Where to look up."""
+
+    @property
+    def info(self) -> Info:
+        """What the service says about the index; not older than a second where that can be asked for."""
+
+    def look_up(self, ids: Sequence[DocId], fields: Sequence[str]) -> list[FoundDocument]:
+        """Return documents by id."""
+
+
+class RowSource(Source, Protocol):
+    """Where to look up by row, and words."""
+
+    def look_up_rows(self, rows: Sequence[int], fields: Sequence[str]) -> list[FoundDocument]:
+        """Return documents by row."""
+
+    def look_up_words(self, words: Sequence[str]) -> list[int | None]:
+        """Return the numbers of words."""
+
+    def look_up_numbers(self, numbers: Sequence[int]) -> list[str | None]:
+        """Return the words of numbers."""
+
+
+class FoundDocs:
+    """The documents of results, by row. Texts and metadata are fetched on first use, by id and for many results."""
+
+    def __init__(self, source: Source, documents: Iterable[FoundDocument], fields: Sequence[str]) -> None:
+        self._source = source
+        self._ids: dict[int, DocId] = {}
+        self._texts: dict[int, StoredText | None] = {}
+        self._metadata: dict[int, dict[str, Any] | None] = {}
+        for document in documents:
+            assert document.row is not None
+            self._ids[document.row] = document.id
+            if "text" in fields:
+                self._texts[document.row] = document.text
+            if "metadata" in fields:
+                self._metadata[document.row] = document.metadata
+
+    @property
+    def stored(self) -> object | None:
+        """Not None where texts are stored."""
+        return self._texts or (self if self._source.info.has_texts else None)
+
+    @property
+    def metadata(self) -> object | None:
+        """Not None where metadata are stored."""
+        return self if self._source.info.has_metadata else None
+
+    def id_of(self, row: int) -> DocId:
+        """Return the id of a result."""
+        return self._ids[row]
+
+    def text_of(self, row: int) -> StoredText:
+        """Return the title and text of a result."""
+        if row not in self._texts:
+            if self.stored is None:
+                raise no_texts()
+            self._fetch(row, ("title", "text"), self._texts)
+        found = self._texts[row]
+        if found is None:
+            raise no_texts()
+        return found
+
+    def metadata_of(self, row: int) -> dict[str, Any] | None:
+        """Return the metadata of a result."""
+        if row not in self._metadata:
+            if self.metadata is None:
+                raise no_metadata()
+            self._fetch(row, ("metadata",), self._metadata)
+        return self._metadata[row]
+
+    def _fetch(self, row: int, fields: Sequence[str], kept: dict[int, Any]) -> None:
+        """Fetch something of a result, and of those after it."""
+        after = itertools.dropwhile(lambda other: other != row, self._ids)
+        wanted = [other for other in itertools.islice(after, _MOST_LOOKED_UP) if other not in kept]
+        try:
+            found = self._source.look_up([self._ids[one] for one in wanted], fields)
+        except UnknownIdError as error:
+            hint = "documents were deleted after the search; {fields=...} returns texts and metadata with the results"
+            raise UnknownIdError(str(error), hint=hint) from error
+        for one, document in zip(wanted, found, strict=True):
+            kept[one] = document.text if "text" in fields else document.metadata
+
+
+def no_texts() -> InputError:
+    """Return the error about an index that keeps no texts."""
+    return InputError(
+        "the index keeps no texts", hint="build it with {texts=...}, or look them up by id where you have them"
+    )
+
+
+class NothingMore:
+    """Stands for a service that cannot be asked while results are read, because asking has to be awaited."""
+
+    def __init__(self, info: Info) -> None:
+        self.info = info
+
+    def look_up(self, ids: Sequence[DocId], fields: Sequence[str]) -> list[FoundDocument]:
+        """Refuse."""
+        name = "text" if "text" in fields else "metadata"
+        raise ConfigError(
+            option="fields", expected=f"to name {name!r}, to have it with the results", got="a search without it"
+        )
+
+
+class RemoteTexts:
+    """Titles and texts of an index by row, fetched when they are used."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+
+    def __len__(self) -> int:
+        return self._source.info.num_docs
+
+    def __getitem__(self, row: int) -> StoredText:
+        return self._read([operator.index(row)])[0]
+
+    def __iter__(self) -> Iterator[StoredText]:
+        if self._source.info.is_collection:
+            raise InputError(
+                expected="an index, whose texts are numbered without gaps",
+                got="a collection",
+                hint="look texts up by row or by id",
+            )
+        for first in range(0, len(self), _MOST_LOOKED_UP):
+            yield from self._read(range(first, min(first + _MOST_LOOKED_UP, len(self))))
+
+    def _read(self, rows: Sequence[int]) -> list[StoredText]:
+        try:
+            found = self._source.look_up_rows(rows, ("title", "text"))
+        except UnknownIdError as error:
+            msg = f"no document has the row {rows[0]}" if len(rows) == 1 else str(error)
+            raise IndexError(msg) from error
+        return [StoredText("", "") if document.text is None else document.text for document in found]
+
+
+class RemoteVocabulary(Sequence[str]):
+    """The words of an index by number, and the numbers of words: fetched when they are used, and kept."""
+
+    def __init__(self, source: RowSource) -> None:
+        self._source = source
+        self._version = ""
+        self._numbers: dict[str, int] = {}
+        self._known: dict[int, str] = {}
+
+    def __len__(self) -> int:
+        return self._source.info.num_terms
+
+    @overload
+    def __getitem__(self, number: int) -> str: ...
+    @overload
+    def __getitem__(self, number: slice) -> list[str]: ...
+    def __getitem__(self, number: int | slice) -> str | list[str]:
+        if isinstance(number, slice):
+            return self._read(range(*number.indices(len(self))))
+        return self._read([operator.index(number)])[0]
+
+    def __iter__(self) -> Iterator[str]:
+        for first in range(0, len(self), _MOST_LOOKED_UP):
+            yield from self._read(range(first, min(first + _MOST_LOOKED_UP, len(self))))
+
+    def find(self, value: str) -> int | None:
+        """Return the number of a word, or None."""
+        return self.find_all([value])[0]
+
+    def find_all(self, words: Sequence[str]) -> list[int | None]:
+        """Return the numbers of many words, with one request for those that were not asked for before."""
+        numbers, known = self._kept()
+        missing = [word for word in dict.fromkeys(words) if word not in numbers]
+        for word, number in zip(missing, self._source.look_up_words(missing) if missing else (), strict=True):
+            if number is not None:  # a word that a collection does not have yet may come
+                numbers[word], known[number] = number, word
+        return [numbers.get(word) for word in words]
+
+    def _read(self, wanted: Sequence[int]) -> list[str]:
+        numbers, known = self._kept()
+        missing = [number for number in wanted if number not in known]
+        if missing and min(missing) < 0:
+            raise _no_term(min(missing))
+        for number, word in zip(missing, self._source.look_up_numbers(missing) if missing else (), strict=True):
+            if word is None:
+                raise _no_term(number)
+            numbers[word], known[number] = number, word
+        return [known[number] for number in wanted]
+
+    def _kept(self) -> tuple[dict[str, int], dict[int, str]]:
+        """Return what is known, nothing if another index took the place of this one.
+
+        The words of a collection keep their numbers. Other threads go on with what they have.
+        """
+        info = self._source.info
+        version = "" if info.is_collection else info.version
+        if version != self._version or len(self._known) > _MOST_KEPT:
+            self._version, self._numbers, self._known = version, {}, {}
+        return self._numbers, self._known
+
+
+def _no_term(number: int) -> IndexError:
+    return IndexError(f"no term has the number {number}")
