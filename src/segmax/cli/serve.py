@@ -6,6 +6,7 @@ import argparse
 import os
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -117,10 +118,13 @@ def run(args: argparse.Namespace) -> None:
         from segmax.serve.server import run_server
 
         run_server(settings, sock, None, on_ready)
-    else:
+        return
+    with tempfile.TemporaryDirectory(prefix="segmax-serve-") as folder:
+        # Prometheus' library looks for this when it is loaded, so nothing that loads it may be imported before.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
         from segmax.serve.workers import Processes
 
-        Processes(settings, sock).run(on_ready)
+        Processes(settings, sock, Path(folder)).run(on_ready)
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

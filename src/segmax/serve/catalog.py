@@ -87,6 +87,8 @@ class Served:
 
     def warm(self) -> None:
         """Load tables of words, which the first query by word would have to wait for otherwise."""
+        import scipy.sparse  # noqa: F401  # which takes a tenth of a second
+
         source = self.source
         if source.terms is not None:
             source.terms.find("")

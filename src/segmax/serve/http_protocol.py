@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -154,12 +155,13 @@ def guarded(limits: Limits) -> type[GuardedProtocol]:
     return Guarded
 
 
-async def look_at_connections(connections: set[Any]) -> None:
-    """End connections that take too long, until cancelled."""
+async def look_at_connections(connections: set[Any], report: Callable[[int], None]) -> None:
+    """End connections that take too long, and report how many there are, until cancelled."""
     loop = asyncio.get_running_loop()
     while True:
         await asyncio.sleep(_LOOK_SECONDS)
         now = loop.time()
+        report(len(connections))
         for connection in list(connections):
             if isinstance(connection, GuardedProtocol):
                 connection.look(now)

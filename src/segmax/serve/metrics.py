@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from segmax.serve.catalog import Served
     from segmax.serve.service import Service
 
-#: Where the processes of a service keep their figures, so that any of them can report all. Set before this is loaded.
-SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+#: Where the processes of a service keep their figures, so that any of them can report all; `cli.serve` sets it.
+_SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -111,7 +111,7 @@ class Metrics:
         self.flush(service.admission.num_shed)
         for served in service.catalog.values():
             self._describe(served)
-        if SHARED_FOLDER not in os.environ:
+        if _SHARED_FOLDER not in os.environ:
             return generate_latest(self.registry)
         shared = CollectorRegistry()
         multiprocess.MultiProcessCollector(shared)  # type: ignore[no-untyped-call]

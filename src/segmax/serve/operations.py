@@ -60,8 +60,8 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     service.check_where(message.where)
     params = service.chosen(served, message)
     deadline = service.deadline(params, message.budget_ms, context.arrived)
+    await service.caught_up(served)  # before words are looked up: the vocabulary grows with the documents
     query = await service.query(served, message, prefix=message.prefix)
-    await service.caught_up(served)
     marker = service.marker(served, query, message) if message.highlight is not False else None
     if message.group_by is not None or message.group_size != 1:
         found = await service.run(_grouped, served, query, message, params, deadline)
@@ -127,8 +127,8 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         raise invalid(expected="one k and no params for all queries with target_recall", got="others")
     shared = service.chosen(served, message)
     params = [shared if query.params is None else service.params(query.params) for query in queries]
-    plain = await _plain_queries(context, queries)
     await service.caught_up(served)
+    plain = await _plain_queries(context, queries)
     wheres = [message.where if query.where is None else query.where for query in queries]
     result = await service.run(_searched_batch, context, message, plain, depths, params, wheres)
     result.took_ms = (time.perf_counter() - context.arrived) * 1e3
@@ -183,8 +183,8 @@ async def explain(context: Context, message: messages.Explain) -> messages.Expla
     service.check_depth(message.k, 0)
     service.check_where(message.where)
     params = service.params(message.params)
-    query = await service.query(context.served, message)
     await service.caught_up(context.served)
+    query = await service.query(context.served, message)
     found = await service.run(lambda: context.source.explain(query, message.id, message.k, params, where=message.where))
     return explanation(found)
 
@@ -194,8 +194,8 @@ async def inside(context: Context, message: messages.Inside) -> messages.InsideR
     service = context.service
     service.check_depth(message.k, 0)
     params = service.params(message.params)
-    query = await service.query(context.served, message)
     await service.caught_up(context.served)
+    query = await service.query(context.served, message)
     view = await service.run(lambda: context.source.inside(query, message.k, params))
     part = "the largest part" if isinstance(context.source, Collection) else None
     return inside_result(view, method_name(params or EXACT), part, _MOST_CLUSTERS)
@@ -205,8 +205,8 @@ async def score(context: Context, message: messages.Score) -> messages.ScoreResu
     """Return the scores of given documents."""
     service = context.service
     _check_ids(service, message.ids)
-    query = await service.query(context.served, message)
     await service.caught_up(context.served)
+    query = await service.query(context.served, message)
     found = await service.run(lambda: context.source.score(query, message.ids))
     return messages.ScoreResult(scores=found.tolist())
 
@@ -299,6 +299,7 @@ async def facets(context: Context, message: messages.Facets) -> messages.FacetsR
 
 async def encode(context: Context, message: messages.Encode) -> messages.EncodeResult:
     """Encode texts as queries."""
+    await context.service.caught_up(context.served)
     rows = await context.service.encoded(context.served, message.texts) if message.texts else None
     pairs = [] if rows is None else rows_of(rows)
     return messages.EncodeResult(vectors=[messages.Vector(indices=indices, values=values) for indices, values in pairs])
@@ -310,6 +311,7 @@ async def find_terms(context: Context, message: messages.FindTerms) -> messages.
     if given != 1:
         raise invalid(expected="exactly one of words, numbers and prefix", got=f"{given} of them")
     _check_ids(context.service, message.words or message.numbers or ())
+    await context.service.caught_up(context.served)
     if context.source.terms is None:
         raise ProblemError(409, "no-vocabulary", "this index has no vocabulary: its terms are numbers only")
     return await context.service.run(_found_terms, context, message)

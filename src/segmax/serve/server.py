@@ -49,9 +49,9 @@ def config_for(app: Any, limits: Limits) -> uvicorn.Config:
 class Server(uvicorn.Server):
     """uvicorn's server, which also looks after slow connections, and says when it stops."""
 
-    def __init__(self, config: uvicorn.Config, on_stop: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: uvicorn.Config, app: App | None = None) -> None:
         super().__init__(config)
-        self._on_stop = on_stop
+        self._app = app
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -65,12 +65,14 @@ class Server(uvicorn.Server):
 
     async def main_loop(self) -> None:
         """Serve until a signal comes."""
-        looking = asyncio.create_task(look_at_connections(self.server_state.connections))
+        report = (lambda count: None) if self._app is None else self._app.service.metrics.connections.set
+        looking = asyncio.create_task(look_at_connections(self.server_state.connections, report))
         try:
             await super().main_loop()
         finally:
             looking.cancel()
-            self._on_stop()
+            if self._app is not None:
+                self._app.service.is_ready = False
 
 
 class LocalWrites:
@@ -139,11 +141,7 @@ def run_server(
     catalog = open_catalog(settings, backends)  # here, so that what is wrong with an index is raised to the caller
     app = create_app(settings, backends, catalog=catalog, on_ready=on_ready)
 
-    def stop() -> None:
-        with contextlib.suppress(Exception):
-            app.service.is_ready = False
-
-    server = Server(config_for(app, settings.limits), stop)
+    server = Server(config_for(app, settings.limits), app)
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[sock])
 

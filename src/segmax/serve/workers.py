@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
+import select
 import signal
 import socket
 import sys
-import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import uvloop
+from prometheus_client import multiprocess
 
 from segmax.base.errors import SegmaxError
 from segmax.collection.opening import is_collection
 from segmax.serve.catalog import Catalog, Sequences
 from segmax.serve.encoding import EncoderThread
-from segmax.serve.metrics import SHARED_FOLDER
 from segmax.serve.problems import ProblemError
 from segmax.serve.rpc import Caller, RemoteEncoder, packed_rows, serve_calls
 from segmax.serve.server import prepare_process, run_server
@@ -99,20 +99,27 @@ def _report(descriptor: int, content: bytes) -> None:
 
 
 class Processes:
-    """All processes of a service with several workers."""
+    """All processes of a service with several workers.
 
-    def __init__(self, settings: Settings, sock: socket.socket) -> None:
+    Parameters
+    ----------
+    settings
+        What to serve, and how.
+    sock
+        The port, bound.
+    folder
+        For the sockets between them; nobody else may read it.
+    """
+
+    def __init__(self, settings: Settings, sock: socket.socket, folder: Path) -> None:
         self._settings = settings
         self._sock = sock
-        self._folder = Path(tempfile.mkdtemp(prefix="segmax-serve-"))  # readable by its owner only
+        self._folder = folder
         self._lifeline = os.pipe()  # closes when the first process ends, however it ends
         collections = [name for name, path in settings.paths.items() if is_collection(path)]
         self._sequences = Sequences(collections) if settings.writable else None
         self._children: dict[int, Child] = {}
         self._deaths: list[float] = []
-        figures = self._folder / "metrics"
-        figures.mkdir()
-        os.environ[SHARED_FOLDER] = str(figures)
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT."""
@@ -124,7 +131,6 @@ class Processes:
         finally:
             self._stop()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            shutil.rmtree(self._folder, ignore_errors=True)
 
     def _start(self, on_ready: Callable[[], None]) -> None:
         helpers = [Child("writer", self._write, self._lifeline)] if self._settings.writable else []
@@ -222,7 +228,7 @@ class Processes:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stopping.set)
-            loop.add_reader(self._lifeline[0], stopping.set)
+            _stop_with_parent(self._lifeline[0])
             path = self._socket_of(role)
             path.unlink(missing_ok=True)
             server = await serve_calls(path, handle)
@@ -235,10 +241,9 @@ class Processes:
 
 def _stop_with_parent(lifeline: int) -> None:
     """End this process, in order, when the first one has ended."""
-    import threading
 
     def watch() -> None:
-        os.read(lifeline, 1)
+        select.select([lifeline], [], [])
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=watch, name="lifeline", daemon=True).start()
@@ -262,6 +267,5 @@ def _wait_for(pids: set[int], seconds: float) -> None:
 
 
 def _forget_figures(pid: int) -> None:
-    from prometheus_client import multiprocess
-
+    """Take what a process that has ended counted as its current state out of the figures."""
     multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]

@@ -41,6 +41,9 @@ class App {
       if (this.state.view === "search") this.results.move(1);
     });
     this.select.addEventListener("change", () => this.go({index: this.select.value, filters: {}, page: 1, doc: "", input: ""}));
+    byId("mode").addEventListener("change", (event) => {
+      this.go({input: event.target.value === modesOf(this.info)[0] ? "" : event.target.value, page: 1, doc: ""});
+    });
     byId("skip").addEventListener("click", (event) => {
       event.preventDefault();
       byId("main").focus();
@@ -165,18 +168,13 @@ class App {
     byId("hint").hidden = hint === "";
     this.input.placeholder = MODES[mode].placeholder;
     this.input.classList.toggle("code", mode === "vector");
-    const fieldset = byId("modes");
-    const key = `${modes} ${mode}`;
-    if (fieldset.dataset.key === key) return;
-    fieldset.dataset.key = key;
-    fieldset.hidden = modes.length < 2;
-    const choice = (one) => h("label", {}, h("input", {
-      type: "radio", name: "mode", value: one, checked: one === mode,
-      onchange: () => this.go({input: one === modes[0] ? "" : one, page: 1, doc: ""}),
-    }), h("span", {}, MODES[one].label));
-    const hadFocus = fieldset.contains(document.activeElement);
-    fieldset.replaceChildren(fieldset.querySelector("legend"), ...modes.map(choice));
-    if (hadFocus) fieldset.querySelector("input:checked").focus();
+    const select = byId("mode");
+    if (select.dataset.modes !== String(modes)) {
+      select.dataset.modes = String(modes);
+      select.replaceChildren(...modes.map((one) => h("option", {value: one}, MODES[one].label)));
+    }
+    select.hidden = modes.length < 2;
+    select.value = mode;
   }
 
   // --- focus ---------------------------------------------------------------------------------------------------------

@@ -49,6 +49,7 @@ export const valueText = (value) => (
 
 function metadataLine(metadata) {
   const all = pairs(metadata);
+  if (!all.length) return [];
   const entry = ([field, value]) => h("span", {class: "pair"}, h("b", {}, name(field, 30)), " ", name(valueText(value), 60));
   return [all.slice(0, MOST_METADATA).map(entry), all.length > MOST_METADATA ? `+${all.length - MOST_METADATA}` : null];
 }
@@ -74,16 +75,21 @@ export class ResultsView {
     this.status = h("p", {class: "status", role: "status"});
     this.list = h("ol", {class: "hits"});
     this.paging = h("nav", {class: "paging", "aria-label": "Pages"});
-    this.settings = h("div");
+    this.settings = h("div", {id: "settings", class: "card folded"});
     this.whyNot = whyNotForm(app);
-    const aside = h("aside", {id: "aside", class: "aside", "aria-label": "Filters and settings"}, this.filters.element, this.settings);
-    const toggle = h("button", {
-      type: "button", class: "aside-toggle", "aria-expanded": "false", "aria-controls": "aside",
-      onclick: () => toggle.setAttribute("aria-expanded", String(aside.classList.toggle("open"))),
-    }, "Filters and settings");
-    this.body = h("section", {class: "results", "aria-label": "Results"}, this.status, this.list, this.paging, this.whyNot);
+    this.aside = h("aside", {id: "aside", class: "aside", "aria-label": "Filters"}, this.filters.element);
+    const toggle = (label, kind, part) => {
+      const button = h("button", {
+        type: "button", class: `toggle ${kind}`, "aria-expanded": "false", "aria-controls": part.id,
+        onclick: () => button.setAttribute("aria-expanded", String(part.classList.toggle("open"))),
+      }, label);
+      return button;
+    };
+    this.settingsToggle = toggle("Settings", "for-settings", this.settings);
+    const bar = h("div", {class: "toolbar"}, this.status, toggle("Filters", "for-filters", this.aside), this.settingsToggle);
+    this.body = h("section", {class: "results", "aria-label": "Results"}, this.list, this.paging, this.whyNot);
     this.intro = h("section", {class: "intro"});
-    this.element = h("div", {class: "search-view"}, toggle, aside, h("div", {class: "column"}, this.chips, this.intro, this.body));
+    this.element = h("div", {class: "search-view"}, this.aside, h("div", {class: "column"}, bar, this.settings, this.chips, this.intro, this.body));
   }
 
   /** Show what the state says; search where that differs from what is shown. */
@@ -91,6 +97,7 @@ export class ResultsView {
     const {app} = this;
     const {state, info} = app;
     this.filters.update();
+    this.element.classList.toggle("with-filters", fieldsOf(info).length > 0);
     this.chips.replaceChildren(...[chips(app, state.filters)].filter(Boolean));
     this.#drawSettings();
     this.#markOpen();
@@ -173,11 +180,11 @@ export class ResultsView {
     return h("li", {"data-id": id, class: "hit"}, h("article", {},
       h("span", {class: "rank", "aria-hidden": "true"}, count(rank)),
       h("h3", {class: isTitled ? null : "untitled"}, h("a", {href: open("document"), class: "open"}, h("bdi", {}, titleNodes(hit)))),
+      h("a", {class: "why", href: open("why"), "aria-label": `Why ${plain(hit.id)}?`}, "why?"),
       h("span", {class: "score", title: "Score"}, h("span", {class: "hidden"}, "score "), short(hit.score), bar(hit.score / best)),
       passage.length ? h("p", {class: "passage", dir: "auto"}, pieces(passage, 4 * WIDTH)) : null,
-      h("p", {class: "about"},
-        isTitled ? h("span", {class: "pair"}, h("b", {}, "id"), " ", name(hit.id, 60)) : null, metadata,
-        h("a", {class: "why", href: open("why"), "aria-label": `Why ${plain(hit.id)}?`}, "why?"))));
+      isTitled || metadata.length
+        ? h("p", {class: "about"}, isTitled ? h("span", {class: "pair"}, h("b", {}, "id"), " ", name(hit.id, 60)) : null, metadata) : null));
   }
 
   #drawStatus(answer, info) {
@@ -189,7 +196,6 @@ export class ResultsView {
     const parts = [h("strong", {}, found)];
     if (answer.took_ms !== undefined) parts.push(h("span", {title: "In the service, from the request to the answer"}, duration(answer.took_ms)));
     if (stats) parts.push(h("span", {title: "Documents that the search scored, of all"}, `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`));
-    if (Object.keys(state.settings).length) parts.push(h("span", {}, describe(state.settings)));
     if (stats?.unknown_terms) parts.push(h("span", {}, `${plural(stats.unknown_terms, "word")} not in the index`));
     if (!answer.complete) {
       parts.push(h("span", {class: "partial", title: "A time limit or a limit of work left out what might have been among the results"}, "partial results"));
@@ -225,6 +231,7 @@ export class ResultsView {
     const {info, state} = app;
     this.#latest.stop();
     this.hits = [];
+    this.status.replaceChildren();
     this.body.hidden = true;
     this.intro.hidden = false;
     const figures = [plural(info.num_docs, "document"), plural(info.num_terms, "term"), plural(info.num_clusters, "cluster"), bytes(info.num_bytes)];
@@ -263,8 +270,9 @@ export class ResultsView {
     const size = h("div", {class: "setting"}, h("label", {for: "set-k"}, "Results a page"), h("select", {
       id: "set-k", onchange: (event) => app.go({k: Number(event.target.value), page: 1}),
     }, sizes.map((k) => h("option", {value: k, selected: k === state.k}, count(k)))));
-    this.settings.replaceChildren(h("h2", {}, "Settings"), size,
-      settingsForm(state.settings, "set", (settings) => app.go({settings, page: 1})));
+    this.settings.replaceChildren(size, settingsForm(state.settings, "set", (settings) => app.go({settings, page: 1})));
+    const words = describe(state.settings);
+    this.settingsToggle.textContent = words === "exact" ? "Settings" : `Settings: ${words}`;
     if (focused) document.getElementById(focused)?.focus();
   }
 
