@@ -31,7 +31,7 @@ from benchmarks import wiki
 from benchmarks.live import on_core
 from benchmarks.load import Latency, closed_loop
 from benchmarks.serve_apps import INDEX
-from benchmarks.servers import Questions, free_port, one_client, server, wiki_index
+from benchmarks.servers import Questions, cores, free_port, one_client, server, wiki_index
 from segmax.base.system import cpu_name
 
 RESULTS = Path(__file__).parent / "results" / "serve_stacks.jsonl"
@@ -99,15 +99,6 @@ def measure(
                 fastest[stack.name] = np.minimum(fastest.get(stack.name, took), took)
                 per_second[stack.name] = max(per_second.get(stack.name, 0.0), load.rate)
     return {name: Figures(Latency.of(took), per_second[name]) for name, took in fastest.items()}
-
-
-def cores(first: int | None) -> tuple[set[int] | None, int | None]:
-    """Return the cores of the server, and the core of the client: any, if there are not two to choose from."""
-    there = sorted(os.sched_getaffinity(0))
-    if len(there) < 2:
-        return None, None
-    first = there[0] if first is None else first
-    return {first}, next(core for core in there if core != first)
 
 
 def table(columns: dict[str, dict[str, Figures]]) -> str:

@@ -78,6 +78,15 @@ def wiki_index(path: Path | None, queries: Path | None, folder: Path) -> Iterato
         yield path, wiki.load(folder, 0)[1] if queries is None else sp.csr_matrix(sp.load_npz(queries))
 
 
+def cores(first: int | None) -> tuple[set[int] | None, int | None]:
+    """Return the cores of the server, and the core of the client: any, if there are not two to choose from."""
+    there = sorted(os.sched_getaffinity(0))
+    if len(there) < 2:
+        return None, None
+    first = there[0] if first is None else first
+    return {first}, next(core for core in there if core != first)
+
+
 def free_port() -> int:
     """Return a port that nobody listens on."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
@@ -100,6 +109,7 @@ def server(
         [sys.executable, *command],
         env={**os.environ, **(environment or {}), "PYTHONPATH": search_path},
         preexec_fn=pin,
+        stdout=subprocess.DEVNULL,
     )
     try:
         wait_until_listening(port, process)

@@ -1,0 +1,77 @@
+"""The floor of `benchmarks.serve`: the server of the service, with an application that does nothing.
+
+The server, its settings, its protocol and its workers behind one socket are those of `segmax serve`
+(`segmax.serve.server`). The application reads the body of each request, and answers with bytes that are as many as
+those of an answer with ten hits, and the same headers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import signal
+import socket
+
+from benchmarks.serve_apps import Message, Receive, Send, read_body
+from segmax.serve.security import COMMON_HEADERS
+from segmax.serve.server import Server, config_for
+from segmax.serve.settings import Limits
+
+HIT = b'{"id":177431,"score":61901.0}'
+BODY = b'{"hits":[' + b",".join([HIT] * 10) + b'],"complete":true,"took_ms":0.1562080000000001}'
+HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"content-length", b"%d" % len(BODY)),
+    (b"x-request-id", b"e1574e19-1f00"),
+    *COMMON_HEADERS,
+]
+
+
+async def app(scope: Message, receive: Receive, send: Send) -> None:
+    """Read, and answer."""
+    if scope["type"] == "lifespan":
+        while True:
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+    await read_body(receive)
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    await send({"type": "http.response.body", "body": BODY})
+
+
+def serve(sock: socket.socket) -> None:
+    """Answer until SIGTERM."""
+    Server(config_for(app, Limits())).run(sockets=[sock])
+
+
+def main() -> None:
+    """Listen, and serve in one process or in several."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.serve_floor", description=__doc__.splitlines()[0])
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--workers", type=int, default=1)
+    args = parser.parse_args()
+    with socket.create_server(("127.0.0.1", args.port), backlog=2048) as sock:
+        if args.workers == 1:
+            serve(sock)
+            return
+        signals = {signal.SIGTERM, signal.SIGINT}
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        workers = []
+        for _ in range(args.workers):
+            pid = os.fork()
+            if pid == 0:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
+                serve(sock)
+                os._exit(0)
+            workers.append(pid)
+        signal.sigwait(signals)
+        for pid in workers:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            os.waitpid(pid, 0)
+
+
+if __name__ == "__main__":
+    main()

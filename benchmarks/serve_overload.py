@@ -1,0 +1,112 @@
+"""More requests than the service can carry, and a worker that dies: parts of `benchmarks.serve`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.live import on_core
+from benchmarks.load import LOST, Load, closed_loop, open_loop
+from benchmarks.serve_table import Row
+from benchmarks.servers import Address
+
+if TYPE_CHECKING:
+    from benchmarks.serve import Bench
+
+CONNECTIONS = 256
+SHORT = 3.0  # seconds of an attempt
+LONGEST_MS = 20.0  # the p99 of a rate that is carried
+
+
+def carried_rate(bench: Bench, address: Address) -> float:
+    """Return the highest rate, to 5 %, at which every request is answered, 99 % of them in 20 ms."""
+    requests = bench.requests(address)
+    high = closed_loop(address, requests, SHORT, connections=32).rate * 1.1
+    low = 0.3 * high
+    while high > 1.05 * low:
+        rate = (low * high) ** 0.5
+        load = open_loop(address, requests, rate, SHORT, connections=CONNECTIONS)
+        if set(load.statuses) == {200} and load.latency().p99 <= LONGEST_MS:
+            low = rate
+        else:
+            high = rate
+    return low
+
+
+def described(load: Load) -> str:
+    """Return the statuses of a load, and how long answers took."""
+    parts = []
+    for status, count in load.statuses.items():
+        name = {LOST: "lost"}.get(status, str(status))
+        parts.append(f"{name}: {count:,}" + (f" (p99 {load.latency(status).p99:.1f} ms)" if status > 0 else ""))
+    return ", ".join(parts)
+
+
+def overload(bench: Bench) -> None:
+    """Half of the rate that can be carried, twice that rate, and half of it again."""
+    put = bench.table.put
+    with bench.service(1, bench.server_core) as (address, _), on_core(bench.client_core):
+        requests = bench.requests(address)
+        rate = carried_rate(bench, address)
+        seconds = bench.args.overload_seconds
+
+        def at(times: float, long: float) -> Load:
+            return open_loop(address, requests, times * rate, long, connections=CONNECTIONS, keep_every=50)
+
+        before, beyond, after = at(0.5, seconds / 3), at(2, seconds), at(0.5, seconds / 3)
+    for load in (before, beyond, after):
+        bench.questions.check(load.answers)
+    half, accepted, refused = before.latency().p99, beyond.latency().p99, beyond.latency(503)
+    is_recovered = set(after.statuses) == {200} and after.latency().p99 <= 3 * half
+    good = beyond.statuses.get(200, 0) / beyond.seconds
+    figures = {"rate": rate, "before": before.statuses, "beyond": beyond.statuses, "after": after.statuses}
+    put(
+        Row("overload: the rate it can carry", "", f"{rate:,.0f} requests/s", None, figures),
+        Row("  half of it", "", described(before)),
+        Row(f"  twice, for {seconds:g} s", "only 200 and 503", described(beyond), set(beyond.statuses) <= {200, 503}),
+        Row("  p99 of accepted ones", "≤ 3x half load", f"{accepted / half:.1f}x", accepted <= 3 * half),
+        Row("  answered per second", "", f"{good:,.0f}, {good / rate:.0%} of what it can carry"),
+        Row("  503: p50, p99", "fast", f"{refused.p50:.1f}, {refused.p99:.1f} ms"),
+        Row("  half of it again", "as before", described(after), is_recovered),
+        Row("  generator late by (p99)", "", f"{before.lag_ms:.2f}, {beyond.lag_ms:.2f}, {after.lag_ms:.2f} ms"),
+    )
+
+
+def children(pid: int) -> set[int]:
+    """Return the processes that a process started."""
+    return {int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()}
+
+
+def kill_a_worker(bench: Bench) -> None:
+    """Kill a worker under load: it is replaced, and what is lost was its own."""
+    with bench.service(max(2, bench.args.workers)) as (address, pid):
+        requests = bench.requests(address)
+        rate = closed_loop(address, requests, SHORT, connections=32).rate / 4
+        before = children(pid)
+        victim = max(before)
+        replaced = []
+
+        def kill() -> None:
+            os.kill(victim, signal.SIGKILL)
+            end, start = time.monotonic() + 10, time.monotonic()
+            while time.monotonic() < end and (len(children(pid) - {victim}) < len(before)):
+                time.sleep(0.005)
+            replaced.append(time.monotonic() - start)
+
+        timer = threading.Timer(2.0, kill)
+        timer.start()
+        load = open_loop(address, requests, rate, 8.0, connections=64, keep_every=50)
+        timer.join()
+        bench.questions.check(load.answers)
+        after = children(pid)
+    lost = load.statuses.get(LOST, 0)
+    figures = {"rate": rate, "statuses": load.statuses, "reconnects": load.reconnects}
+    bench.table.put(
+        Row(f"kill -9 a worker at {rate:,.0f} requests/s", "only its own lost", described(load), lost <= 32, figures),
+        Row("  connections made again", "", f"{load.reconnects} of 64"),
+        Row("  replaced", "yes", f"after {replaced[0]:.2f} s", len(after) == len(before) and victim not in after),
+    )
