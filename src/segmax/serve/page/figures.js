@@ -7,6 +7,7 @@ import {bytes, count, percent, plural, short} from "./format.js";
 import {name} from "./text.js";
 
 const HEIGHT = 180;
+const MOST_COMPONENTS = 12;
 const MARGIN = {top: 10, right: 4, bottom: 24, left: 46};
 
 const tile = (label, value, note) => h("div", {class: "tile"}, h("dt", {}, label), h("dd", {}, h("b", {}, value), note ? h("span", {}, ` ${note}`) : null));
@@ -32,7 +33,9 @@ function sizesChart(sizes) {
 }
 
 function componentRows(sizes) {
-  const found = Object.entries(sizes).filter(([, size]) => size > 0).sort(([, a], [, b]) => b - a);
+  const all = Object.entries(sizes).filter(([, size]) => size > 0).sort(([, a], [, b]) => b - a);
+  const rest = all.slice(MOST_COMPONENTS).reduce((sum, [, size]) => sum + size, 0);
+  const found = rest ? [...all.slice(0, MOST_COMPONENTS), [`${plural(all.length - MOST_COMPONENTS, "smaller one")}`, rest]] : all;
   const total = found.reduce((sum, [, size]) => sum + size, 0) || 1;
   const most = found[0]?.[1] ?? 1;
   const row = ([component, size]) => h("tr", {}, h("th", {scope: "row"}, name(component.replaceAll("_", " "), 60)), h("td", {class: "drawn"}, bar(size / most)),

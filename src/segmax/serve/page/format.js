@@ -2,7 +2,7 @@
 
 const whole = new Intl.NumberFormat("en-US", {maximumFractionDigits: 0});
 const significant = new Intl.NumberFormat("en-US", {maximumSignificantDigits: 4});
-const share = new Intl.NumberFormat("en-US", {style: "percent", maximumSignificantDigits: 3});
+const share = new Intl.NumberFormat("en-US", {style: "percent", maximumFractionDigits: 1});
 
 export const count = (number) => whole.format(number);
 
@@ -13,7 +13,10 @@ export function short(number) {
   return size !== 0 && (size < 1e-4 || size >= 1e9) ? number.toExponential(2) : significant.format(number);
 }
 
-export const percent = (fraction) => (Number.isFinite(fraction) ? share.format(fraction) : "–");
+export function percent(fraction) {
+  if (!Number.isFinite(fraction)) return "–";
+  return fraction > 0 && fraction < 0.001 ? "< 0.1%" : share.format(fraction);
+}
 
 export function plural(number, one, many = `${one}s`) {
   return `${count(number)} ${number === 1 ? one : many}`;

@@ -1,6 +1,6 @@
 // The view from inside: what one search decided about every cluster.
 
-import {Latest, at, call, json} from "./api.js";
+import {Latest, at, callForQuery, json} from "./api.js";
 import {onWidth} from "./charts.js";
 import {ClusterChart, DECISIONS} from "./clusters.js";
 import {bar, h} from "./dom.js";
@@ -19,6 +19,14 @@ const IDEA = [
   "each of a few random segments of the cluster and takes the largest, so it is lower and closer to the best real score.",
   "Once k documents have been found, θ is the score of the worst of them. What stays below θ cannot be a result, so the " +
   "search never looks at it.",
+];
+
+const PRESETS = [
+  ["as it runs", {}],
+  ["η = 0.8", {eta: 0.8}],
+  ["cluster by cluster", {method: "sequential"}],
+  ["cluster by cluster, μ = 0.7", {method: "sequential", mu: 0.7}],
+  ["Anytime Ranking", {method: "anytime"}],
 ];
 
 function tile(label, value, of, title) {
@@ -43,12 +51,13 @@ export class InsideView {
     this.zoom = h("div", {class: "zoom"});
     this.table = h("details", {class: "as-table", ontoggle: () => this.#drawTable(ROWS)}, h("summary", {}, "The same as a table"));
     this.settings = h("details", {class: "card"});
-    this.picture = h("div", {class: "picture"}, this.legend, this.zoom, this.chart.element, this.readout, this.table);
+    this.presets = h("p", {class: "presets"});
+    this.picture = h("div", {class: "picture"}, this.notes, this.zoom, this.chart.element, this.legend, this.readout, this.table);
     this.empty = h("p", {class: "empty"}, "Type a query to see what the search does with it.");
     this.status = h("p", {class: "hidden", role: "status"});
+    const idea = h("div", {class: "idea"}, IDEA.map((text) => h("p", {}, text)), this.settings);
     this.element = h("section", {class: "inside-view", "aria-label": "Inside a search"},
-      h("h1", {}, "Inside this search"), IDEA.map((text) => h("p", {class: "idea"}, text)),
-      this.settings, this.status, this.empty, this.notes, this.tiles, this.picture);
+      h("h1", {}, "Inside this search"), this.presets, this.status, this.empty, this.tiles, h("div", {class: "beside"}, this.picture, idea));
     onWidth(this.chart.element, (width) => this.chart.draw(width));
   }
 
@@ -85,7 +94,7 @@ export class InsideView {
   async #load(request, info) {
     const {app} = this;
     try {
-      const answer = await this.#latest.run((signal) => app.busy(call(at(info.name, "inside"), {body: request, signal})));
+      const answer = await this.#latest.run((signal) => app.busy(callForQuery(at(info.name, "inside"), {body: request, signal})));
       if (answer === undefined) return;
       app.succeed();
       this.#show(answer);
@@ -99,7 +108,7 @@ export class InsideView {
   #show(answer) {
     this.#answer = answer;
     this.empty.hidden = answer !== null;
-    for (const part of [this.notes, this.tiles, this.picture]) part.hidden = answer === null;
+    for (const part of [this.tiles, this.picture]) part.hidden = answer === null;
     if (answer === null) return;
     const {state, info} = this.app;
     const {stats, clusters} = answer;
@@ -142,8 +151,8 @@ export class InsideView {
     const decided = Object.entries(DECISIONS).filter(([decision]) => number(decision)).map(([decision, meaning]) => h("li", {title: meaning},
       h("i", {class: `swatch max ${decision}`, "aria-hidden": "true"}), h("b", {}, decision), ` ${count(number(decision))}`, h("span", {class: "quiet"}, ` ${meaning}`)));
     const sign = (kind, label) => h("li", {}, h("i", {class: `swatch ${kind}`, "aria-hidden": "true"}), label);
-    this.legend.replaceChildren(...decided, sign("sum", "BoundSum"), sign("max-any", "MaxSBound (colored)"), sign("avg", "AvgSBound"),
-      sign("best", "best real score"), sign("at-hits", "has results"));
+    this.legend.replaceChildren(sign("sum", "BoundSum"), sign("max-any", "MaxSBound, colored by decision:"), ...decided,
+      sign("avg", "AvgSBound"), sign("best", "best real score"), sign("at-hits", "has results"));
   }
 
   #drawZoom(number) {
@@ -188,6 +197,10 @@ export class InsideView {
     if (this.drawnSettings === key) return;
     this.drawnSettings = key;
     const focused = this.settings.contains(document.activeElement) ? document.activeElement.id : "";
+    const preset = ([label, settings]) => h("button", {
+      type: "button", class: "chip", "aria-pressed": String(json(settings) === key), onclick: () => app.go({settings}),
+    }, label);
+    this.presets.replaceChildren(h("span", {}, "Search"), ...PRESETS.map(preset));
     this.settings.replaceChildren(h("summary", {}, "Settings: ", h("b", {}, describe(state.settings))),
       settingsForm(state.settings, "in", (settings) => app.go({settings})));
     if (focused) document.getElementById(focused)?.focus();
