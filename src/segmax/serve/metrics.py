@@ -19,7 +19,6 @@ _SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
 CONTENT_TYPE = b"text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
-_SIZES = (1, 2, 4, 8, 16, 32, 64)
 #: Counters of searches, by the field of `SearchStats` that they add up.
 _SUMS = {
     "clusters_visited": ("segmax_clusters_visited", "Clusters that searches visited"),
@@ -47,9 +46,7 @@ class Metrics:
         self._search_seconds = Histogram(
             "segmax_search_seconds", "Time of a search in the core", ["index"], buckets=_SECONDS, registry=own
         )
-        self.batches = Histogram(
-            "segmax_batch_size", "Searches that ran together", ["index"], buckets=_SIZES, registry=own
-        )
+        self._batches = Counter("segmax_batches", "Batches of searches that ran together", ["index"], registry=own)
         self._sums = {name: Counter(title, text, ["index"], registry=own) for name, (title, text) in _SUMS.items()}
         self._shed = Counter("segmax_requests_shed", "Requests refused because of overload", registry=own)
         self.connections = Gauge("segmax_connections", "Open connections", registry=own, multiprocess_mode="livesum")
@@ -64,6 +61,7 @@ class Metrics:
         }
         self._answers: dict[tuple[str, int], int] = {}
         self._pending: dict[str, list[int]] = {}
+        self._num_batches: dict[str, int] = {}
         self._observe: dict[str, Histogram] = {}
         self._observe_search: dict[str, Histogram] = {}
         self._num_shed = 0
@@ -76,6 +74,10 @@ class Metrics:
         if histogram is None:
             histogram = self._observe[operation] = self._seconds.labels(operation)
         histogram.observe(seconds)
+
+    def ran_together(self, name: str) -> None:
+        """Count a batch: searches that came together, of which there may be one."""
+        self._num_batches[name] = self._num_batches.get(name, 0) + 1
 
     def searched(self, name: str, hits: Hits) -> None:
         """Count a search."""
@@ -103,6 +105,9 @@ class Metrics:
                 if count:
                     self._sums[field].labels(name).inc(count)
             self._pending[name] = [0] * len(_SUMS)
+        batches, self._num_batches = self._num_batches, {}
+        for name, count in batches.items():
+            self._batches.labels(name).inc(count)
         self._shed.inc(num_shed - self._num_shed)
         self._num_shed = num_shed
 

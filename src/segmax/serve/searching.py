@@ -90,7 +90,7 @@ class Searcher:
         admission: Admission,
         pool: ThreadPoolExecutor,
         threads: int,
-        on_batch: Callable[[int], None],
+        on_batch: Callable[[], None],
     ) -> None:
         self._served = served
         self._admission = admission
@@ -134,7 +134,7 @@ class Searcher:
                 jobs.append(job)
         if not jobs:
             return
-        self._on_batch(len(jobs))
+        self._on_batch()
         is_cheap = sum(job.cost for job in jobs) < _INLINE_SECONDS
         if is_cheap and (len(jobs) == 1 or self._threads == 1) and all(self._is_plain(job) for job in jobs):
             self._finish(jobs, _searched_one_by_one(self._served.source, jobs))

@@ -76,7 +76,9 @@ class Service:
         self._num_running = 0
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
         self.searchers = {
-            name: Searcher(served, self.admission, self.pool, threads, self.metrics.batches.labels(name).observe)
+            name: Searcher(
+                served, self.admission, self.pool, threads, functools.partial(self.metrics.ran_together, name)
+            )
             for name, served in catalog.items()
         }
         self._following = asyncio.create_task(self._follow())

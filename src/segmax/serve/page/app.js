@@ -11,7 +11,7 @@ import {Panel} from "./panel.js";
 import {MODES, hintOf, modeOf, modesOf} from "./query.js";
 import {ResultsView} from "./results.js";
 import {VIEWS, format, parse} from "./state.js";
-import {name, plain} from "./text.js";
+import {name, plain, sentence} from "./text.js";
 
 const TYPING_PAUSE_MS = 1500; // a longer one makes a new entry in the history
 const ADDRESS_PAUSE_MS = 250; // browsers limit how often an address may change
@@ -221,7 +221,7 @@ class App {
     const wait = busy && error.retryAfter ? ` It asks to wait ${error.retryAfter} s.` : "";
     this.#failed = again;
     const button = h("button", {type: "button", onclick: () => this.retry()}, error.status === 401 ? "Enter a key" : "Try again");
-    byId("notice").replaceChildren(h("p", {}, name(message + wait, 800)), button);
+    byId("notice").replaceChildren(h("p", {}, sentence(message + wait, 800)), button);
     byId("notice").hidden = false;
     if (!byId("main").querySelector(":scope > :not(noscript)")) {
       byId("main").replaceChildren(h("p", {class: "empty"}, "Nothing to show yet."));

@@ -6,7 +6,7 @@ import {queryOf, modeOf, endsInWord} from "./query.js";
 import {valueText, whyNotForm} from "./results.js";
 import {methodOf, paramsOf} from "./settings.js";
 import {whereOf} from "./state.js";
-import {longText, name, plain} from "./text.js";
+import {longText, name, plain, sentence} from "./text.js";
 import {explained} from "./why.js";
 
 const WIDE = matchMedia("(min-width: 68rem)");
@@ -116,7 +116,7 @@ export class Panel {
     } catch (error) {
       this.#shown = "";
       this.heading.replaceChildren(name(state.doc));
-      this.body.replaceChildren(h("p", {class: "wrong", role: "alert"}, name(error.message, 600)), whyNotForm(app, "why-not-other"));
+      this.body.replaceChildren(h("p", {class: "wrong", role: "alert"}, sentence(error.message, 600)), whyNotForm(app, "why-not-other"));
     }
     this.body.scrollTop = 0;
   }

@@ -40,7 +40,7 @@ export function markedWords(hits) {
   return new Set(marked.filter((piece) => piece.match && piece.text.length < 100).map((piece) => piece.text.toLowerCase()));
 }
 
-const pairs = (metadata) => Object.entries(metadata ?? {}).filter(([, value]) => value !== null);
+const pairs = (metadata) => Object.entries(metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value.length !== 0);
 
 export const valueText = (value) => (
   Array.isArray(value) && value.every((part) => typeof part !== "object") ? value.map(String).join(", ")

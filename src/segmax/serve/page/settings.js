@@ -44,9 +44,6 @@ const COMMON = new Set(["target_recall", "mu", "eta", "budget_ms"]);
 
 export const methodOf = (settings) => settings.method ?? "asc";
 
-/** Whether a search finds what an exhaustive one finds. */
-export const isExact = (settings) => describe(settings) === "exact" || ["exhaustive", "maxscore"].includes(methodOf(settings));
-
 /** What a request says about method and options. */
 export function paramsOf(settings) {
   const method = methodOf(settings);
@@ -68,7 +65,10 @@ export function requestOf(settings) {
   return request;
 }
 
-const SIGNS = {mu: "μ", eta: "η", target_recall: "recall"};
+const SIGNS = {
+  mu: "μ =", eta: "η =", target_recall: "recall ≥", max_blocks: "blocks ≤", max_clusters: "clusters ≤", bound_mass: "bound mass =",
+  query_mass: "query mass =", max_terms: "terms ≤", dropped: "dropped terms", budget_ms: "ms ≤",
+};
 
 /** Settings in a few words: "exact", "μ = 0.9, η = 0.8", "maxscore". */
 export function describe(settings) {
@@ -76,7 +76,7 @@ export function describe(settings) {
   const all = method === "target" ? {target_recall: 0.95, ...settings} : settings;
   const options = TAKES[method]
     .filter((option) => all[option] !== undefined && !(OPTIONS[option].kind === "share" && all[option] === 1 && method !== "target"))
-    .map((option) => `${SIGNS[option] ?? OPTIONS[option].label.toLowerCase()} ${option === "target_recall" ? "≥" : "="} ${all[option]}`);
+    .map((option) => `${SIGNS[option]} ${all[option]}`);
   const named = method === "asc" || method === "target" ? [] : [method];
   const words = [...named, ...options].join(", ");
   return words || "exact";

@@ -49,6 +49,12 @@ export function plain(value, limit = 80) {
   return text.length > limit ? `${shown}…` : shown;
 }
 
+/** A sentence of the service, from its capital letter to its full stop. */
+export function sentence(text, limit = 1000) {
+  const capital = /^\p{Ll}/u.test(text) ? text[0].toUpperCase() + text.slice(1) : text;
+  return name(/[.!?]$/.test(capital) ? capital : `${capital}.`, limit);
+}
+
 /** The nodes of highlighted pieces, up to a number of characters. */
 export function pieces(found, limit) {
   const result = [];

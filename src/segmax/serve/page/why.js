@@ -2,7 +2,7 @@
 
 import {bar, h, styled} from "./dom.js";
 import {plural, short} from "./format.js";
-import {name} from "./text.js";
+import {name, sentence} from "./text.js";
 
 const MOST_TERMS = 12;
 
@@ -57,9 +57,9 @@ function scale(found, settings) {
   const most = 1.06 * Math.max(...rows.map(([, value]) => value), ...lines.map((line) => line.value)) || 1;
   const row = ([label, value, kind, help]) => h("div", {class: `bound ${kind}`, title: help},
     h("dt", {}, label), h("dd", {}, bar(value / most, kind), h("span", {class: "number"}, short(value))));
-  // Labels that would lie over each other take turns above and below the lines.
-  const line = ({label, value, kind}, at) => styled(
-    h("div", {class: `threshold ${kind} ${at % 2 ? "low" : ""}`}, h("span", {}, `${label} = ${short(value)}`)), {left: `${(100 * value) / most}%`});
+  const side = (share) => (share < 0.2 ? "at-start" : share > 0.8 ? "at-end" : "");
+  const line = ({label, value, kind}) => styled(
+    h("div", {class: `threshold ${kind} ${side(value / most)}`}, h("span", {}, `${label} = ${short(value)}`)), {left: `${(100 * value) / most}%`});
   const marks = h("div", {class: "thresholds", "aria-hidden": "true"}, lines.map(line));
   const spoken = lines.map(({label, value}) => `${label} is ${short(value)}`).join(", ");
   return h("div", {class: "bounds"}, h("dl", {}, rows.map(row)), marks, spoken ? h("p", {class: "hidden"}, spoken) : null);
@@ -79,7 +79,7 @@ export function explained(found, settings) {
   const rank = found.rank === null ? h("strong", {class: "not"}, "Not returned") : h("strong", {class: "is"}, `Rank ${found.rank}`);
   return [
     h("p", {class: "verdict"}, rank, h("span", {}, "score ", h("b", {}, short(found.score)))),
-    h("p", {class: "reason"}, name(found.reason, 1000)),
+    h("p", {class: "reason"}, sentence(found.reason)),
     h("h3", {}, "What each term added"),
     ...[terms(found.matched)].flat().filter(Boolean),
     h("h3", {}, `Its cluster: ${found.cluster}`),

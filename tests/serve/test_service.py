@@ -1,0 +1,565 @@
+"""The service, asked in this process: every operation, who may ask, and what bad requests are answered."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+
+import segmax
+from conftest import random_docs
+from segmax.serve.security import HostCheck, Keys
+from segmax.serve.settings import Limits, Settings
+from serve.in_process import ask, get, post, settings_for
+
+TEXTS = {
+    "tubes": "noise of microwave tubes",
+    "copper": "a waveguide of copper",
+    "diodes": "noise in crystal diodes",
+    "café": "the café of waves",
+}
+METADATA = [{"year": 1957, "tags": ["a", "b"]}, {"year": 1960}, {"year": 1962, "tags": ["b"]}, {"year": 2**70}]
+READ, WRITE = "read-0123456789abcdef", "write-0123456789abcdef"
+NOT_FOUND_KIND = "urn:segmax:problem:unknown-index"
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of texts with metadata."""
+    path = tmp_path_factory.mktemp("papers") / "papers.segmax"
+    segmax.from_texts(TEXTS, path=path, metadata=METADATA)
+    return path
+
+
+@pytest.fixture(scope="module")
+def vectors(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of vectors with integer ids."""
+    path = tmp_path_factory.mktemp("vectors") / "vectors.segmax"
+    segmax.build(random_docs(np.random.default_rng(1), 500, 60), path=path, ids=range(100, 600), num_clusters=8)
+    return path
+
+
+@pytest.fixture
+def settings(papers: Path, vectors: Path) -> Settings:
+    """Both of them, read-only."""
+    return settings_for(papers=papers, vectors=vectors)
+
+
+@pytest.fixture
+def collection(tmp_path: Path) -> Settings:
+    """A collection that can be changed."""
+    with segmax.Collection.create(tmp_path / "notes", encoder="bm25") as made:
+        made.add([{"id": "a", "text": "copper", "metadata": {"year": 1957}}])
+    (tmp_path / "copies").mkdir()
+    return Settings(paths={"notes": tmp_path / "notes"}, writable=True, snapshots=tmp_path / "copies")
+
+
+# --- searching -------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_returns_what_the_library_returns(settings: Settings, vectors: Path) -> None:
+    """Ids and scores are those of the library, to the last bit."""
+    index = segmax.open(vectors)
+    query = ([3, 17, 40], [1.25, 0.1, 7.0])
+    expected = index.search(query, k=7, offset=2)
+    body = {"vector": {"indices": query[0], "values": query[1]}, "k": 7, "offset": 2, "fields": ["row"], "stats": True}
+    found = post(settings, "/v1/indexes/vectors/search", body).json()
+    assert [hit["id"] for hit in found["hits"]] == expected.ids
+    assert [hit["score"] for hit in found["hits"]] == expected.scores.tolist()
+    assert [hit["row"] for hit in found["hits"]] == expected.rows.tolist()
+    assert found["complete"] is True
+    assert found["stats"]["docs_scored"] == expected.stats.docs_scored
+
+
+def test_texts_words_and_vectors_are_queries(settings: Settings, papers: Path) -> None:
+    """A text, its words with weights, and its vector find the same."""
+    index = segmax.open(papers)
+    rows = index.encoder.query_rows(["copper noise"])
+    ways = [
+        {"text": "copper noise"},
+        {"terms": {"copper": 1.0, "nois": 1.0}},
+        {"vector": {"indices": rows.indices.tolist(), "values": rows.values.tolist()}},
+    ]
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        return [(await client.post("/v1/indexes/papers/search", json=way)).json()["hits"] for way in ways]
+
+    found = ask(settings, scenario)
+    assert found[0] == found[1] == found[2]
+    assert [hit["id"] for hit in found[0]] == index.search("copper noise").ids
+
+
+def test_fields_and_highlights_come_on_request(settings: Settings) -> None:
+    """Texts come in pieces, so that a page can mark words without trusting the text."""
+    body = {"text": "waveguides", "fields": ["title", "text", "metadata"], "highlight": {"width": 40}}
+    hit = post(settings, "/v1/indexes/papers/search", body).json()["hits"][0]
+    assert hit["id"] == "copper"
+    assert hit["metadata"] == {"year": 1960}
+    assert hit["highlights"]["text"] == [
+        {"text": "a "},
+        {"text": "waveguide", "match": True},
+        {"text": " of copper"},
+    ]
+
+
+def test_numbers_of_any_size_survive(settings: Settings) -> None:
+    """Metadata may hold integers beyond 64 bits."""
+    hits = post(settings, "/v1/indexes/papers/search", {"text": "café", "fields": ["metadata"]}).json()["hits"]
+    assert hits[0]["metadata"] == {"year": 2**70}
+
+
+def test_the_last_word_may_be_the_start_of_one(settings: Settings) -> None:
+    """With `prefix`, what is typed so far finds words that start with it."""
+    plain = post(settings, "/v1/indexes/papers/search", {"text": "waveg"}).json()
+    found = post(settings, "/v1/indexes/papers/search", {"text": "waveg", "prefix": True}).json()
+    assert plain["hits"] == []
+    assert [hit["id"] for hit in found["hits"]] == ["copper"]
+
+
+def test_filters_offsets_and_groups(settings: Settings, papers: Path) -> None:
+    """`where`, `min_score` and `group_by` mean what they mean in Python."""
+    index = segmax.open(papers)
+    body = {"text": "noise copper café", "where": {"year": {"$lt": 1961}}}
+    found = post(settings, "/v1/indexes/papers/search", body).json()
+    assert [hit["id"] for hit in found["hits"]] == index.search("noise copper café", where=body["where"]).ids
+    body = {"text": "noise", "group_by": "tags", "group_size": 2}
+    groups = post(settings, "/v1/indexes/papers/search", body).json()["groups"]
+    expected = index.search("noise", group_by="tags", group_size=2)
+    assert [(group["value"], [hit["id"] for hit in group["hits"]]) for group in groups] == [
+        (group.value, group.hits.ids) for group in expected
+    ]
+
+
+def test_methods_are_named_as_in_python(settings: Settings, vectors: Path) -> None:
+    """`params` and `target_recall` choose the same search as in Python."""
+    index = segmax.open(vectors)
+    query = {"vector": {"indices": [1, 2, 3], "values": [1.0, 2.0, 3.0]}, "stats": True}
+    ways = [
+        ({"params": {"method": "asc", "eta": 0.7}}, {"params": segmax.ASC(eta=0.7)}),
+        ({"params": {"method": "sequential", "mu": 0.5}}, {"params": segmax.paper.ASC(mu=0.5)}),
+        ({"params": {"method": "exhaustive"}}, {"params": segmax.Exhaustive()}),
+        ({"target_recall": 0.9}, {"target_recall": 0.9}),
+    ]
+    for asked, given in ways:
+        found = post(settings, "/v1/indexes/vectors/search", {**query, **asked}).json()
+        expected = index.search(([1, 2, 3], [1.0, 2.0, 3.0]), **given)
+        assert [hit["id"] for hit in found["hits"]] == expected.ids
+        assert found["stats"]["docs_scored"] == expected.stats.docs_scored
+
+
+def test_a_budget_gives_the_best_so_far(settings: Settings) -> None:
+    """`budget_ms` is the deadline of a request; what is cut short says so."""
+    body = {"vector": {"indices": list(range(60)), "values": [1.0] * 60}, "budget_ms": 0.0001}
+    answer = post(settings, "/v1/indexes/vectors/search", body)
+    assert answer.status_code in (200, 503)  # 503: it could not have been answered in time
+    if answer.status_code == 200:
+        assert answer.json()["complete"] is False
+    assert post(settings, "/v1/indexes/vectors/search", {**body, "budget_ms": 60_000}).json()["complete"] is True
+    refused = post(settings, "/v1/indexes/vectors/search", {**body, "params": {"method": "exhaustive"}})
+    assert (refused.status_code, refused.json()["option"]) == (422, "budget_ms")
+
+
+def test_a_batch_returns_what_single_searches_return(settings: Settings, vectors: Path) -> None:
+    """Queries of a batch may have their own k, filter and method; vectors, words and texts may be mixed."""
+    queries = [
+        {"indices": [1, 2], "values": [1.0, 2.0]},
+        {"indices": [], "values": []},
+        {"indices": [59], "values": [3.0]},
+    ]
+    body = {"queries": [{"vector": query} for query in queries], "k": 4, "fields": ["row"], "stats": True}
+    body["queries"][0] |= {"k": 2, "params": {"method": "exhaustive"}}
+    results = post(settings, "/v1/indexes/vectors/search/batch", body).json()["results"]
+    index = segmax.open(vectors)
+    for query, result, k in zip(queries, results, (2, 4, 4), strict=True):
+        expected = index.search((query["indices"], query["values"]), k=k)
+        assert [hit["id"] for hit in result["hits"]] == expected.ids
+        assert [hit["score"] for hit in result["hits"]] == expected.scores.tolist()
+    mixed = {"queries": [{"text": "copper"}, {"terms": {"nois": 2.0}}], "where": {"year": {"$lt": 1961}}}
+    results = post(settings, "/v1/indexes/papers/search/batch", mixed).json()["results"]
+    assert [[hit["id"] for hit in result["hits"]] for result in results] == [["copper"], ["tubes"]]
+    assert post(settings, "/v1/indexes/papers/search/batch", {"queries": []}).json()["results"] == []
+
+
+def test_requests_that_come_together_are_answered_alike(settings: Settings, vectors: Path) -> None:
+    """Searches that run as a batch return what they return alone, and a bad one fails alone."""
+    index = segmax.open(vectors)
+    rng = np.random.default_rng(7)
+    queries = [(rng.permutation(60)[:5].tolist(), rng.integers(1, 9, 5).astype(float).tolist()) for _ in range(50)]
+    bodies: list[Any] = [{"vector": {"indices": i, "values": v}, "k": 1 + n % 7} for n, (i, v) in enumerate(queries)]
+    bodies[13]["vector"]["values"][0] = -1.0
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        path = "/v1/indexes/vectors/search"
+        return await asyncio.gather(*(client.post(path, json=body) for body in bodies))
+
+    generous = dataclasses.replace(settings, limits=Limits(wait_ms=60_000))
+    answers = ask(generous, scenario)
+    for number, (answer, query) in enumerate(zip(answers, queries, strict=True)):
+        if number == 13:
+            assert answer.status_code == 422
+            continue
+        expected = index.search(query, k=1 + number % 7)
+        assert [hit["id"] for hit in answer.json()["hits"]] == expected.ids
+        assert [hit["score"] for hit in answer.json()["hits"]] == expected.scores.tolist()
+
+
+# --- documents, words, figures ---------------------------------------------------------------------------------------
+
+
+def test_why_and_inside(settings: Settings, papers: Path) -> None:
+    """`explain` and `inside` are those of the library."""
+    index = segmax.open(papers)
+    found = post(settings, "/v1/indexes/papers/explain", {"text": "copper noise", "id": "copper"}).json()
+    expected = index.explain("copper noise", "copper")
+    assert (found["rank"], found["score"], found["reason"]) == (expected.rank, expected.score, expected.reason)
+    assert [match["word"] for match in found["matched"]] == [match.word for match in expected.matched]
+    missing = post(settings, "/v1/indexes/papers/explain", {"text": "copper", "id": "nothing"})
+    assert (missing.status_code, missing.json()["type"]) == (404, "urn:segmax:problem:unknown-document")
+    picture = post(settings, "/v1/indexes/vectors/inside", {"vector": {"indices": [1], "values": [1.0]}, "k": 3}).json()
+    assert len(picture["clusters"]) == picture["num_clusters"] == 8
+    assert sum(cluster["num_docs"] for cluster in picture["clusters"]) == 500
+    assert sum(cluster["num_hits"] for cluster in picture["clusters"]) == 3
+    for cluster in picture["clusters"]:
+        assert cluster["bound_sum"] >= cluster["max_bound"] >= cluster["best_score"]
+
+
+def test_documents_by_id_and_by_row(settings: Settings) -> None:
+    """A document has its title, text, metadata, row and vector; ids may hold anything."""
+    found = get(settings, "/v1/indexes/papers/documents/caf%C3%A9").json()
+    assert (found["id"], found["text"], found["metadata"]) == ("café", TEXTS["café"], {"year": 2**70})
+    found = get(settings, "/v1/indexes/vectors/documents/107?fields=row,vector").json()
+    assert (found["id"], found["row"]) == (107, 7)
+    assert len(found["vector"]["indices"]) == len(found["vector"]["values"])
+    body = {"rows": [1, 0], "fields": ["row"]}
+    many = post(settings, "/v1/indexes/papers/documents/get", body).json()["documents"]
+    assert many == [{"id": "copper", "row": 1}, {"id": "tubes", "row": 0}]
+    for path in ("documents/nobody", "documents/%00", "documents/7?fields=row"):
+        assert get(settings, f"/v1/indexes/papers/{path}").status_code == 404
+    assert get(settings, "/v1/indexes/vectors/documents/x").status_code == 404
+
+
+def test_counts_facets_scores_terms_and_vectors(settings: Settings, papers: Path) -> None:
+    """The small questions."""
+    index = segmax.open(papers)
+    base = "/v1/indexes/papers"
+    assert post(settings, f"{base}/count", {"where": {"year": {"$gte": 1960}}}).json() == {"count": 3}
+    values = post(settings, f"{base}/facets", {"field": "tags"}).json()["values"]
+    assert [(one["value"], one["count"]) for one in values] == index.facets("tags")
+    scores = post(settings, f"{base}/score", {"text": "noise", "ids": ["tubes", "copper"]}).json()["scores"]
+    assert scores == index.score("noise", ["tubes", "copper"]).tolist()
+    found = post(settings, f"{base}/terms", {"prefix": "wav"}).json()["terms"]
+    assert sorted(one["word"] for one in found) == ["wave", "waveguid"]
+    found = post(settings, f"{base}/terms", {"words": ["copper", "nothing"]}).json()["terms"]
+    assert found[0]["word"] == index.terms[found[0]["term"]]
+    assert found[1] is None
+    vector = post(settings, f"{base}/encode", {"texts": ["copper noise", ""]}).json()["vectors"]
+    assert sorted(vector[0]["indices"]) == sorted(index.encoder.query_rows(["copper noise"]).indices.tolist())
+    assert vector[1] == {"indices": [], "values": []}
+
+
+def test_what_is_served(settings: Settings, papers: Path) -> None:
+    """The list of indexes says what each can do."""
+    index = segmax.open(papers)
+    found = get(settings, "/v1/indexes").json()
+    assert [one["name"] for one in found["indexes"]] == ["papers", "vectors"]
+    assert found["indexes"][0]["encoder"] == "bm25"
+    assert found["indexes"][1]["encoder"] is None
+    assert found["indexes"][0]["fields"]["year"]
+    stats = get(settings, "/v1/indexes/papers/stats").json()
+    assert stats["sizes"] == index.sizes()
+    assert sum(stats["cluster_sizes"]) == len(TEXTS)
+    assert get(settings, "/health").json() == {"status": "ok"}
+    assert get(settings, "/ready").json() == {"status": "ready"}
+
+
+def test_texts_need_an_encoder(settings: Settings) -> None:
+    """An index without an encoder says what to send instead."""
+    answer = post(settings, "/v1/indexes/vectors/search", {"text": "copper"})
+    assert answer.status_code == 422
+    assert "no encoder" in answer.json()["detail"]
+
+
+def test_figures_for_prometheus(settings: Settings) -> None:
+    """Requests, searches and sizes are counted."""
+
+    async def scenario(client: httpx.AsyncClient) -> str:
+        await client.post("/v1/indexes/papers/search", json={"text": "copper"})
+        await client.post("/v1/indexes/papers/search", json={"nonsense": 1})
+        return (await client.get("/metrics")).text
+
+    text = ask(settings, scenario)
+    assert 'segmax_requests_total{operation="search",status="200"} 1.0' in text
+    assert 'segmax_requests_total{operation="search",status="422"} 1.0' in text
+    assert 'segmax_request_seconds_count{operation="search"} 2.0' in text
+    assert 'segmax_documents{index="papers"} 4.0' in text
+    assert "segmax_requests_shed_total 0.0" in text
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_collection_can_be_changed(collection: Settings) -> None:
+    """Add, upsert, update, delete, commit, compact, snapshot: each is seen by the next search."""
+    base = "/v1/indexes/notes"
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def ids(text: str) -> list[str]:
+            answer = await client.post(f"{base}/search", json={"text": text})
+            return [hit["id"] for hit in answer.json()["hits"]]
+
+        added = await client.post(f"{base}/documents", json={"documents": [{"id": "b", "text": "copper wire"}]})
+        assert added.json() == {"count": 1, "sequence": 2}
+        assert await ids("copper") == ["a", "b"]
+        again = await client.post(f"{base}/documents", json={"documents": [{"id": "b", "text": "lead"}]})
+        assert again.status_code == 422
+        assert "upsert" in again.json()["hint"]
+        await client.post(f"{base}/documents?mode=upsert", json={"documents": [{"id": "b", "text": "lead"}]})
+        assert await ids("lead") == ["b"]
+        body = {"documents": [{"id": "b", "metadata": {"year": 1}}]}
+        assert (await client.post(f"{base}/documents?mode=update", json=body)).json()["count"] == 1
+        found = await client.get(f"{base}/documents/b")
+        assert found.json()["metadata"] == {"year": 1}
+        assert (await client.post(f"{base}/commit")).json()["count"] == 0
+        copy = (await client.post(f"{base}/snapshot")).json()
+        assert (await client.post(f"{base}/documents/delete", json={"where": {"year": 1957}})).json()["count"] == 1
+        assert (await client.delete(f"{base}/documents/b")).json()["count"] == 1
+        assert (await client.delete(f"{base}/documents/b")).json()["count"] == 0
+        assert (await client.post(f"{base}/compact", json={})).status_code == 200
+        assert await ids("lead copper") == []
+        assert collection.snapshots is not None
+        with segmax.Collection.open(collection.snapshots / copy["name"], read_only=True) as copied:
+            assert len(copied) == copy["num_docs"] == 2
+
+    ask(collection, scenario)
+
+
+def test_a_stream_has_a_result_per_line(collection: Settings) -> None:
+    """Lines that are refused do not keep others out, and the last line sums up."""
+    lines = [
+        {"id": "b", "text": "lead"},
+        {"id": "a", "text": "there already"},
+        "not a document",
+        {"id": "c", "text": "zinc", "metadata": {"year": 3}},
+        {"id": "c", "text": "twice"},
+        {"id": "d", "vector": {"indices": [1], "values": []}},
+    ]
+    content = b"\r\n".join(json.dumps(line).encode() for line in lines) + b"\n\n{broken"
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        headers = {"content-type": "application/x-ndjson"}
+        answer = await client.post("/v1/indexes/notes/documents", content=content, headers=headers)
+        found = await client.post("/v1/indexes/notes/search", json={"text": "lead zinc"})
+        assert sorted(hit["id"] for hit in found.json()["hits"]) == ["b", "c"]
+        return [json.loads(line) for line in answer.text.splitlines()]
+
+    *results, end = ask(collection, scenario)
+    assert [(result["line"], result["ok"]) for result in results] == [
+        (1, True), (2, False), (3, False), (4, True), (5, False), (6, False), (8, False),
+    ]  # fmt: skip
+    assert all(result.get("error") for result in results if not result["ok"])
+    assert (end["done"], end["count"], end["errors"]) == (True, 2, 5)
+
+
+def test_changes_need_to_be_allowed(settings: Settings, collection: Settings, papers: Path) -> None:
+    """A service is read-only unless it was started otherwise, and an index stays as it is."""
+    body = {"documents": [{"id": "x", "text": "x"}]}
+    assert post(settings, "/v1/indexes/papers/documents", body).status_code == 403
+    both = dataclasses.replace(collection, paths={**collection.paths, "papers": papers}, snapshots=None)
+    answer = post(both, "/v1/indexes/papers/documents", body)
+    assert (answer.status_code, answer.json()["type"]) == (409, "urn:segmax:problem:not-a-collection")
+    assert post(both, "/v1/indexes/notes/snapshot", {}).status_code == 409
+
+
+def test_a_replaced_index_is_picked_up(tmp_path: Path) -> None:
+    """Whoever replaces an index on disk need not restart the service."""
+    path = tmp_path / "docs.segmax"
+    segmax.from_texts({"old": "copper"}, path=path)
+
+    async def scenario(client: httpx.AsyncClient) -> str:
+        first = await client.post("/v1/indexes/docs/search", json={"text": "copper"})
+        assert first.json()["hits"][0]["id"] == "old"
+        segmax.from_texts({"new": "copper"}, path=path, overwrite=True)
+        deadline = time.monotonic() + 30
+        while True:
+            answer = await client.post("/v1/indexes/docs/search", json={"text": "copper"})
+            found = answer.json()["hits"][0]["id"]
+            if found == "new" or time.monotonic() > deadline:
+                return str(found)
+            await asyncio.sleep(0.05)
+
+    assert ask(settings_for(docs=path), scenario) == "new"
+
+
+# --- who may ask -----------------------------------------------------------------------------------------------------
+
+
+def test_keys_decide_who_reads_and_writes(collection: Settings) -> None:
+    """Without a key nothing but health is answered; a key for reading does not write."""
+    closed = dataclasses.replace(collection, keys=Keys({READ: "read", WRITE: "write"}))
+    path, body = "/v1/indexes/notes/documents", {"documents": [{"id": "x", "text": "x"}]}
+
+    def status(key: str | None, path: str, body: Any) -> int:
+        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+        return post(closed, path, body, headers=headers).status_code
+
+    assert get(closed, "/health").status_code == 200
+    assert get(closed, "/metrics").status_code == 401
+    search = "/v1/indexes/notes/search"
+    assert [status(key, search, {"text": "a"}) for key in (None, "wrong", READ, WRITE)] == [401, 401, 200, 200]
+    assert [status(key, path, body) for key in (None, "wrong", READ, WRITE)] == [401, 401, 403, 200]
+    answer = post(closed, search, {"text": "a"}, headers={"authorization": "Bearer wrong-key-of-mine"})
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert "wrong-key-of-mine" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "localhost:1"}, 200),
+        ({"host": "[::1]:8080"}, 200),
+        ({"host": "evil.example"}, 403),
+        ({"host": "127.0.0.1.evil.example:8080"}, 403),
+        ({"origin": "http://127.0.0.1:8080"}, 200),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "null"}, 403),
+        ({"content-type": "text/plain"}, 415),
+        ({"content-type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_pages_of_others_are_kept_out(settings: Settings, headers: dict[str, str], status: int) -> None:
+    """Names, origins and content types that a page of somebody else would send are refused."""
+    assert post(settings, "/v1/indexes/papers/search", {"text": "a"}, headers=headers).status_code == status
+
+
+def test_hosts_of_a_public_service() -> None:
+    """Addresses are fine, names have to be allowed, and with keys any name is."""
+    assert HostCheck.of("0.0.0.0", [], has_keys=False).allows("192.0.2.7:80")
+    assert not HostCheck.of("0.0.0.0", [], has_keys=False).allows("search.example")
+    assert HostCheck.of("0.0.0.0", ["Search.example:80"], has_keys=False).allows("search.example:8080")
+    assert HostCheck.of("0.0.0.0", [], has_keys=True).allows("any.example")
+    assert not HostCheck.of("0.0.0.0", [], has_keys=True).allows("")
+
+
+# --- bad requests ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "status"),
+    [
+        ("papers/search", b"{", 400),
+        ("papers/search", b'{"text": "a", "where": ' + b'{"a":' * 100_000, 400),
+        ("papers/search", b'{"text": NaN}', 400),
+        ("papers/search", b'{"text": "\xff"}', 400),
+        ("papers/search", b"{}", 422),
+        ("papers/search", b'{"text": "a", "terms": {"a": 1}}', 422),
+        ("papers/search", b'{"text": "a", "unknown": 1}', 422),
+        ("papers/search", b'{"text": "a", "k": 0}', 422),
+        ("papers/search", b'{"text": "a", "k": 10001}', 422),
+        ("papers/search", b'{"text": "a", "k": 1e3}', 422),
+        ("papers/search", b'{"text": "a", "offset": 9999, "k": 2}', 422),
+        ("papers/search", b'{"text": "a", "params": {"method": "exhaustive", "mu": 0.5}}', 422),
+        ("papers/search", b'{"text": "a", "params": {"method": "asc"}, "target_recall": 0.9}', 422),
+        ("papers/search", b'{"text": "a", "params": {"mu": 2}}', 422),
+        ("papers/search", b'{"text": "a", "where": {"$what": 1}}', 422),
+        ("papers/search", b'{"text": "a", "group_size": 2}', 422),
+        ("papers/search", b'{"vector": {"indices": [1], "values": [1, 2]}}', 422),
+        ("papers/search", b'{"vector": {"indices": [-1], "values": [1]}}', 422),
+        ("papers/search", b'{"vector": {"indices": [1], "values": [1e999]}}', 422),
+        ("papers/search", b'{"terms": {"copper": -1}}', 422),
+        ("papers/documents/get", b"{}", 422),
+        ("papers/terms", b'{"words": [], "prefix": "a"}', 422),
+        ("nothing/search", b'{"text": "a"}', 404),
+        ("papers/nothing", b"{}", 404),
+        ("papers/search/", b'{"text": "a"}', 404),
+        ("vectors/terms", b'{"words": ["a"]}', 409),
+        ("papers/facets", b'{"field": "a", "limit": 0}', 422),
+    ],
+)
+def test_bad_requests_are_problems(settings: Settings, path: str, content: bytes, status: int) -> None:
+    """Every bad request is answered with a problem that has a sentence in it."""
+    headers = {"content-type": "application/json", "x-request-id": "mine-7"}
+    answer = ask(settings, lambda client: client.post(f"/v1/indexes/{path}", content=content, headers=headers))
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "application/problem+json"
+    problem = answer.json()
+    assert (problem["status"], problem["instance"]) == (status, "mine-7")
+    assert len(problem["detail"]) > 10
+    assert answer.headers["x-request-id"] == "mine-7"
+
+
+def test_limits_are_named(settings: Settings) -> None:
+    """A limit that is exceeded is named, with its value."""
+    small = dataclasses.replace(
+        settings, limits=Limits(body_bytes=300, terms=3, batch=2, text_chars=10, batch_results=15)
+    )
+    base = "/v1/indexes/vectors"
+    answer = post(small, f"{base}/search", {"vector": {"indices": [1] * 4, "values": [1] * 4}})
+    assert (answer.status_code, answer.json()["expected"]) == (422, "at most 3")
+    assert post(small, f"{base}/search/batch", {"queries": [{"terms": {}}] * 3}).status_code == 422
+    assert post(small, f"{base}/search/batch", {"queries": [{"terms": {}}] * 2}).status_code == 422  # 2 x 10 results
+    assert post(small, f"{base}/search", {"text": "x" * 11}).status_code == 422
+    assert post(small, f"{base}/count", {"where": {"a": {"$in": [1, 2, 3, 4]}}}).status_code == 422
+    assert post(small, f"{base}/search", {"text": "x" * 400}).status_code == 413
+
+
+def test_methods_and_addresses(settings: Settings) -> None:
+    """A wrong method says which are right; nothing is at other addresses."""
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/v1/indexes/papers/search")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        answer = await client.request("OPTIONS", "/v1/indexes")
+        assert answer.status_code == 405
+        assert not any(name.startswith("access-control") for name in answer.headers)
+        for path in ("/v1", "/v1/indexes/", "/v2/indexes", "/page/../settings.py", "/page/__init__.py", "/%ff"):
+            assert (await client.get(path)).status_code == 404
+        assert (await client.head("/health")).content == b""
+
+    ask(settings, scenario)
+
+
+def test_the_page_is_guarded(settings: Settings) -> None:
+    """The page may load its own files and nothing else, and is compressed."""
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        answer = await client.get("/", headers={"accept-encoding": "gzip"})
+        assert answer.headers["content-encoding"] == "gzip"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+        assert answer.headers["x-frame-options"] == "DENY"
+        again = await client.get("/", headers={"if-none-match": answer.headers["etag"]})
+        assert (again.status_code, again.content) == (304, b"")
+
+    ask(settings, scenario)
+
+
+# --- overload --------------------------------------------------------------------------------------------------------
+
+
+def test_too_much_work_is_refused(settings: Settings) -> None:
+    """Where searches would have to wait too long, some are refused at once, and say when to come again."""
+    strict = dataclasses.replace(settings, limits=Limits(wait_ms=1e-6))
+    body = {"vector": {"indices": [1, 2], "values": [1.0, 1.0]}}
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        path = "/v1/indexes/vectors/search"
+        answers = await asyncio.gather(*(client.post(path, json=body) for _ in range(100)))
+        later = await client.post(path, json=body)
+        assert later.status_code == 200
+        return answers
+
+    answers = ask(strict, scenario)
+    refused = [answer for answer in answers if answer.status_code == 503]
+    assert 0 < len(refused) < 100
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert {answer.status_code for answer in answers} == {200, 503}
