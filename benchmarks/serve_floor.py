@@ -3,6 +3,9 @@
 The server, its settings, its protocol and its workers behind one socket are those of `segmax serve`
 (`segmax.serve.server`). The application reads the body of each request, and answers with bytes that are as many as
 those of an answer with ten hits, and the same headers.
+
+With `--index`, the application decodes the body, searches and encodes the answer, as `benchmarks.serve_apps.plain`
+does, and nothing else: no checks, no figures, no limits. What the service takes beyond that is its own.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import os
 import signal
 import socket
 
-from benchmarks.serve_apps import Message, Receive, Send, read_body
+from benchmarks.serve_apps import INDEX, App, Message, Receive, Send, plain, read_body
 from segmax.serve.security import COMMON_HEADERS
 from segmax.serve.server import Server, config_for
 from segmax.serve.settings import Limits
@@ -28,22 +31,33 @@ HEADERS = [
 ]
 
 
-async def app(scope: Message, receive: Receive, send: Send) -> None:
+async def constant(_scope: Message, receive: Receive, send: Send) -> None:
     """Read, and answer."""
-    if scope["type"] == "lifespan":
-        while True:
-            message = await receive()
-            await send({"type": f"{message['type']}.complete"})
-            if message["type"] == "lifespan.shutdown":
-                return
     await read_body(receive)
     await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
     await send({"type": "http.response.body", "body": BODY})
 
 
+def living(answer: App) -> App:
+    """Return an application that takes part in the server's start and end, too."""
+
+    async def app(scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await answer(scope, receive, send)
+            return
+        while True:
+            message = await receive()
+            await send({"type": f"{message['type']}.complete"})
+            if message["type"] == "lifespan.shutdown":
+                return
+
+    return app
+
+
 def serve(sock: socket.socket) -> None:
     """Answer until SIGTERM."""
-    Server(config_for(app, Limits())).run(sockets=[sock])
+    answer = plain() if os.environ.get(INDEX) else constant
+    Server(config_for(living(answer), Limits())).run(sockets=[sock])
 
 
 def main() -> None:
@@ -51,7 +65,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.serve_floor", description=__doc__.splitlines()[0])
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--index", default="", help="search this index")
     args = parser.parse_args()
+    os.environ[INDEX] = args.index
     with socket.create_server(("127.0.0.1", args.port), backlog=2048) as sock:
         if args.workers == 1:
             serve(sock)
