@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
-SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv')
+SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv' -o -path '*/page/*')
 
 .PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test docker-test sanitize bench race soak crash report stubs format clean
 
@@ -24,9 +24,12 @@ test-slow: sanitize
 crash: $(VENV)/.installed
 	SEGMAX_CRASHES=1 $(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
-# Tests that need large packages which nothing else here does: torch, and the libraries that segmax plugs into.
+# Tests that need large packages which nothing else here does: torch, the libraries that segmax plugs into, and what
+# drives a browser; the browser itself is Debian's package chromium, without which the tests of the page are skipped.
 test-extras: $(VENV)/.encoders
-	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop)
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop) \
+		$$($(PY) .ci/requirements.py browser)
+	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -m "slow or not slow" tests/encoders tests/integrations tests/io tests/experiments/test_experiments_recipe.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q tests/test_documents.py
 	$(PY) -m pytest -q -k torch --ignore=tests/encoders

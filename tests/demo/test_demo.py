@@ -67,10 +67,13 @@ def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.M
     assert shares["asc, μ = 0.7"] <= shares["asc"]
 
 
-def test_the_last_line_is_a_command_that_works(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The printed command searches the demo's index, and other commands find the collection."""
+def test_the_last_lines_are_commands_that_work(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed command searches the demo's index, the last one serves it, and others find the collection."""
     demo.main()
-    words = shlex.split(capsys.readouterr().out.strip().splitlines()[-1])
+    *_, search, _, _, _, serve = capsys.readouterr().out.strip().splitlines()
+    words = shlex.split(serve)
+    assert words[words.index("serve") + 1 :] == ["segmax-demo/vaswani.segmax"]
+    words = shlex.split(search)
     assert command_line(words[words.index("search") :]) == 0
     assert "microwave" in capsys.readouterr().out
     assert command_line(["search", "segmax-demo/vaswani.segmax", "segmax-demo/vaswani", "-k", "1"]) == 0
@@ -110,6 +113,7 @@ def test_without_matplotlib_there_is_no_picture(
     shown = capsys.readouterr().out
     assert "no picture: " in shown
     assert "try it yourself" in shown
+    assert "http://127.0.0.1:8080" in shown
 
 
 def test_a_file_in_place_of_the_folder_is_refused(quick: Path) -> None:

@@ -75,8 +75,10 @@ def demonstrate(out: Path, k: int, model: str | None) -> None:
         for name in ("bm25", model):
             compare(console, few, load_encoder(name), queries, k)
     _head(console, "Now try it yourself")
-    found = _command("search", str(out / f"{NAME}.segmax"), QUERY)
-    console.print(Text(f"  {found}\n"), soft_wrap=True)
+    path = str(out / f"{NAME}.segmax")
+    console.print(Text(f"  {_command('search', path, QUERY)}\n"), soft_wrap=True)
+    console.print(Text("Or look at it in a browser: run this, and open http://127.0.0.1:8080\n"))
+    console.print(Text(f"  {_command('serve', path)}\n"), soft_wrap=True)
 
 
 def _head(console: Console, text: str) -> None:
