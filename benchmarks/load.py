@@ -90,6 +90,12 @@ class Load:
         kept = (self.status == status) & (self.due_ns >= since * 1e9) & (self.due_ns < until * 1e9)
         return Latency.of(self.took_ns[kept])
 
+    def usual_p99(self, status: int = 200) -> float:
+        """Return the median of the p99 of every second, in milliseconds: a busy machine spoils few of the seconds."""
+        seconds = range(int(self.due_ns.max(initial=0) / 1e9) + 1)
+        each = np.array([self.latency(status, second, second + 1).p99 for second in seconds])
+        return float(np.median(each[~np.isnan(each)])) if (~np.isnan(each)).any() else float("nan")
+
 
 def request(path: str, body: bytes, *, port: int, headers: Sequence[str] = ()) -> bytes:
     r"""Return a POST of JSON as the bytes that go over the wire.

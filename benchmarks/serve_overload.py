@@ -1,4 +1,8 @@
-"""More requests than the service can carry, and a worker that dies: parts of `benchmarks.serve`."""
+"""More requests than the service can carry, and a worker that dies: parts of `benchmarks.serve`.
+
+The p99 here is the *usual* one: the median of the p99 of every second. Other programs on the same cores stop a server
+for tens of milliseconds, which spoils the p99 of a whole run, but not that of most seconds.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +27,18 @@ LONGEST_MS = 20.0  # the p99 of a rate that is carried
 
 
 def carried_rate(bench: Bench, address: Address) -> float:
-    """Return the highest rate, to 5 %, at which every request is answered, 99 % of them in 20 ms."""
+    """Return the highest rate, to 5 %, at which 99 % of the requests are answered, in a usual p99 of 20 ms."""
     requests = bench.requests(address)
-    high = closed_loop(address, requests, SHORT, connections=32).rate * 1.1
-    low = 0.3 * high
+
+    def is_carried(rate: float) -> bool:
+        load = open_loop(address, requests, rate, SHORT, connections=CONNECTIONS)
+        return load.statuses.get(200, 0) >= 0.99 * len(load.status) and load.usual_p99() <= LONGEST_MS
+
+    high = closed_loop(address, requests, SHORT, connections=32).rate * 1.2
+    low = high / 4
     while high > 1.05 * low:
         rate = (low * high) ** 0.5
-        load = open_loop(address, requests, rate, SHORT, connections=CONNECTIONS)
-        if set(load.statuses) == {200} and load.latency().p99 <= LONGEST_MS:
+        if is_carried(rate) or is_carried(rate):  # again, because other programs may have been in the way
             low = rate
         else:
             high = rate
@@ -42,7 +50,7 @@ def described(load: Load) -> str:
     parts = []
     for status, count in load.statuses.items():
         name = {LOST: "lost"}.get(status, str(status))
-        parts.append(f"{name}: {count:,}" + (f" (p99 {load.latency(status).p99:.1f} ms)" if status > 0 else ""))
+        parts.append(f"{name}: {count:,}" + (f" (p99 {load.usual_p99(status):.1f} ms)" if status > 0 else ""))
     return ", ".join(parts)
 
 
@@ -60,17 +68,25 @@ def overload(bench: Bench) -> None:
         before, beyond, after = at(0.5, seconds / 3), at(2, seconds), at(0.5, seconds / 3)
     for load in (before, beyond, after):
         bench.questions.check(load.answers)
-    half, accepted, refused = before.latency().p99, beyond.latency().p99, beyond.latency(503)
-    is_recovered = set(after.statuses) == {200} and after.latency().p99 <= 3 * half
+    half, accepted, refused = before.usual_p99(), beyond.usual_p99(), beyond.latency(503)
+    is_recovered = set(after.statuses) == {200} and after.usual_p99() <= 2 * half
     good = beyond.statuses.get(200, 0) / beyond.seconds
-    figures = {"rate": rate, "before": before.statuses, "beyond": beyond.statuses, "after": after.statuses}
+    figures = {
+        name: {"statuses": load.statuses, "p99": load.latency().p99, "usual_p99": load.usual_p99()}
+        for name, load in (("before", before), ("beyond", beyond), ("after", after))
+    }
     put(
-        Row("overload: the rate it can carry", "", f"{rate:,.0f} requests/s", None, figures),
+        Row("overload: the rate it can carry", "", f"{rate:,.0f} requests/s", None, {"rate": rate, **figures}),
         Row("  half of it", "", described(before)),
         Row(f"  twice, for {seconds:g} s", "only 200 and 503", described(beyond), set(beyond.statuses) <= {200, 503}),
-        Row("  p99 of accepted ones", "≤ 3x half load", f"{accepted / half:.1f}x", accepted <= 3 * half),
+        Row(
+            "  p99 of accepted ones",
+            "≤ 3x half load",
+            f"{accepted / half:.1f}x: {accepted:.1f} ms",
+            accepted <= 3 * half,
+        ),
         Row("  answered per second", "", f"{good:,.0f}, {good / rate:.0%} of what it can carry"),
-        Row("  503: p50, p99", "fast", f"{refused.p50:.1f}, {refused.p99:.1f} ms"),
+        Row("  503: p50, p99", "fast", f"{refused.p50:.1f}, {beyond.usual_p99(503):.1f} ms"),
         Row("  half of it again", "as before", described(after), is_recovered),
         Row("  generator late by (p99)", "", f"{before.lag_ms:.2f}, {beyond.lag_ms:.2f}, {after.lag_ms:.2f} ms"),
     )
@@ -85,7 +101,7 @@ def kill_a_worker(bench: Bench) -> None:
     """Kill a worker under load: it is replaced, and what is lost was its own."""
     with bench.service(max(2, bench.args.workers)) as (address, pid):
         requests = bench.requests(address)
-        rate = closed_loop(address, requests, SHORT, connections=32).rate / 4
+        rate = closed_loop(address, requests, SHORT, connections=32).rate / 2
         before = children(pid)
         victim = max(before)
         replaced = []

@@ -237,3 +237,13 @@ def test_latencies_of_a_window() -> None:
     due = np.arange(10) * 100_000_000
     load = Load(due, due + 1, np.full(10, 200), 1.0, 0.0, 0, {})
     assert load.latency(since=0.2, until=0.4).mean == pytest.approx(250.000001)
+
+
+def test_a_second_that_is_slow_spoils_itself_only() -> None:
+    """The usual p99 is the median of those of all seconds; without answers there is none."""
+    due = np.arange(300) * 10_000_000
+    took = np.where(due < 1_000_000_000, 50_000_000, 1_000_000)
+    load = Load(due, took, np.full(300, 200), 3.0, 0.0, 0, {})
+    assert load.usual_p99() == 1.0
+    assert load.latency().p99 == 50.0
+    assert np.isnan(load.usual_p99(503))
