@@ -112,6 +112,8 @@ def make_base() -> Path:
     sources = [f"deb {found['Debian']} {name} main\n" for name in (SUITE, f"{SUITE}-updates")]
     if "Debian-Security" in found:
         sources.append(f"deb {found['Debian-Security']} {SUITE}-security main\n")
+    for name in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man"):
+        shutil.rmtree(root / name)
     (root / "etc/apt/sources.list").write_text("".join(sources))
     (root / "etc/apt/apt.conf.d/machine").write_text(apt_settings())
     (root / "etc/dpkg/dpkg.cfg.d/slim").write_text("force-unsafe-io\npath-exclude /usr/share/doc/*\n")
