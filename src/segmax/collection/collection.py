@@ -325,6 +325,11 @@ class Collection(CollectionReader):
         return self._open_store.read_only
 
     @property
+    def identity(self) -> str:
+        """What it was given when it was created, and no other collection has: one in its place has another one."""
+        return str(self._open_store.manifest.extra.get("identity", ""))
+
+    @property
     def durability(self) -> str:
         """When writes are safe on disk: as given to `create`."""
         return self._open_store.settings.durability

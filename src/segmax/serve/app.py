@@ -6,6 +6,8 @@ goes wrong on the way becomes a problem; nothing else is sent as an error.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -44,6 +46,8 @@ _JSON = b"application/json"
 _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SAFE_METHODS = ("GET", "HEAD")
+_SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
+_DISCARD_SECONDS = 2.0  # that a client may go on sending what is too large, before it is answered
 _PAGE_CACHE = (b"cache-control", b"no-cache")
 
 
@@ -122,11 +126,14 @@ class App:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         arrived = time.perf_counter()
         headers = dict(scope["headers"])
+        is_unclear = len(headers) != len(scope["headers"]) and _is_unclear(scope["headers"])
         request_id = headers.get(b"x-request-id", b"")
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = f"{self._id_start}-{next(self._ids):x}".encode()
         request = _Request(self, scope, headers, receive, send, request_id, arrived)
         try:
+            if is_unclear:
+                raise ProblemError(400, "malformed-http", "a header that may come once came twice")
             answer = await request.answer()
         except _GoneError:
             return
@@ -142,7 +149,8 @@ class App:
         except Exception:
             _LOG.exception("request %s failed", request_id.decode())
             problem = ProblemError(500, "internal", "the service failed; its log says why")
-        return Answer(problem.status, PROBLEM_TYPE, problem.body(request_id.decode()), problem.headers)
+        headers = [*problem.headers, *COMMON_HEADERS]
+        return Answer(problem.status, PROBLEM_TYPE, problem.body(request_id.decode()), headers)
 
     def _note(self, scope: Scope, request: _Request, answer: Answer | None, seconds: float) -> None:
         """Count a request, and log it: never what was searched for, and nothing of its address but the path."""
@@ -168,6 +176,12 @@ class App:
                 503, "not-ready", "the service is starting or stopping", headers=[(b"retry-after", b"1")]
             )
         return self._service
+
+
+def _is_unclear(headers: Headers) -> bool:
+    """Whether a header came twice of which proxies and this service might each believe another one."""
+    names = [name for name, _ in headers]
+    return any(names.count(name) > 1 for name in _SINGLE_HEADERS)
 
 
 async def _send_answer(send: Send, answer: Answer, request_id: bytes, *, is_head: bool) -> None:
@@ -326,6 +340,8 @@ class _Request:
         """Return the body, in one piece as nearly always."""
         length = self._headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > most_bytes:
+            if b"expect" not in self._headers:
+                await self._discard()
             raise _too_large(most_bytes)
         message = await self._next()
         body: bytes = message.get("body", b"")
@@ -337,8 +353,17 @@ class _Request:
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > most_bytes:
+                pieces.clear()
+                await self._discard()
                 raise _too_large(most_bytes)
         return b"".join(pieces)
+
+    async def _discard(self) -> None:
+        """Read what nobody wants for a while: many clients send everything before they look for an answer."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_DISCARD_SECONDS):
+                while (await self._next()).get("more_body", False):
+                    pass
 
     async def _next(self) -> Message:
         message = await self._receive()
@@ -349,6 +374,8 @@ class _Request:
     async def _stream(self, context: Context) -> Answer | None:
         """Answer a stream of documents while it comes."""
         writer_of(context.service, context.served)  # raises before anything is sent
+        if self._scope.get("http_version") == "1.0":
+            raise ProblemError(426, "old-http", "a stream of documents needs HTTP/1.1")
         is_started = False
 
         async def chunks() -> AsyncIterator[bytes]:
@@ -375,7 +402,7 @@ class _Request:
 
 def _too_large(most_bytes: int) -> ProblemError:
     detail = f"the body is larger than {most_bytes:,} bytes"
-    return ProblemError(413, "body-too-large", detail, headers=[(b"connection", b"close")])
+    return ProblemError(413, "body-too-large", detail)
 
 
 @cache

@@ -74,8 +74,9 @@ class Served:
     def version(self) -> str:
         """What changes when documents do."""
         source = self.source
-        stamp = f"{self._stamp[0]:x}-{self._stamp[1]:x}"
-        return stamp if isinstance(source, Index) else f"{stamp}-{source.sequence}"
+        if isinstance(source, Index):
+            return f"{self._stamp[0]:x}-{self._stamp[1]:x}"
+        return f"{source.identity}-{source.sequence}"
 
     @property
     def encoder(self) -> Encoder | None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from segmax.serve.problems import PROBLEM_TYPE, ProblemError
 from segmax.serve.security import COMMON_HEADERS
@@ -15,8 +16,11 @@ from segmax.serve.settings import Limits
 _LOOK_SECONDS = 0.5  # between two looks at all connections, which cost less than a timer for each request
 _WRITE_SECONDS = 60.0  # that a client may leave an answer unread
 _TOTAL_BODY_FACTOR = 4  # times `body_seconds` for a whole body that is not a stream
+_MOST_PIPELINED = 64  # requests that wait for the answer to an earlier one
+_LINGER_SECONDS = 2.0  # for a client to read why it was refused, before what it still sends makes the system forget it
 
 _HEAD, _BODY, _ANSWER = range(3)
+_UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -33,7 +37,10 @@ class GuardedProtocol(HttpToolsProtocol):
         self._since = 0.0
         self._progress = 0.0
         self._num_head_bytes = 0
+        self._num_trailer_bytes = 0
         self._blocked_since: float | None = None
+        self._is_refused = False
+        self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
@@ -43,16 +50,26 @@ class GuardedProtocol(HttpToolsProtocol):
             detail = f"more than {self.limits.connections:,} connections are open: use fewer, and keep them open"
             self._refuse(ProblemError(429, "too-many-connections", detail, headers=[(b"retry-after", b"1")]))
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Let nothing be written to a client that has gone."""
+        for cycle in (self._running, *(waiting for waiting, _ in self.pipeline)):
+            if cycle is not None:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self.pipeline.clear()
+        super().connection_lost(exc)
+
     def data_received(self, data: bytes) -> None:
         """Read a piece of a request."""
-        if self.transport.is_closing():
-            return
-        if self._state == _HEAD:
+        if self._is_refused or self.transport.is_closing():
+            return  # a client that is still sending what nobody wants
+        if self._state != _BODY:
             self._num_head_bytes += len(data)
+            if b"pgrade:" in data:
+                data = _without_upgrade(data)
         super().data_received(data)
         if self._state == _HEAD and self._num_head_bytes > self.limits.header_bytes:
-            detail = f"the head of the request is larger than {self.limits.header_bytes:,} bytes"
-            self._refuse(ProblemError(431, "head-too-large", detail))
+            self._refuse_head()
 
     def on_message_begin(self) -> None:
         """Start to wait for the head of a request."""
@@ -60,32 +77,68 @@ class GuardedProtocol(HttpToolsProtocol):
         self._state = _HEAD
         self._since = self.loop.time()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a line of the head; those that follow a body mean nothing here."""
+        if self._state == _HEAD:
+            super().on_header(name, value)
+            return
+        self._num_trailer_bytes += len(name) + len(value)
+        if self._num_trailer_bytes > self.limits.header_bytes:
+            self._refuse_head()
+
     def on_headers_complete(self) -> None:
         """Start to wait for the body."""
+        if self._is_refused:
+            return
+        if self._num_head_bytes > self.limits.header_bytes:  # with what came of the body
+            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            if size > self.limits.header_bytes:
+                self._refuse_head()
+                return
+        if len(self.pipeline) >= _MOST_PIPELINED:
+            self._is_refused = True
+            self.transport.abort()
+            return
         self._state = _BODY
-        self._num_head_bytes = 0
+        self._num_head_bytes = self._num_trailer_bytes = 0
         self._since = self._progress = self.loop.time()
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
+        if self._is_refused:
+            return
         self._progress = self.loop.time()
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         """Stop waiting."""
+        if self._is_refused:
+            return
         self._state = _ANSWER
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Wait for the next request; uvicorn closes connections that nobody uses."""
         super().on_response_complete()
-        if self._state == _BODY:  # answered before all of the body came: what follows cannot be told apart from it
-            self.transport.close()
+        if self._state == _BODY and not self.pipeline:  # answered before all of the body came: the rest is not wanted
+            self._linger()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Refuse CONNECT, and what else the parser takes for the end of HTTP."""
+        self.send_400_response("")
 
     def send_400_response(self, msg: str) -> None:
         """Answer something that is not HTTP."""
         self._refuse(ProblemError(400, "malformed-http", "this is not a valid HTTP request"))
+
+    def _refuse_head(self) -> None:
+        detail = f"the head of the request is larger than {self.limits.header_bytes:,} bytes"
+        self._refuse(ProblemError(431, "head-too-large", detail))
 
     def pause_writing(self) -> None:
         """Note that the client does not read."""
@@ -119,18 +172,24 @@ class GuardedProtocol(HttpToolsProtocol):
         is_late = now - self._progress > limit or (not is_stream and self._is_late(_TOTAL_BODY_FACTOR * limit, now))
         if not is_late:
             return
-        if self.cycle is None or not self.cycle.response_started:
-            self._refuse(ProblemError(408, "too-slow", f"the body stopped coming for {limit:g} seconds"))
-        else:
-            self.transport.abort()
+        self._refuse(ProblemError(408, "too-slow", f"the body stopped coming for {limit:g} seconds"))
 
     def _is_late(self, seconds: float, now: float) -> bool:
         return now - self._since > seconds
 
     def _refuse(self, problem: ProblemError) -> None:
-        """Send a problem without the application, and close."""
-        if self.transport.is_closing():
+        """Send a problem without the application, and close; in the middle of another answer, just close."""
+        if self._is_refused or self.transport.is_closing():
             return
+        self._is_refused = True
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            is_other = self._state == _HEAD or bool(self.pipeline)  # an earlier request is being answered
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if is_other or cycle.response_started:
+                self.transport.abort()
+                return
         body = problem.body()
         head = [b"HTTP/1.1 %d %s" % (problem.status, problem.problem().title.encode())]
         fields = [
@@ -142,7 +201,25 @@ class GuardedProtocol(HttpToolsProtocol):
         ]
         head += [b"%s: %s" % field for field in fields]
         self.transport.write(b"\r\n".join([*head, b"", body]))
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """Close when the client has had time to read: closing at once would discard what it has not read yet."""
+        self._is_refused = True
+        self._unset_keepalive_if_required()
+        if self.transport.can_write_eof():
+            self.transport.write_eof()
+            self.flow.resume_reading()
+            self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
+        else:
+            self.transport.close()
+
+
+def _without_upgrade(data: bytes) -> bytes:
+    """Return the head of a request without the wish for another protocol, which a server may ignore."""
+    end = data.find(b"\r\n\r\n")
+    head = data if end < 0 else data[:end]
+    return _UPGRADE.sub(b"\r\nx-ignored:", head) + data[len(head) :]
 
 
 def guarded(limits: Limits) -> type[GuardedProtocol]:

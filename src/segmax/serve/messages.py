@@ -15,6 +15,8 @@ Scalar = str | int | float | bool | None
 
 #: What a result, or a document, can be returned with.
 Field = Literal["row", "title", "text", "metadata"]
+Fields = Annotated[list[Field], Meta(max_length=8)]
+DocumentFields = Annotated[list[Field | Literal["vector"]], Meta(max_length=8)]
 MethodName = Literal["asc", "exhaustive", "sequential", "anytime", "maxscore"]
 
 # The largest numbers that arrays of term numbers hold; limits of the service are lower, and settings.
@@ -80,7 +82,7 @@ class Search(Query, kw_only=True):
     group_size: Count = 1
     budget_ms: Annotated[float, Meta(gt=0, le=600_000)] | None = None
     prefix: bool = False  #: take the last word of `text` for the start of a word, too
-    fields: list[Field] = []
+    fields: Fields = []
     highlight: Highlight | bool = False
     stats: bool = False
 
@@ -103,7 +105,7 @@ class BatchSearch(Request, kw_only=True):
     where: dict[str, Any] | None = None
     offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
     min_score: float | None = None
-    fields: list[Field] = []
+    fields: Fields = []
     stats: bool = False
 
 
@@ -134,7 +136,9 @@ class GetDocuments(Request, kw_only=True):
 
     ids: list[DocId] | None = None
     rows: list[Annotated[int, Meta(ge=0, lt=2**62)]] | None = None
-    fields: list[Field | Literal["vector"]] = msgspec.field(default_factory=lambda: ["title", "text", "metadata"])
+    fields: DocumentFields = msgspec.field(default_factory=lambda: ["title", "text", "metadata"])
+        default_factory=lambda: ["title", "text", "metadata"]
+    )
 
 
 class CountDocuments(Request, kw_only=True):

@@ -28,6 +28,7 @@ _PROBLEMS = {
     "413": "The body is too large",
     "415": "The content type is not JSON",
     "422": "A value is invalid, or beyond a limit",
+    "426": "A stream needs HTTP/1.1",
     "429": "Too many connections",
     "503": "Overloaded, or not ready; Retry-After says when to try again",
     "507": "The disk is full",

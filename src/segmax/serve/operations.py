@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import time
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -31,6 +32,7 @@ from segmax.vectors.csr import Csr
 
 _MOST_CLUSTERS = 4096  # that a picture shows
 _MOST_SIZES = 1000
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _ALL_FIELDS = ("row", "title", "text", "metadata", "vector")
 
 
@@ -250,10 +252,9 @@ def id_in_path(source: Source, text: str) -> int | str:
     """Return the id that a path names: digits are a number where ids are numbers."""
     if source.id_kind is not int:
         return text
-    try:
-        return int(text) if len(text) <= 20 else text
-    except ValueError:
-        raise UnknownIdError(f"no document has the id {text!r}", hint="ids are integers here") from None
+    if not _INTEGER.fullmatch(text):
+        raise UnknownIdError(f"no document has the id {text!r}", hint="ids are integers here")
+    return int(text)
 
 
 def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> list[messages.DocumentResult]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from http import HTTPStatus
 from typing import Any
 
@@ -10,6 +11,7 @@ from segmax.base.errors import (
     CollectionLockedError,
     ConfigError,
     FormatError,
+    IndexExistsError,
     InputError,
     MissingPackageError,
     SegmaxError,
@@ -20,6 +22,7 @@ from segmax.serve.messages import ENCODER, Problem
 
 PROBLEM_TYPE = b"application/problem+json"
 _URN = "urn:segmax:problem:"
+_PATH = re.compile(r"'/(?:[^'/]*/)*([^'/]*)'")
 
 
 class ProblemError(Exception):
@@ -102,11 +105,17 @@ def problem_of(error: Exception) -> ProblemError:
         return unavailable("there is not enough memory for this request right now")
     if not isinstance(error, SegmaxError):
         raise error
-    parts = {"option": error.option, "expected": error.expected, "got": error.got}
-    parts["hint"] = error.hint.replace("{", "").replace("}", "")
+    shown = error.edited(_without_folders)  # which are nobody's business
+    parts = {"option": shown.option, "expected": shown.expected, "got": shown.got}
+    parts["hint"] = shown.hint.replace("{", "").replace("}", "")
     status, kind = _status_of(error)
     headers = [(b"retry-after", b"1")] if status == 503 else []
-    return ProblemError(status, kind, f"{error}.", headers=headers, **parts)
+    return ProblemError(status, kind, f"{shown}", headers=headers, **parts)
+
+
+def _without_folders(text: str) -> str:
+    """Return a text with only the last part of every path in it."""
+    return _PATH.sub(lambda found: f"'{found[1]}'", text)
 
 
 def _status_of(error: SegmaxError) -> tuple[int, str]:
@@ -114,6 +123,8 @@ def _status_of(error: SegmaxError) -> tuple[int, str]:
         return 404, "unknown-document"
     if isinstance(error, ConfigError | InputError):
         return 422, "invalid-value"
+    if isinstance(error, IndexExistsError):
+        return 409, "taken"
     if isinstance(error, WriteError):
         full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
         return (507, "disk-full") if full else (503, "not-written")

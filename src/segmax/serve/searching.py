@@ -26,7 +26,7 @@ PlainQuery = tuple[Any, Any] | Mapping[str, float]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
 _INLINE_SECONDS = 0.0015  # of work that the event loop may do by itself between two looks at its sockets
-_FIRST_COST = 0.002  # of a search that nothing is known about
+_FIRST_COST = 0.0004  # of a search that nothing is known about
 _COST_SHARE = 0.1  # of the last search in the running mean
 _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take

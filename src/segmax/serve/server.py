@@ -18,7 +18,7 @@ from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
 from segmax.serve.service import Backends, Service
 from segmax.serve.settings import Limits, Settings
-from segmax.serve.writing import Writer
+from segmax.serve.writing import Writer, WriterThreads
 
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
@@ -75,19 +75,6 @@ class Server(uvicorn.Server):
                 self._app.service.is_ready = False
 
 
-class LocalWrites:
-    """Writes on threads of this process."""
-
-    def __init__(self, writer: Writer, service: Service) -> None:
-        self._writer = writer
-        self._service = service
-
-    async def call(self, operation: str, name: str, *arguments: Any) -> Any:
-        """Do what the method of `Writer` with this name does."""
-        assert operation in Writer.OPERATIONS
-        return await self._service.run(getattr(self._writer, operation), name, *arguments)
-
-
 def open_catalog(settings: Settings, backends: Backends | None) -> Catalog:
     """Open what is served; writing and models are left to other processes where there are any."""
     alone = backends is None
@@ -127,7 +114,7 @@ def create_app(
         opened = open_catalog(settings, backends) if catalog is None else catalog
         service = Service(settings, opened, backends or Backends())
         if settings.writable and backends is None:
-            service.writes = LocalWrites(Writer(opened, settings.snapshots), service)
+            service.writes = WriterThreads(Writer(opened, settings.snapshots))
         return service
 
     return App(start, on_ready)

@@ -27,7 +27,7 @@ from segmax.serve.prefixes import Prefixes
 from segmax.serve.problems import ProblemError, invalid, over_limit, overloaded
 from segmax.serve.searching import Admission, PlainQuery, Searcher
 from segmax.serve.settings import Settings
-from segmax.serve.writing import Writes
+from segmax.serve.writing import WriterThreads, Writes
 from segmax.vectors.csr import Csr
 
 _LOG = logging.getLogger("segmax.serve")
@@ -101,6 +101,8 @@ class Service:
         for thread in self._threads:
             thread.close()
         self.pool.shutdown(wait=True)
+        if isinstance(self.writes, WriterThreads):
+            self.writes.close()
         self.catalog.close()
 
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:

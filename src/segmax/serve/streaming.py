@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from segmax.collection.collection import Collection
 from segmax.serve import messages
 from segmax.serve.catalog import Served
 from segmax.serve.operations import Context, id_in_path
-from segmax.serve.problems import ProblemError, invalid, over_limit, unavailable
+from segmax.serve.problems import ProblemError, invalid, over_limit, problem_of, unavailable
 from segmax.serve.service import Service, pair_of
 from segmax.serve.writing import Writes
 
@@ -188,7 +189,7 @@ async def put_stream(context: Context, chunks: AsyncIterator[bytes], send: Calla
     service, served = context.service, context.served
     writes, mode = writer_of(service, served), mode_of(context)
     results = Results(send)
-    stream = _Stream(writes, served.name, mode, results)
+    stream = _Stream(writes, served, mode, results)
     waiting: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_BATCHED)
     room = _Room(_MOST_BYTES)
     problem: str | None = None
@@ -219,8 +220,8 @@ async def put_stream(context: Context, chunks: AsyncIterator[bytes], send: Calla
             await stream.write(batch)
             room.give_back(sum(line.num_bytes for line in batch))
         problem = await reading
-    except ProblemError as error:  # the disk is full, or the writer has gone
-        problem = error.detail
+    except Exception as error:  # the disk is full, or the writer has gone
+        problem = problem_of(error).detail
     except BaseException:
         results.cancel()
         raise
@@ -266,13 +267,15 @@ class _Room:
 class _Stream:
     """The state of one stream: what was written, and what was refused."""
 
-    def __init__(self, writes: Writes, name: str, mode: str, results: Results) -> None:
+    def __init__(self, writes: Writes, served: Served, mode: str, results: Results) -> None:
         self._writes = writes
-        self._name = name
+        self._name = served.name
         self._mode = mode
         self._results = results
         self._encoder = msgspec.json.Encoder()
-        self._count = self._errors = self._sequence = 0
+        self._count = self._errors = 0
+        assert isinstance(served.source, Collection), "checked before"
+        self._sequence = served.source.sequence
 
     async def write(self, batch: list[Line]) -> None:
         """Write the documents of some lines, and send their results."""

@@ -26,12 +26,11 @@ from segmax.base.errors import SegmaxError
 from segmax.collection.opening import is_collection
 from segmax.serve.catalog import Catalog, Sequences
 from segmax.serve.encoding import EncoderThread
-from segmax.serve.problems import ProblemError
 from segmax.serve.rpc import Caller, RemoteEncoder, packed_rows, serve_calls
 from segmax.serve.server import prepare_process, run_server
 from segmax.serve.service import Backends
 from segmax.serve.settings import Settings
-from segmax.serve.writing import Writer
+from segmax.serve.writing import Writer, WriterThreads
 
 _SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 _MOST_DEATHS = 10  # of children within `_DEATH_SECONDS`, after which starting them again is of no use
@@ -195,12 +194,9 @@ class Processes:
         catalog = Catalog(self._settings, writes=True)
         writer = Writer(catalog, self._settings.snapshots, self._sequences)
 
-        async def handle(operation: str, name: str, *arguments: Any) -> Any:
-            if operation not in Writer.OPERATIONS:
-                raise ProblemError(404, "unknown-operation", operation)
-            return await asyncio.to_thread(getattr(writer, operation), name, *arguments)
-
-        self._run_calls("writer", handle, on_ready)
+        threads = WriterThreads(writer)
+        self._run_calls("writer", threads.call, on_ready)
+        threads.close()
         catalog.close()
 
     def _encode(self, on_ready: Callable[[], None]) -> None:

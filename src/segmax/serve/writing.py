@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
+import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.collection import Collection
 from segmax.serve.catalog import Catalog, Sequences
-from segmax.serve.problems import ProblemError
+from segmax.serve.problems import ProblemError, overloaded
 
 Mode = Literal["add", "upsert", "update"]
 #: A document as `Collection.add` takes it.
 Given = dict[str, Any]
 
+_LONG = ("compact", "snapshot")
+_MOST_WAITING = 64
 _REFUSED = (ConfigError, InputError, UnknownIdError)  # what is wrong with a document, and not with the disk
 
 
@@ -59,9 +65,7 @@ class Writer:
         errors = _put_each(lambda some: _put(self._collection(name), mode, some), documents)
         return {"errors": errors, "sequence": self._publish(name)}
 
-    def delete(
-        self, name: str, ids: list[int | str] | None, where: Mapping[str, Any] | None, strict: bool = False
-    ) -> dict[str, int]:
+    def delete(self, name: str, ids: list[int | str] | None, where: Mapping[str, Any] | None) -> dict[str, int]:
         """Delete documents by id, or those that a filter matches."""
         count = self._collection(name).delete(ids, where=where)
         return {"count": count, "sequence": self._publish(name)}
@@ -84,7 +88,7 @@ class Writer:
         collection = self._collection(name)
         sequence = collection.sequence
         when = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-        copy = f"{name}-{when}-{sequence}"
+        copy = f"{name}-{when}-{sequence}-{secrets.token_hex(2)}"
         collection.backup(self._snapshots / copy)
         return {"name": copy, "num_docs": collection.num_docs, "sequence": sequence}
 
@@ -101,6 +105,38 @@ class Writer:
                 collection.commit()  # others read only what was committed
             self._sequences.set(name, collection.sequence)
         return collection.sequence
+
+
+class WriterThreads:
+    """Runs a writer on threads of its own, so that searches never wait for writes.
+
+    A collection has two threads: one for changes, and one for what takes long while changes go on.
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._threads: dict[tuple[str, bool], ThreadPoolExecutor] = {}
+        self._num_waiting = 0
+
+    async def call(self, operation: str, name: str, *arguments: Any) -> Any:
+        """Do what the method of `Writer` with this name does; refuse it if too many wait."""
+        assert operation in Writer.OPERATIONS
+        if self._num_waiting >= _MOST_WAITING:
+            raise overloaded(1.0)
+        key = name, operation in _LONG
+        if key not in self._threads:
+            self._threads[key] = ThreadPoolExecutor(1, thread_name_prefix=f"write-{name}")
+        work = partial(getattr(self._writer, operation), name, *arguments)
+        self._num_waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads[key], work)
+        finally:
+            self._num_waiting -= 1
+
+    def close(self) -> None:
+        """Wait for what is under way."""
+        for pool in self._threads.values():
+            pool.shutdown(wait=True)
 
 
 def _put(collection: Collection, mode: Mode, documents: list[Given]) -> int:

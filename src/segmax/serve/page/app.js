@@ -24,6 +24,7 @@ class App {
   isTyping = false;
   #lastTyped = 0;
   #addressTimer = 0;
+  #written = -Infinity;
   #retryTimer = 0;
   #view = null;
   #failed = null;
@@ -93,10 +94,21 @@ class App {
   go(changes, how = "push") {
     this.state = {...this.state, ...changes};
     clearTimeout(this.#addressTimer);
-    if (how === "typing") this.#addressTimer = setTimeout(() => history.replaceState(null, "", format(this.state)), ADDRESS_PAUSE_MS);
+    if (how === "typing") this.#write();
     else if (how === "replace" || format(this.state) === location.hash) history.replaceState(null, "", format(this.state));
     else history.pushState(null, "", format(this.state));
     this.apply();
+  }
+
+  /** Write the state into the address: now, or as soon as that is allowed again. */
+  #write() {
+    const wait = this.#written + ADDRESS_PAUSE_MS - performance.now();
+    if (wait > 0) {
+      this.#addressTimer = setTimeout(() => this.#write(), wait);
+      return;
+    }
+    this.#written = performance.now();
+    history.replaceState(null, "", format(this.state));
   }
 
   #typed() {

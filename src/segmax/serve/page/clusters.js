@@ -9,7 +9,7 @@ export const DECISIONS = {
   tied: "bound equals θ, and ties come later",
   limited: "left out by a limit",
   pruned: "pruned by μ and η",
-  stopped: "nothing in it could still matter",
+  stopped: "not reached: its bounds were too low by then",
   zero: "has no term of the query",
 };
 
@@ -165,7 +165,8 @@ export class ClusterChart {
     if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     event.stopPropagation();
-    const next = this.#at < 0 ? 0 : this.#at + step * (Math.abs(step) === 10 ? this.#perBar : 1);
+    const far = Math.abs(step) === 10 ? step * this.#perBar : step;
+    const next = this.#at < 0 && Number.isFinite(step) ? 0 : Math.max(0, this.#at) + far;
     this.#set(Math.min(this.#clusters.length - 1, Math.max(0, next)));
   }
 }

@@ -108,7 +108,7 @@ export class ResultsView {
     } catch (error) {
       this.problem = error.message;
     }
-    const asked = json([info.name, info.version, request, this.problem]);
+    const asked = json([info.name, info.version, request ?? state.filters, this.problem]);
     if (asked === this.#asked) return;
     this.#asked = asked;
     clearTimeout(this.#timer);

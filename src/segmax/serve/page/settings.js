@@ -120,5 +120,5 @@ export function settingsForm(settings, id, change) {
   const [common, rest] = [TAKES[method].filter((o) => COMMON.has(o)), TAKES[method].filter((o) => !COMMON.has(o))];
   const isOpen = rest.some((option) => settings[option] !== undefined);
   return h("div", {class: "settings"}, row("method"), common.map(row),
-    rest.length ? h("details", {open: isOpen}, h("summary", {}, "More options"), rest.map(row)) : null);
+    rest.length ? h("details", {open: isOpen}, h("summary", {}, "More options"), h("div", {class: "rest"}, rest.map(row))) : null);
 }

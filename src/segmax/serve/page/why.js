@@ -69,7 +69,7 @@ const DECIDED = {
   visited: "was visited",
   pruned: "was pruned: its bounds were too low for μ and η",
   tied: "was left out: its bound equals θ and ties come later",
-  stopped: "was not reached: nothing in it could still matter",
+  stopped: "was not reached: its bounds were too low by then",
   limited: "was left out by a limit",
   zero: "has no term of the query",
 };
