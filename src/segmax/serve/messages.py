@@ -137,8 +137,6 @@ class GetDocuments(Request, kw_only=True):
     ids: list[DocId] | None = None
     rows: list[Annotated[int, Meta(ge=0, lt=2**62)]] | None = None
     fields: DocumentFields = msgspec.field(default_factory=lambda: ["title", "text", "metadata"])
-        default_factory=lambda: ["title", "text", "metadata"]
-    )
 
 
 class CountDocuments(Request, kw_only=True):
