@@ -75,9 +75,6 @@ def connect(
     >>> papers.search("copper", k=3).ids  # doctest: +SKIP
     ['d1', 'd7', 'd3']
     """
-    from segmax.remote.collection import RemoteCollection
-    from segmax.remote.index import RemoteIndex
-
     wire, name = _wire(url, api_key, index, timeout, retries, transport)
     first = Transport(wire)
     try:
@@ -85,7 +82,13 @@ def connect(
     except BaseException:
         first.close()
         raise
-    return (RemoteCollection if info.is_collection else RemoteIndex)(first, info, limits)
+    if info.is_collection:
+        from segmax.remote.collection import RemoteCollection  # which loads what reads documents
+
+        return RemoteCollection(first, info, limits)
+    from segmax.remote.index import RemoteIndex
+
+    return RemoteIndex(first, info, limits)
 
 
 async def connect_async(

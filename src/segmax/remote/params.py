@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 from segmax.base.errors import ConfigError
 from segmax.metadata import parse_where
 from segmax.search.arguments import core_params
+from segmax.search.calibration import Calibration
 from segmax.search.methods import SearchParams
+from segmax.search.tuning import Targets
 
 #: Options of methods that the API has.
 _OPTIONS = frozenset(
@@ -58,6 +60,12 @@ def without_budget(params: SearchParams | None, who: str) -> dict[str, Any] | No
     if budget_ms is not None:
         raise ConfigError(option="budget_ms", expected=f"None for {who} over a service", got=budget_ms)
     return message
+
+
+def check_target(k: int, params: object, target_recall: float | None) -> None:
+    """Raise ConfigError for a target that is invalid, or given beside a method."""
+    if target_recall is not None:
+        Targets(Calibration(())).params(k, params, target_recall)
 
 
 def filter_of(where: object) -> dict[str, Any] | None:

@@ -30,7 +30,7 @@ def single(query: object, find: Find | None, num_terms: int) -> Message:
         words = list(map(str, query))
         numbers = {word: number for number, word in enumerate(words)}
         terms, weights = query_arrays(query, numbers.get)
-        _check_finite(terms, weights, words)
+        _check(terms, weights, words)
         return {"terms": dict(zip(words, weights.tolist(), strict=True))}
     return _vector(*query_arrays(query, find, num_terms))
 
@@ -47,7 +47,7 @@ def several(queries: Csr | Sequence[Any], find: Find | None, num_terms: int) -> 
     if not isinstance(queries, Csr):
         return [single(query, find, num_terms) for query in queries]
     terms, weights = queries.indices, queries.values
-    _check_finite(terms, weights)
+    _check(terms, weights)
     indptr, numbers, values = queries.indptr.tolist(), _in_range(terms).tolist(), weights.tolist()
     return [
         {"vector": {"indices": numbers[start:stop], "values": values[start:stop]}}
@@ -67,7 +67,7 @@ def words_beside_numbers(queries: Iterable[Any]) -> list[str]:
 
 
 def _vector(terms: NDArray[np.int64], weights: NDArray[np.float64]) -> Message:
-    _check_finite(terms, weights)
+    _check(terms, weights)
     return {"vector": {"indices": _in_range(terms).tolist(), "values": weights.tolist()}}
 
 
@@ -82,8 +82,11 @@ def _in_range(terms: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _check_finite(terms: NDArray[np.int64], weights: NDArray[np.float64], words: Sequence[str] | None = None) -> None:
-    """Raise the core's error about weights that JSON cannot hold."""
+def _check(terms: NDArray[np.int64], weights: NDArray[np.float64], words: Sequence[str] | None = None) -> None:
+    """Raise the core's errors about terms and weights that the API does not have."""
+    if len(terms) and terms.min() < 0:
+        at = int(np.argmax(terms < 0))
+        raise InputError(expected="term numbers >= 0 in a query", got=f"{terms[at]} at entry {at}")
     wrong = np.flatnonzero(~np.isfinite(weights))
     if len(wrong):
         term = int(terms[wrong[0]])

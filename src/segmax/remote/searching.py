@@ -13,7 +13,7 @@ from segmax.remote.answers import FoundDocument, MakeDocs, Ranking
 from segmax.remote.calls import Call, Request, to_json, understood
 from segmax.remote.endpoint import Endpoint
 from segmax.remote.found import FoundDocs, NothingMore
-from segmax.remote.params import MOST, filter_of, given, least_score, method_of
+from segmax.remote.params import MOST, check_target, filter_of, given, least_score, method_of
 from segmax.remote.queries import Message, listed, several, single, words_beside_numbers
 from segmax.search.arguments import checked_k, num_threads, per_query
 from segmax.search.methods import SearchParams
@@ -49,14 +49,15 @@ class Searching(Endpoint):
         if trace:
             raise ConfigError(option="trace", expected="False over a service", got="True", hint="use explain")
         wanted = Wanted.checked(None, offset, min_score, group_by, group_size)
+        k = checked_k(k)
+        check_target(k, params, target_recall)
         method, budget_ms = method_of(params)
         chosen = _checked_fields(fields)
         filtered = filter_of(where)
         asked = yield from self.query(query)
-        wide = max(checked_k(k) + wanted.offset, checked_k(k) * wanted.group_size)
-        most = yield from self.most(wide)
+        most = yield from self.most(max(k + wanted.offset, k * wanted.group_size))
         message = asked | given(
-            k=min(checked_k(k), most),
+            k=min(k, most),
             params=method,
             target_recall=target_recall,
             where=filtered,
@@ -95,6 +96,7 @@ class Searching(Endpoint):
         ks = per_query("k", k, checked_k, count)
         if target_recall is not None and len(ks) != 1:
             raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
+        check_target(ks[0] if ks else 1, params, target_recall)
         methods = per_query("params", params, method_of, count)
         wheres = per_query("where", where, filter_of, count)
         messages = yield from self._queries(rows)
@@ -102,47 +104,52 @@ class Searching(Endpoint):
         most = yield from self.most(deepest)
         width = yield from self._width(deepest, wanted.offset)
         common = given(
+            k=min(ks[0], most) if len(ks) == 1 else None,
+            params=methods[0].message if len(methods) == 1 else None,
             target_recall=target_recall,
+            where=wheres[0] if len(wheres) == 1 else None,
             offset=wanted.offset or None,
             min_score=least_score(wanted.min_score),
             fields=_wire_fields(chosen),
             stats=True,
         )
-        each = zip(_every(ks, count), _every(methods, count), _every(wheres, count), messages, strict=True)
-        asked = [
-            (message | given(k=min(own, most), params=method.message, where=filtered), method.budget_ms)
-            for own, method, filtered, message in each
-        ]
+        for number, message in enumerate(messages):  # what they do not share
+            message |= given(
+                k=min(ks[number], most) if len(ks) > 1 else None,
+                params=methods[number].message if len(methods) > 1 else None,
+                where=wheres[number] if len(wheres) > 1 else None,
+            )
         found: list[Ranking] = []
-        if any(budget is not None for _, budget in asked):  # which only single searches have
-            for message, budget in asked:
-                one = common | message | given(budget_ms=budget)
+        if any(method.budget_ms is not None for method in methods):  # which only single searches have
+            for message, method in zip(messages, _every(methods, count), strict=True):
+                one = common | message | given(budget_ms=method.budget_ms)
                 found.append((yield from self.asked("search", one, Ranking.from_answer)))
         else:
-            for body, size in self._bodies([message for message, _ in asked], wanted.offset, common):
+            depths = [min(own, most) + wanted.offset for own in _every(ks, count)]
+            for body, size in self._bodies(messages, depths, common):
                 answer = yield Request(path=self.path("search", "batch"), body=body)
                 found += understood(partial(answers.rankings, count=size), answer, self.base)
         return understood(partial(answers.batch, width=width, make_docs=self._make_docs(chosen)), found, self.base)
 
-    def _bodies(self, messages: list[Message], offset: int, common: Message) -> Iterator[tuple[bytes, int]]:
+    def _bodies(self, messages: list[Message], depths: Sequence[int], common: Message) -> Iterator[tuple[bytes, int]]:
         """Yield requests that keep to the limits, and how many queries each has."""
         head, tail = b'{"queries":[', b"]," + to_json(common)[1:]
         most = min(_MOST_BODY, self.limits.body_bytes) - len(head) - len(tail)
         waiting: list[bytes] = []
         num_bytes = num_results = 0
-        for message in messages:
+        for message, depth in zip(messages, depths, strict=True):
             query = to_json(message)
             is_full = (
                 len(waiting) == self.limits.batch
                 or num_bytes + len(query) >= most
-                or num_results + message["k"] + offset > self.limits.batch_results
+                or num_results + depth > self.limits.batch_results
             )
             if waiting and is_full:
                 yield head + b",".join(waiting) + tail, len(waiting)
                 waiting, num_bytes, num_results = [], 0, 0
             waiting.append(query)
             num_bytes += len(query) + 1
-            num_results += message["k"] + offset
+            num_results += depth
         if waiting:
             yield head + b",".join(waiting) + tail, len(waiting)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+import weakref
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError, ServiceError
@@ -88,6 +89,8 @@ class Transport:
     def __init__(self, wire: Wire) -> None:
         self.wire = wire
         self._client: httpx.Client | None = _made(_httpx().Client, wire)
+        # One that is dropped without being closed must not keep its sockets.
+        self._finalizer = weakref.finalize(self, _httpx().Client.close, self._client)
 
     def run(self, call: Call[T]) -> T:
         """Run a call to its end, and return its result."""
@@ -106,8 +109,7 @@ class Transport:
 
     def close(self) -> None:
         """Close all connections. Closing twice is fine."""
-        if self._client is not None:
-            self._client.close()
+        self._finalizer()
         self._client = None
 
     def _answer(self, request: Request) -> Any:

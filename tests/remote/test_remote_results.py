@@ -1,0 +1,324 @@
+"""The client returns what the library returns, bit for bit: over a real service, next to the same data on disk."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from remote_samples import same_batch, same_hits, serving, texts, write_collection
+
+import segmax
+from segmax.metadata import parse_where
+from segmax.search.protocol import Searchable, is_searchable
+
+pytest.importorskip("httpx")
+
+WHERE = {"$or": [{"year": {"$gte": 1960}}, {"lang": {"$in": ["de", "fr"]}}]}
+
+
+class Pair(NamedTuple):
+    """The same data at a service and on this machine."""
+
+    there: Any
+    here: Any
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of texts, one of vectors alone, and a collection."""
+    root = tmp_path_factory.mktemp("remote")
+    records = texts()
+    described = [record.pop("metadata") for record in records]
+    segmax.from_texts(records, path=root / "docs.segmax", metadata=described)
+    draw = np.random.default_rng(3)
+    segmax.build(sp.random(400, 60, 0.1, "csr", rng=draw), path=root / "vectors.segmax")
+    write_collection(root / "papers")
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """A service of all three."""
+    with serving(folder / "docs.segmax", folder / "vectors.segmax", folder / "papers") as address:
+        yield address
+
+
+@pytest.fixture(scope="module", params=["docs", "papers"])
+def pair(request: pytest.FixtureRequest, url: str, folder: Path) -> Iterator[Pair]:
+    """The index of texts, and the collection."""
+    name = request.param
+    path = folder / (f"{name}.segmax" if name == "docs" else name)
+    with segmax.connect(url, index=name) as there, segmax.open(path) as here:
+        yield Pair(there, here)
+
+
+@pytest.fixture(scope="module")
+def vectors(url: str, folder: Path) -> Iterator[Pair]:
+    """The index of vectors, whose ids are row numbers."""
+    with segmax.connect(f"{url}/v1/indexes/vectors") as there, segmax.open(folder / "vectors.segmax") as here:
+        yield Pair(there, here)
+
+
+QUERIES: list[Any] = [
+    "copper noise in a tube",
+    "nothing that is there",
+    "",
+    np.str_("signal phase"),
+    {"copper": 2, "nois": 1.5, "unheard": 3},
+    {0: 0.1, 3: 1 / 3, 4000: 1.0, 2**40: 2.0, 2**50: 2.0},
+    {"copper": 1.25, 2: 0.7, "unheard": 1},
+    {},
+    ([0, 3, 3], [0.1, 0.7, 0.2]),
+    (np.array([1, 2], dtype=np.uint64), np.array([0.3, 0.4], dtype=np.float32)),
+    sp.csr_matrix([[0.0, 1.5, 0.1]]),
+    sp.coo_array([[0.0, 1.5, 0.1]]),
+]
+OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"k": 3},
+    {"k": 10**6},
+    {"k": 5, "offset": 4},
+    {"where": WHERE},
+    {"where": parse_where({"lang": {"$ne": "en"}}), "offset": 2, "min_score": 0.7},
+    {"min_score": float("inf")},
+    {"min_score": -float("inf")},
+    {"params": segmax.Exhaustive()},
+    {"params": segmax.ASC(mu=0.9, eta=0.95, max_terms=2)},
+    {"params": segmax.ASC(budget_ms=10_000)},
+    {"target_recall": 0.9},
+]
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=repr)
+def test_queries_of_any_kind(pair: Pair, query: Any) -> None:
+    """Texts, words, numbers, pairs and matrices find the same documents with the same scores."""
+    same_hits(pair.there.search(query, k=30), pair.here.search(query, k=30))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=repr)
+def test_options_of_searches(pair: Pair, options: dict[str, Any]) -> None:
+    """Every option has the effect that it has on this machine, for one query and for many."""
+    same_hits(pair.there.search("copper noise", **options), pair.here.search("copper noise", **options))
+    several = ["copper noise", "tube", "", "phase of a signal"]
+    same_batch(pair.there.search_batch(several, **options), pair.here.search_batch(several, **options))
+
+
+@pytest.mark.parametrize("method", [segmax.paper.ASC(mu=0.8), segmax.paper.Anytime(mu=0.9), segmax.paper.MaxScore()])
+def test_methods_of_the_paper(pair: Pair, method: Any) -> None:
+    """They can be asked for by name."""
+    same_hits(pair.there.search("copper noise", params=method), pair.here.search("copper noise", params=method))
+
+
+def test_torch_tensors(vectors: Pair) -> None:
+    """Sparse tensors are queries."""
+    torch = pytest.importorskip("torch")
+    query = torch.rand(3, 60, generator=torch.Generator().manual_seed(1)).to_sparse()
+    same_batch(vectors.there.search_batch(query), vectors.here.search_batch(query))
+    same_hits(vectors.there.search(query[0]), vectors.here.search(query[0]))
+
+
+def test_matrices_of_many_queries(vectors: Pair) -> None:
+    """A matrix is cut into requests that the service accepts, and its results are joined."""
+    queries = sp.random(2500, 60, 0.2, "csr", rng=np.random.default_rng(5), dtype=np.float32)
+    same_batch(vectors.there.search_batch(queries, k=20), vectors.here.search_batch(queries, k=20))
+
+
+def test_options_of_each_query(pair: Pair) -> None:
+    """k, params and filters can be given for each query of a batch."""
+    how: dict[str, Any] = {
+        "k": [1, 4, 2],
+        "params": [segmax.ASC(), segmax.Exhaustive(), segmax.ASC(eta=0.9)],
+        "where": [None, WHERE, {"lang": "en"}],
+        "offset": 1,
+    }
+    several = ["copper", "noise", "tube"]
+    same_batch(pair.there.search_batch(several, **how), pair.here.search_batch(several, **how))
+
+
+def test_empty_batches(pair: Pair) -> None:
+    """No queries, no results, and no request."""
+    same_batch(pair.there.search_batch([]), pair.here.search_batch([]))
+
+
+def test_groups(pair: Pair) -> None:
+    """Groups have the same values and results; their texts are there, too."""
+    how: dict[str, Any] = {"k": 2, "group_by": "lang", "group_size": 3, "where": WHERE, "offset": 1}
+    found, expected = pair.there.search("copper noise", **how), pair.here.search("copper noise", **how)
+    assert found.values == expected.values
+    for one, other in zip(found, expected, strict=True):
+        same_hits(one.hits, other.hits)
+        assert one.hits.texts == other.hits.texts
+
+
+def test_texts_and_metadata_of_results(pair: Pair) -> None:
+    """They are looked up on first use, or come with the results."""
+    expected = pair.here.search("copper noise", k=50)
+    for fields in ([], ["text"], ["metadata", "text"]):
+        found = pair.there.search("copper noise", k=50, fields=fields)
+        assert found.has_texts
+        assert found.has_metadata
+        assert found.texts == expected.texts
+        assert found.metadata == expected.metadata
+        assert found._repr_html_() == expected._repr_html_()
+    batch = pair.there.search_batch(["copper", "noise"], k=80)
+    assert [hits.texts for hits in batch] == [h.texts for h in pair.here.search_batch(["copper", "noise"], k=80)]
+
+
+def test_explanations(pair: Pair) -> None:
+    """They say the same of documents that are returned, and of those that are not."""
+    for id in ("d0", "d10", "d50"):
+        for how in ({}, {"k": 2}, {"where": {"lang": "en"}}, {"params": segmax.ASC(max_terms=1)}):
+            found, expected = (
+                pair.there.explain("copper noise", id, **how),
+                pair.here.explain("copper noise", id, **how),
+            )
+            assert repr(found) == repr(expected)  # not ==, because of nan
+
+
+def test_single_documents(pair: Pair) -> None:
+    """Rows, texts, metadata, vectors and scores of documents are the same."""
+    there, here = pair
+    ids = ["d0", "d119", "d42"]
+    assert [there.row_of(id) for id in ids] == [here.row_of(id) for id in ids]
+    assert [there.text(id) for id in ids] == [here.text(id) for id in ids]
+    assert [there.metadata(id) for id in ids] == [here.metadata(id) for id in ids]
+    assert there.score("copper noise", ids).tobytes() == here.score("copper noise", ids).tobytes()
+    found, expected = there.vectors(ids), here.vectors(ids)
+    assert found.shape == expected.shape
+    assert found.toarray().tobytes() == expected.toarray().tobytes()
+    assert there.vector("d0").toarray().tobytes() == here.vector("d0").toarray().tobytes()
+
+
+def test_metadata(pair: Pair) -> None:
+    """Counts, facets and fields are the same."""
+    there, here = pair
+    assert there.fields == here.fields
+    assert there.count() == here.count()
+    assert there.count(WHERE) == here.count(WHERE)
+    assert there.facets("tags") == here.facets("tags")
+    assert there.facets("year", WHERE, limit=3) == here.facets("year", WHERE, limit=3)
+
+
+def test_words_and_texts(pair: Pair) -> None:
+    """The vocabulary, the encoder and the texts are used as if they were here."""
+    there, here = pair
+    assert list(there.terms) == list(here.terms)
+    assert len(there.terms) == len(here.terms)
+    assert [there.terms[n] for n in range(5)] == [here.terms[n] for n in range(5)]
+    assert there.terms.find("copper") == here.terms.find("copper")
+    assert there.terms.find("unheard") is None
+    assert there.texts[7] == here.texts[7]
+    encoded, expected = (one.encoder.encode_queries(["copper noise", ""]) for one in pair)
+    assert encoded.shape == expected.shape
+    assert (encoded != expected).nnz == 0
+    assert list(there.encoder.vocabulary) == list(here.terms)
+
+
+def test_texts_can_be_iterated_where_rows_have_no_gaps(url: str, folder: Path) -> None:
+    """Those of an index; those of a collection are looked up one by one."""
+    with segmax.connect(url, index="docs") as there, segmax.open(folder / "docs.segmax") as here:
+        assert list(there.texts) == list(here.texts)
+    with segmax.connect(url, index="papers") as there, pytest.raises(segmax.errors.InputError, match="a collection"):
+        list(there.texts)
+
+
+def test_sizes(pair: Pair) -> None:
+    """What it says about itself is what the index says."""
+    names = ["num_docs", "num_terms", "num_clusters", "num_segments", "num_postings", "num_bytes", "bits"]
+    assert [getattr(pair.there, name) for name in names] == [getattr(pair.here, name) for name in names]
+    assert len(pair.there) == len(pair.here)
+    assert pair.there.path is None
+
+
+def test_it_is_searchable(pair: Pair) -> None:
+    """It has all that the protocol asks for."""
+    assert is_searchable(pair.there)
+    members = [name for name in vars(Searchable) if not name.startswith("_")]
+    assert [name for name in members if not hasattr(type(pair.there), name)] == []
+
+
+def test_pickles_connect_again(pair: Pair) -> None:
+    """A copy in another process searches the same service, and results take their documents along."""
+    copy = pickle.loads(pickle.dumps(pair.there))
+    same_hits(copy.search("copper"), pair.here.search("copper"))
+    hits = pickle.loads(pickle.dumps(pair.there.search("copper")))
+    assert hits.texts == pair.here.search("copper").texts
+    copy.close()
+
+
+def test_an_index_without_texts_says_so(vectors: Pair) -> None:
+    """The errors are those of an index on this machine."""
+    hits = vectors.there.search({0: 1.0})
+    assert not hits.has_texts
+    assert vectors.there.texts is None
+    assert vectors.there.terms is None
+    assert vectors.there.fields == {}
+    for use in (
+        lambda: hits.texts,
+        lambda: hits.metadata,
+        lambda: vectors.there.text(0),
+        lambda: vectors.there.metadata(0),
+    ):
+        with pytest.raises(segmax.errors.InputError, match="keeps no"):
+            use()
+    with pytest.raises(segmax.errors.InputError):
+        _ = vectors.there.encoder
+    with pytest.raises(segmax.errors.InputError):
+        vectors.there.search({"copper": 1.0})
+
+
+def test_an_encoder_of_ones_own(vectors: Pair) -> None:
+    """Texts are encoded on this machine where an encoder is assigned; the service needs none."""
+
+    class Numbers:
+        """Takes a text for the number of a term."""
+
+        vocabulary = tuple(map(str, range(60)))
+
+        def encode_documents(self, batches: Any) -> Any:
+            raise NotImplementedError
+
+        def encode_queries(self, batch: Any) -> sp.csr_matrix:
+            return sp.csr_matrix([[float(str(number) == text) for number in range(60)] for text in batch])
+
+    copy = pickle.loads(pickle.dumps(vectors.there))
+    copy.encoder = Numbers()
+    same_hits(copy.search("7"), vectors.here.search({7: 1.0}))
+    same_batch(copy.search_batch(["7", "9"]), vectors.here.search_batch([{7: 1.0}, {9: 1.0}]))
+    copy.close()
+
+
+def test_errors_are_those_of_the_library(pair: Pair) -> None:
+    """What an index refuses, the client refuses with the same type of error, and mostly the same words."""
+    calls: list[Any] = [
+        lambda source: source.search("copper", k=0),
+        lambda source: source.search("copper", where={"year": {"$about": 1}}),
+        lambda source: source.search("copper", params="asc"),
+        lambda source: source.search("copper", offset=-1),
+        lambda source: source.search("copper", group_size=3),
+        lambda source: source.search("copper", target_recall=2),
+        lambda source: source.search("copper", params=segmax.ASC(), target_recall=0.9),
+        lambda source: source.search({0: float("nan")}),
+        lambda source: source.search({-3: 1.0}),
+        lambda source: source.search({0: -1.0}),
+        lambda source: source.search(3),
+        lambda source: source.search_batch(["copper", {0: 1.0}]),
+        lambda source: source.search_batch(["copper"], k=[1, 2]),
+        lambda source: source.search_batch(["copper"], threads=0),
+        lambda source: source.text("no such id"),
+        lambda source: source.explain("copper", "no such id"),
+        lambda source: source.score("copper", "d1"),
+    ]
+    for call in calls:
+        errors = []
+        for source in pair:
+            with pytest.raises(segmax.SegmaxError) as caught:
+                call(source)
+            errors.append(caught.value)
+        assert type(errors[0]) is type(errors[1])
+        assert str(errors[0]) == str(errors[1])
