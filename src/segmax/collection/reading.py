@@ -472,6 +472,12 @@ class CollectionReader(abc.ABC):
         named = tuple(match._replace(word=words[match.term]) for match in found.matched)
         return dataclasses.replace(found, matched=named)
 
+    def frequencies(self, terms: Iterable[int]) -> NDArray[np.int64]:
+        """Return how many documents have each of some terms, dead ones among them as long as they are there."""
+        numbers = np.array(list(terms), dtype=np.int64)
+        counts = (view.part.engine.frequencies(numbers) for view in self._current().views)
+        return sum(counts, np.zeros(len(numbers), np.int64))
+
     def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
         """Search the largest part alone, and return what was decided about every cluster of it; see `Index.inside`.
 

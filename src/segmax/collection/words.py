@@ -93,11 +93,9 @@ def _living(view: View) -> _Living:
 
 def _frequencies(view: View, terms: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return how many living documents of a view have each term."""
-    first = view.part.engine.arrays["term_first_posting"]
-    known = terms < len(first) - 1
-    found = np.zeros(len(terms), dtype=np.int64)
-    found[known] = (first[terms[known] + 1] - first[terms[known]]).astype(np.int64)
+    found = view.part.engine.frequencies(terms)
     dead = _living(view).dead
     if len(dead):
+        known = terms < len(dead)
         found[known] -= dead[terms[known]]
     return found

@@ -87,6 +87,8 @@ class FoundDocs:
         """Return the metadata of a result."""
         if row not in self._metadata:
             if self.metadata is None:
+                if self._source.info.is_collection:  # where documents may have metadata, and none does
+                    return None
                 raise no_metadata()
             self._fetch(row, ("metadata",), self._metadata)
         return self._metadata[row]
@@ -121,7 +123,7 @@ class NothingMore:
         """Refuse."""
         name = "text" if "text" in fields else "metadata"
         raise ConfigError(
-            option="fields", expected=f"to name {name!r}, to have it with the results", got="a search without it"
+            option="fields", expected=f"given with {name!r} for the search, to have it with the results", got="none"
         )
 
 

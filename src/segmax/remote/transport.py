@@ -129,7 +129,7 @@ class Transport:
         try:
             with self._client.stream(**self.wire.request(request, seconds)) as response:
                 body.start(response.headers)
-                for chunk in response.iter_raw():
+                for chunk in response.iter_bytes():
                     if not body.takes(chunk):
                         return body.too_slow()
                 return body.reply(response.status_code)
@@ -184,7 +184,7 @@ class AsyncTransport:
             with self._anyio.fail_after(seconds):
                 async with self._client.stream(**self.wire.request(request, seconds)) as response:
                     body.start(response.headers)
-                    async for chunk in response.aiter_raw():
+                    async for chunk in response.aiter_bytes():
                         body.takes(chunk)
                     return body.reply(response.status_code)
         except TimeoutError:

@@ -177,7 +177,7 @@ def records(batch: Given, row: int) -> Iterator[dict[str, Any]]:
         if ids is not None:
             found["id"] = ids[at]
         if batch.vectors is not None:
-            found["vector"] = _vector(batch.vectors, batch.words, at)
+            found |= _vector(batch.vectors, batch.words, at)
         if batch.texts is not None:
             found |= {"text": batch.texts[at].text} | (
                 {"title": batch.texts[at].title} if batch.texts[at].title else {}
@@ -190,8 +190,8 @@ def _vector(rows: Csr, words: Any, at: int) -> dict[str, Any]:
     start, stop = int(rows.indptr[at]), int(rows.indptr[at + 1])
     terms, weights = rows.indices[start:stop].tolist(), rows.values[start:stop].astype(np.float64).tolist()
     if words is None:
-        return {"indices": terms, "values": weights}
-    return {str(words[term]): weight for term, weight in zip(terms, weights, strict=True)}
+        return {"vector": {"indices": terms, "values": weights}}
+    return {"terms": {str(words[term]): weight for term, weight in zip(terms, weights, strict=True)}}
 
 
 def _update(change: Mapping[str, Any], row: int) -> dict[str, Any]:

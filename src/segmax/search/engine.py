@@ -175,6 +175,14 @@ class Engine:
                 params.set_floor(*floor)
         return params
 
+    def frequencies(self, terms: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many documents have each term; 0 for terms that the index does not know."""
+        firsts = self.arrays["term_first_posting"]
+        is_known = (terms >= 0) & (terms < self.core.num_terms)
+        known = np.where(is_known, terms, 0)
+        counts = firsts[known + 1].astype(np.int64) - firsts[known].astype(np.int64) if len(firsts) > 1 else known * 0
+        return np.where(is_known, counts, 0)
+
     def vectors(self, rows: NDArray[np.int64]) -> Csr:
         """Return stored documents, with weights as they are after coding."""
         indptr, terms, codes = self.core.vectors(rows)

@@ -548,6 +548,17 @@ class Index:
         """Return BoundSum, MaxSBound, AvgSBound and the best actual score of every cluster for one query."""
         return self._engine.bounds(*self._query(query))
 
+    def frequencies(self, terms: Iterable[int]) -> NDArray[np.int64]:
+        """Return how many documents have each of some terms, which are given by number.
+
+        Examples
+        --------
+        >>> import scipy.sparse as sp, segmax
+        >>> segmax.build(sp.csr_matrix([[3, 0, 2], [1, 4, 0]])).frequencies([0, 1, 7]).tolist()
+        [2, 1, 0]
+        """
+        return self._engine.frequencies(np.array(list(terms), dtype=np.int64))
+
     def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
         """Search, and return what was decided about every cluster, with its bounds and θ.
 

@@ -10,11 +10,13 @@ import unicodedata
 import numpy as np
 
 from segmax.search.protocol import Vocabulary
+from segmax.serve.catalog import Source
 from segmax.vectors.csr import Csr
 
 _LAST_WORD = re.compile(r"\w+\Z")
 _LEAST_CHARS = 2  # of a start: one letter fits too many words to mean anything
 _MOST_WORDS = 32  # that a start stands for
+_MOST_CANDIDATES = 10_000  # from which these are chosen
 _MOST_TERMS = 2_000_000  # of a vocabulary: more would take too much memory
 _WEIGHT = 0.4  # of a word that might be meant, where those that were typed have 1
 
@@ -24,25 +26,28 @@ class Prefixes:
 
     Examples
     --------
-    >>> prefixes = Prefixes()
-    >>> class Words(list):
-    ...     find = list.index
-    >>> prefixes.completions(Words(["wave", "copper", "waveguide"]), "wav", 10)
-    [(0, 'wave'), (2, 'waveguide')]
+    >>> import segmax
+    >>> index = segmax.from_texts(["a wave", "waves and noise", "a waveguide"])
+    >>> Prefixes().completions(index, "wav", 10)
+    [(0, 'wave'), (2, 'waveguid')]
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._words: list[str] = []
 
-    def completions(self, vocabulary: Vocabulary, start: str, limit: int) -> list[tuple[int, str]]:
-        """Return the numbers and words of a vocabulary that start with something, the shortest first."""
+    def completions(self, source: Source, start: str, limit: int) -> list[tuple[int, str]]:
+        """Return the numbers and words that start with something, the most frequent first."""
+        vocabulary = source.terms
+        if vocabulary is None:
+            return []
         words = self._sorted(vocabulary)
         first = bisect.bisect_left(words, start)
-        last = bisect.bisect_left(words, start + "\U0010ffff", lo=first)
-        found = sorted(words[first:last], key=lambda word: (len(word), word))[:limit]
-        numbers = [(vocabulary.find(word), word) for word in found]
-        return [(number, word) for number, word in numbers if number is not None]
+        last = min(bisect.bisect_left(words, start + "\U0010ffff", lo=first), first + _MOST_CANDIDATES)
+        found = [(number, word) for word in words[first:last] if (number := vocabulary.find(word)) is not None]
+        counts = source.frequencies([number for number, _ in found])
+        order = np.argsort(-counts, kind="stable")[:limit]
+        return [found[place] for place in order.tolist() if counts[place] > 0]
 
     def _sorted(self, vocabulary: Vocabulary) -> list[str]:
         with self._lock:
@@ -50,13 +55,13 @@ class Prefixes:
                 self._words = sorted(vocabulary)
             return self._words
 
-    def added(self, rows: Csr, vocabulary: Vocabulary, text: str) -> Csr:
+    def added(self, rows: Csr, source: Source, text: str) -> Csr:
         """Return the vector of a text with the words added that start with the last one of it."""
         typed = _LAST_WORD.search(text)
         if typed is None or len(typed[0]) < _LEAST_CHARS:
             return rows
         starts = {typed[0].lower(), _folded(typed[0].lower())}
-        found = {number for start in starts for number, _ in self.completions(vocabulary, start, _MOST_WORDS)}
+        found = {number for start in starts for number, _ in self.completions(source, start, _MOST_WORDS)}
         more = np.array(sorted(found - set(rows.indices.tolist())), dtype=np.int64)
         weight = _WEIGHT * float(rows.values.max(initial=0.0) or 1.0)
         indices = np.concatenate([rows.indices.astype(np.int64), more])

@@ -140,7 +140,7 @@ class Service:
         assert message.text is not None
         rows = await self.encoded(served, [message.text])
         if prefix and served.source.terms is not None:
-            rows = await self.run(self._prefixes[served.name].added, rows, served.source.terms, message.text)
+            rows = await self.run(self._prefixes[served.name].added, rows, served.source, message.text)
         return rows.indices, rows.values
 
     def pair(self, vector: messages.Vector) -> tuple[list[int], list[float]]:
@@ -196,8 +196,7 @@ class Service:
 
     def completions(self, served: Served, start: str, limit: int) -> list[tuple[int, str]]:
         """Return words that start with something."""
-        terms = served.source.terms
-        return [] if terms is None else self._prefixes[served.name].completions(terms, start, limit)
+        return self._prefixes[served.name].completions(served.source, start, limit)
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
