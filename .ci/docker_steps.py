@@ -126,7 +126,9 @@ def apt_settings() -> str:
     """Return what apt is configured with here to reach its mirror, such as a proxy."""
     lines = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout.splitlines()
     kept = [line for line in lines if re.match(r"Acquire::(https?::|Check-Valid-Until|Retries)", line)]
-    return "".join(f"{line}\n" for line in [*kept, 'Acquire::Languages "none";'])
+    # As in Debian's images, which keep no caches either.
+    slim = ['Acquire::Languages "none";', 'Dir::Cache::pkgcache "";', 'Dir::Cache::srcpkgcache "";']
+    return "".join(f"{line}\n" for line in [*kept, *slim, 'APT::Keep-Downloaded-Packages "false";'])
 
 
 def pip_settings() -> tuple[dict[str, str], list[Path]]:
