@@ -1,0 +1,229 @@
+"""Awaiting instead of waiting: the same answers, on asyncio, from a real service and from functions."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+httpx = pytest.importorskip("httpx")
+
+from remote_samples import HITS, URL, Service, problem, same_batch, same_hits, serving, write_collection  # noqa: E402
+
+import segmax  # noqa: E402
+from segmax.errors import ConfigError, IndexClosedError, ServiceError, UnknownIdError  # noqa: E402
+from segmax.remote import AsyncRemoteCollection, AsyncRemoteIndex, connect_async  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection."""
+    root = tmp_path_factory.mktemp("async")
+    write_collection(root / "papers")
+    return root
+
+
+@pytest.fixture(scope="module")
+def url(folder: Path) -> Iterator[str]:
+    """A service of it."""
+    with serving(folder / "papers", "--writable", "--snapshots", folder) as address:
+        yield address
+
+
+def run(work: Callable[[Any], Awaitable[None]], url: str, **options: Any) -> None:
+    """Connect, and await some work."""
+
+    async def connected() -> None:
+        async with await connect_async(url, **options) as index:
+            await work(index)
+
+    asyncio.run(connected())
+
+
+def test_answers_are_those_of_the_library(url: str, folder: Path) -> None:
+    """Searches, batches, groups, explanations, counts and documents."""
+    with segmax.open(folder / "papers") as here:
+
+        async def work(there: Any) -> None:
+            assert isinstance(there, AsyncRemoteCollection)
+            assert there.num_docs == here.num_docs
+            assert (await there.refresh()).num_docs == here.num_docs
+            same_hits(await there.search("copper noise", k=200), here.search("copper noise", k=200))
+            same_hits(await there.search({"copper": 1, 2: 0.5}), here.search({"copper": 1, 2: 0.5}))
+            several = ["copper", "noise", ""]
+            same_batch(await there.search_batch(several, k=3), here.search_batch(several, k=3))
+            groups = await there.search("copper", group_by="lang")
+            assert groups.values == here.search("copper", group_by="lang").values
+            assert repr(await there.explain("copper", "d7")) == repr(here.explain("copper", "d7"))
+            assert (await there.score("copper", ["d1", "d2"])).tolist() == here.score("copper", ["d1", "d2"]).tolist()
+            assert await there.count({"lang": "en"}) == here.count({"lang": "en"})
+            assert await there.facets("year", limit=3) == here.facets("year", limit=3)
+            assert await there.row_of("d9") == here.row_of("d9")
+            assert await there.text("d9") == here.text("d9")
+            assert await there.metadata("d9") == here.metadata("d9")
+            assert ((await there.vector("d9")) != here.vector("d9")).nnz == 0
+            assert ((await there.encode(["copper"])) != here.encoder.encode_queries(["copper"])).nnz == 0
+            assert await there.get(["d1", "d2"]) == here.get(["d1", "d2"])
+            assert (await there.stats()).num_docs == here.num_docs
+            assert "papers" in repr(there)
+
+        run(work, url)
+
+
+def test_texts_come_with_the_search(url: str, folder: Path) -> None:
+    """Results cannot fetch anything later, and say what to do."""
+    with segmax.open(folder / "papers") as here:
+        expected = here.search("copper")
+
+    async def work(there: Any) -> None:
+        hits = await there.search("copper", fields=["text", "metadata"])
+        assert [*hits.texts, *hits.metadata] == [*expected.texts, *expected.metadata]
+        bare = await there.search("copper")
+        assert bare.ids == expected.ids
+        with pytest.raises(ConfigError, match="expected fields to be given with 'text' for the search"):
+            _ = bare.texts
+        with pytest.raises(ConfigError, match="'metadata'"):
+            _ = bare.metadata
+
+    run(work, url)
+
+
+def test_many_searches_at_the_same_time(url: str, folder: Path) -> None:
+    """They share connections, and each gets its own answer."""
+    with segmax.open(folder / "papers") as here:
+        expected = {word: here.search(word).ids for word in ("copper", "noise", "tube", "phase")}
+
+    async def work(there: Any) -> None:
+        words = [*expected] * 10
+        found = await asyncio.gather(*(there.search(word) for word in words))
+        assert [hits.ids for hits in found] == [expected[word] for word in words]
+
+    run(work, url, retries=10)
+
+
+def test_writing(url: str) -> None:
+    """All that changes a collection."""
+
+    async def work(there: Any) -> None:
+        assert await there.add([{"id": "n1", "text": "newest"}]) == 1
+        assert await there.upsert({"id": f"n{number}", "text": "newest"} for number in range(3)) == 3
+        assert await there.update({"id": "n1", "metadata": {"year": 1}}) == 1
+        assert (await there.search("newest")).ids == ["n0", "n1", "n2"]
+        await there.commit()
+        await there.compact()
+        assert "papers" in await there.snapshot()
+        assert await there.delete(["n0", "n1", "n2"]) == 3
+        with pytest.raises(UnknownIdError):
+            await there.get("n1")
+
+    run(work, url)
+
+
+async def _connected(service: Service, **options: Any) -> Any:
+    return await connect_async(URL, transport=httpx.MockTransport(service), **options)
+
+
+def awaited(work: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine."""
+    asyncio.run(work)
+
+
+def test_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reads are repeated, adds are not."""
+    waited = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    async def work() -> None:
+        service = Service(HITS)
+        index = await _connected(service)
+        assert isinstance(index, AsyncRemoteIndex)
+        monkeypatch.setattr(index._transport._anyio, "sleep", sleep)
+        service.failures = [httpx.ConnectError("refused"), httpx.ReadError("lost"), problem(503, "overloaded")]
+        assert (await index.search("copper")).ids == ["a", "c"]
+        assert len(waited) == 3
+        await index.close()
+        await index.close()
+        with pytest.raises(IndexClosedError):
+            await index.search("copper")
+        collection = await _connected(service := Service({"count": 1, "sequence": 1}, kind="collection"))
+        service.failures = [httpx.ReadError("lost")]
+        with pytest.raises(ServiceError, match="may or may not have happened"):
+            await collection.add(["copper"], ids=["a"])
+        assert len(service.requests) == 1
+
+    awaited(work())
+
+
+def test_timeouts() -> None:
+    """A service that does not answer in time is given up, whatever it sends meanwhile."""
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        if request.url.path != "/v1/indexes":
+            await asyncio.sleep(30)
+        return Service()(request)
+
+    async def work() -> None:
+        index = await connect_async(URL, transport=httpx.MockTransport(slow), timeout=0.3)
+        with pytest.raises(ServiceError, match="it took longer than"):
+            await index.search("copper")
+
+    awaited(work())
+
+
+def test_cancelling() -> None:
+    """A search that is cancelled ends at once, and the connection can be used again."""
+    service = Service(HITS)
+    hold = True
+
+    async def slow(request: httpx.Request) -> httpx.Response:
+        if hold and request.url.path != "/v1/indexes":
+            await asyncio.sleep(30)
+        return service(request)
+
+    async def work() -> None:
+        nonlocal hold
+        index = await connect_async(URL, transport=httpx.MockTransport(slow))
+        task = asyncio.create_task(index.search("copper"))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        hold = False
+        assert (await index.search("copper")).ids == ["a", "c"]
+
+    awaited(work())
+
+
+def test_streams_of_documents_are_sent_in_batches() -> None:
+    """A generator of documents is read as it is sent."""
+    service = Service(kind="collection")
+    read: list[int] = []
+    read_before: list[int] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        read_before.append(len(read))
+        lines = [json.loads(line) for line in request.content.splitlines()]
+        results = [{"line": number, "ok": True, "id": one["id"]} for number, one in enumerate(lines, start=1)]
+        end = {"done": True, "count": len(lines), "errors": 0, "sequence": 1}
+        body = "\n".join(json.dumps(line) for line in [*results, end]) + "\n"
+        return httpx.Response(200, content=body, headers={"content-type": "application/x-ndjson"})
+
+    def documents() -> Iterator[dict[str, Any]]:
+        for number in range(5000):
+            read.append(number)
+            yield {"id": str(number), "text": "copper"}
+
+    async def work() -> None:
+        service._answer = answer
+        collection = await _connected(service)
+        assert await collection.add(documents()) == 5000
+
+    awaited(work())
+    assert read_before[0] < 3000
+    assert len(read_before) >= 4
