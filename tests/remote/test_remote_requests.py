@@ -244,8 +244,7 @@ def test_results_fetch_texts_once() -> None:
     assert hits.metadata == [{"year": 1}, {"year": 1}]
     assert [stored.text for stored in hits.texts] == ["aa", "cc"]
     assert [sent for sent in service.sent if "ids" in sent] == [
-        {"ids": ["a", "c"], "fields": ["title", "text"]},
-        {"ids": ["a", "c"], "fields": ["metadata"]},
+        {"ids": ["a", "c"], "fields": ["title", "text", "metadata"]}
     ]
 
 

@@ -24,6 +24,8 @@ from segmax.cli.show import NARROWING, answer, as_json, as_run, show, typed_line
 from segmax.cli.unanswered import Reason, summary, why_nothing
 
 if TYPE_CHECKING:
+    from segmax import Collection, Index
+    from segmax.remote import RemoteIndex
     from segmax.search.protocol import Searchable
     from segmax.search.results import BatchHits
     from segmax.text.queries import EncodedQueries
@@ -40,6 +42,9 @@ or columns of id and text) or vectors (.npz, lines of JSON, or words repeated as
 often as their weights say). irds:ID reads the queries of an ir_datasets
 collection. An argument with spaces is a text to search for, and so is one with
 a slash if there is no such folder: "how to read data.json", AC/DC.
+
+INDEX may be the address of an index at a service (segmax serve). If the service
+asks for a key, set SEGMAX_API_KEY.
 """
 _EXAMPLES = """\
   segmax search docs.segmax
@@ -47,6 +52,7 @@ _EXAMPLES = """\
   segmax search docs.segmax queries.jsonl -k 1000 > bm25.run
   segmax search docs.segmax queries.npz --target-recall 0.99 --json
   segmax search docs.segmax queries.npz --eta 0.95
+  segmax search http://localhost:8080/v1/indexes/docs noise of diodes
   segmax search docs.segmax noise --where '{"year": {"$gte": 1960}}' --offset 10
 """
 
@@ -86,11 +92,20 @@ def run(args: argparse.Namespace) -> None:
     how |= {} if args.where is None else {"where": read_filter(args.where)}
     how |= {name: value for name in ("offset", "min_score") if (value := getattr(args, name)) is not None}
     start = time.perf_counter()
-    with segmax.open(args.index, encoder=args.encoder) as index:
+    with _opened(args) as index:
         if file is None:
             _search_texts(index, text, how, args, start)
         else:
             _search_file(index, file, {**how, "threads": args.threads}, args)
+
+
+def _opened(args: argparse.Namespace) -> Index | Collection | RemoteIndex:
+    """Open the index, or connect to it, where an address is given."""
+    if not args.index.startswith(("http://", "https://")):
+        return segmax.open(args.index, encoder=args.encoder)
+    connected = segmax.connect(args.index)
+    connected.encoder = args.encoder
+    return connected
 
 
 def _search_texts(

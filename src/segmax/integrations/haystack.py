@@ -11,7 +11,7 @@ from typing import Any, Self
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
 from segmax.base.optional import needing
-from segmax.collection.opening import open_searchable
+from segmax.integrations.sources import opened, place_of
 from segmax.integrations.text_search import TextHit, TextSearch, text_and_metadata
 from segmax.paper import method_name, parse_method
 from segmax.search.methods import SearchParams
@@ -35,7 +35,7 @@ class SegmaxRetriever:
     Parameters
     ----------
     index
-        What to search, or its path, which is opened on first use.
+        What to search, also what `segmax.connect` returns; or its path or address, which is opened on first use.
     encoder
         What made the vectors of the index: a name or folder of a model, a `SparseEncoder` of sentence-transformers,
         anything with `encode_queries(list of strings)`, a function that makes one on first use, or "stored" for the
@@ -54,8 +54,9 @@ class SegmaxRetriever:
     params, target_recall
         As for `segmax.Index.search`; without them the search is exact.
 
-    To serialize the component (`to_dict`, or a pipeline as YAML), the index has to be on disk, the encoder a name or a
-    function of a module, and texts a function of a module.
+    To serialize the component (`to_dict`, or a pipeline as YAML), the index has to be on disk or at a service, the
+    encoder a name or a function of a module, and texts a function of a module. A key is not written down: set the
+    environment variable SEGMAX_API_KEY where the component is loaded.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class SegmaxRetriever:
     def warm_up(self) -> None:
         """Open the index and load the encoder if they were given by path, name or function."""
         if self._search is None:
-            index = open_searchable(self.index) if isinstance(self.index, (str, os.PathLike)) else self.index
-            self._search = TextSearch(index, _made(self.encoder), self.texts, self.params, self.target_recall)
+            self._search = TextSearch(
+                opened(self.index), _made(self.encoder), self.texts, self.params, self.target_recall
+            )
 
     @component.output_types(documents=list[Document])
     def run(
@@ -172,11 +174,11 @@ class SegmaxRetriever:
         raise InputError(expected="query or query_sparse_embedding", got=given)
 
     def _written_index(self) -> str:
-        path = self.index if isinstance(self.index, (str, os.PathLike)) else self.index.path
-        if path is None:
+        place = place_of(self.index)
+        if place is None:
             msg = "an index in memory cannot be serialized: save it, and pass its path to the component"
             raise SerializationError(msg)
-        return str(path)
+        return place
 
 
 def _filtered(search: TextSearch, vector: object, top_k: int, conditions: dict[str, Any] | None) -> list[Document]:

@@ -16,6 +16,7 @@ from segmax.base.optional import needing
 from segmax.base.progress import ProgressOption
 from segmax.building.builder import build
 from segmax.collection.opening import is_collection, open_searchable
+from segmax.integrations.sources import is_address, opened
 from segmax.integrations.toks import TokVectors
 from segmax.search.methods import SearchParams
 from segmax.search.protocol import Searchable, is_searchable
@@ -197,7 +198,8 @@ class SegmaxRetriever(pt.Transformer):
     Parameters
     ----------
     index
-        The index: an artifact, a `segmax.Index` or anything like it, or a path.
+        The index: an artifact, a `segmax.Index` or anything like it, also at a service (`segmax.connect`), or a path or
+        an address.
     """
 
     schematic = _DRAWN
@@ -211,7 +213,11 @@ class SegmaxRetriever(pt.Transformer):
         target_recall: float | None = None,
         threads: int | None = None,
     ) -> None:
-        self.index = SegmaxIndex(index) if isinstance(index, (str, os.PathLike)) else index
+        self.index: SegmaxIndex | Searchable
+        if isinstance(index, (str, os.PathLike)) and not is_address(index):
+            self.index = SegmaxIndex(index)
+        else:
+            self.index = index if isinstance(index, SegmaxIndex) else opened(index)
         self.num_results = checked_int("num_results", num_results, 1)
         self.params = params
         self.target_recall = target_recall
@@ -266,7 +272,9 @@ def _path_of(opened: Searchable) -> str:
     path = getattr(opened, "path", None)
     if path is None:
         raise InputError(
-            expected="an index on disk, which is an artifact", got="one in memory", hint="use SegmaxRetriever(index)"
+            expected="an index on disk, which is an artifact",
+            got="one in memory or at a service",
+            hint="use SegmaxRetriever(index)",
         )
     return str(path)
 

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from segmax.base.errors import InputError
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.builder import build
-from segmax.collection.opening import open_searchable
+from segmax.integrations.sources import opened
 from segmax.search.index import Index
 from segmax.search.protocol import Searchable
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
@@ -98,7 +98,7 @@ def semantic_search_segmax(
     corpus_embeddings
         The documents, in the same form as the queries; not looked at if there is a `corpus_index`.
     corpus_index
-        An index from an earlier call, or any other, or its path.
+        An index from an earlier call, or any other, also at a service (`segmax.connect`), or its path or address.
     top_k
         How many documents per query; those that share no token with it are never among them.
     output_index
@@ -137,10 +137,8 @@ def semantic_search_segmax(
     if queries is None:
         raise InputError(expected="query_embeddings", got="none")
     index: Searchable
-    if isinstance(corpus_index, (str, os.PathLike)):
-        index = open_searchable(corpus_index)
-    elif corpus_index is not None:
-        index = corpus_index
+    if corpus_index is not None:
+        index = opened(corpus_index)
     elif corpus is not None:
         index = _built(corpus, dict(index_kwargs or {}))
     else:

@@ -81,7 +81,8 @@ class TextSearch:
 
     def by_text(self, query: str, k: int, where: Filter | None = None) -> list[TextHit]:
         """Return the k best documents for a query in words, of those that a filter matches."""
-        return self.by_vector(self.encoded(query), k, where)
+        # The encoder of the index encodes what it searches for, which over a service saves a request.
+        return self.by_vector(_checked_text(query) if self._encoder is None else self.encoded(query), k, where)
 
     def by_vector(self, query: Any, k: int, where: Filter | None = None) -> list[TextHit]:
         """Return the k best documents for a query as `Index.search` takes it, of those that a filter matches."""
@@ -97,10 +98,8 @@ class TextSearch:
 
     def encoded(self, query: str) -> sp.csr_matrix:
         """Return the vector of a query."""
-        if not isinstance(query, str):
-            raise InputError(expected="a query as a string", got=type(query).__name__)
         encoder = self.index.encoder if self._encoder is None else self._encoder
-        return encoder.encode_queries([query])
+        return encoder.encode_queries([_checked_text(query)])
 
     def _content(self, doc_id: DocId) -> Any:
         try:
@@ -110,6 +109,12 @@ class TextSearch:
         if content is None:
             raise InputError(option="texts", expected="known for every id of the index", got=f"none for {doc_id!r}")
         return content
+
+
+def _checked_text(query: object) -> str:
+    if not isinstance(query, str):
+        raise InputError(expected="a query as a string", got=type(query).__name__)
+    return query
 
 
 def text_and_metadata(hit: TextHit) -> tuple[str, dict[str, Any]]:

@@ -77,7 +77,7 @@ class FoundDocs:
         if row not in self._texts:
             if self.stored is None:
                 raise no_texts()
-            self._fetch(row, ("title", "text"), self._texts)
+            self._fetch(row, ("title", "text", "metadata"))
         found = self._texts[row]
         if found is None:
             raise no_texts()
@@ -90,11 +90,12 @@ class FoundDocs:
                 if self._source.info.is_collection:  # where documents may have metadata, and none does
                     return None
                 raise no_metadata()
-            self._fetch(row, ("metadata",), self._metadata)
+            self._fetch(row, ("metadata",))
         return self._metadata[row]
 
-    def _fetch(self, row: int, fields: Sequence[str], kept: dict[int, Any]) -> None:
-        """Fetch something of a result, and of those after it."""
+    def _fetch(self, row: int, fields: Sequence[str]) -> None:
+        """Fetch something of a result, and of those after it. Who wants texts mostly wants metadata, too."""
+        kept: dict[int, Any] = self._texts if "text" in fields else self._metadata
         after = itertools.dropwhile(lambda other: other != row, self._ids)
         wanted = [other for other in itertools.islice(after, _MOST_LOOKED_UP) if other not in kept]
         try:
@@ -102,8 +103,9 @@ class FoundDocs:
         except UnknownIdError as error:
             hint = "documents were deleted after the search; {fields=...} returns texts and metadata with the results"
             raise UnknownIdError(str(error), hint=hint) from error
-        for one, document in zip(wanted, found, strict=True):
-            kept[one] = document.text if "text" in fields else document.metadata
+        self._metadata.update((one, document.metadata) for one, document in zip(wanted, found, strict=True))
+        if "text" in fields:
+            self._texts.update((one, document.text) for one, document in zip(wanted, found, strict=True))
 
 
 def no_texts() -> InputError:
