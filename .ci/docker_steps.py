@@ -32,7 +32,8 @@ from dockerfile import Stage, Step, is_ignored, read_ignore, read_stages
 CONTEXT = Path(__file__).resolve().parents[1]
 WORK = CONTEXT / "build" / "docker"
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-NAMESPACES = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
+# All of it ends with this process, however this process ends.
+NAMESPACES = ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
 IMAGE = "debian:bookworm-slim"
 SUITE = "bookworm"
 MACHINE = "/run/machine"  # where the steps see places of this machine
@@ -43,6 +44,7 @@ def main() -> int:
     if missing := what_is_missing():
         say(f"skipped: building the image without Docker needs {missing}")
         return 0
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
     try:
@@ -55,7 +57,7 @@ def what_is_missing() -> str:
     """Name what this machine lacks; empty where everything is there."""
     if os.geteuid() != 0:
         return "root"
-    for tool in ("apt-get", "debootstrap", "unshare"):
+    for tool in ("apt-get", "debootstrap", "setpriv", "unshare"):
         if not shutil.which(tool):
             return tool
     if subprocess.run([*NAMESPACES, "--net", "true"], capture_output=True).returncode:
