@@ -563,3 +563,11 @@ def test_too_much_work_is_refused(settings: Settings) -> None:
     assert 0 < len(refused) < 100
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
     assert {answer.status_code for answer in answers} == {200, 503}
+
+
+def test_the_openapi_document_is_there(settings: Settings) -> None:
+    """It names every operation, with an example for those that take a message."""
+    document = get(settings, "/v1/openapi.json").json()
+    search = document["paths"]["/v1/indexes/{name}/search"]["post"]
+    assert search["operationId"] == "search"
+    assert search["requestBody"]["content"]["application/json"]["example"]["k"] == 3

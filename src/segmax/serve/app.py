@@ -6,8 +6,6 @@ goes wrong on the way becomes a problem; nothing else is sent as an error.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import itertools
 import json
 import logging
@@ -47,7 +45,6 @@ _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SAFE_METHODS = ("GET", "HEAD")
 _SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
-_DISCARD_SECONDS = 2.0  # that a client may go on sending what is too large, before it is answered
 _PAGE_CACHE = (b"cache-control", b"no-cache")
 
 
@@ -340,8 +337,6 @@ class _Request:
         """Return the body, in one piece as nearly always."""
         length = self._headers.get(b"content-length", b"0")
         if length.isdigit() and int(length) > most_bytes:
-            if b"expect" not in self._headers:
-                await self._discard()
             raise _too_large(most_bytes)
         message = await self._next()
         body: bytes = message.get("body", b"")
@@ -353,17 +348,8 @@ class _Request:
             pieces.append(message.get("body", b""))
             size += len(pieces[-1])
             if size > most_bytes:
-                pieces.clear()
-                await self._discard()
                 raise _too_large(most_bytes)
         return b"".join(pieces)
-
-    async def _discard(self) -> None:
-        """Read what nobody wants for a while: many clients send everything before they look for an answer."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_DISCARD_SECONDS):
-                while (await self._next()).get("more_body", False):
-                    pass
 
     async def _next(self) -> Message:
         message = await self._receive()

@@ -68,6 +68,9 @@ class GuardedProtocol(HttpToolsProtocol):
             if b"pgrade:" in data:
                 data = _without_upgrade(data)
         super().data_received(data)
+        if self._state == _ANSWER and self.timeout_keep_alive_task is None and self.cycle.response_complete:
+            self._state = _HEAD  # an empty line, which stopped uvicorn's timer and started nothing
+            self._since = self.loop.time()
         if self._state == _HEAD and self._num_head_bytes > self.limits.header_bytes:
             self._refuse_head()
 

@@ -38,14 +38,17 @@ _PROBLEMS = {
 @functools.cache
 def document() -> dict[str, Any]:
     """Return the document."""
-    types = [route.request for route in ROUTES if route.request is not None]
-    answers = [route.answer for route in ROUTES]
+    requests = [route.request for route in ROUTES if route.request is not None]
+    answers = [answer for route in ROUTES for answer in route.answers]
     extra = [messages.Problem, messages.Record, messages.LineResult, messages.StreamEnd]
-    schemas, components = msgspec.json.schema_components([*types, *answers, *extra], ref_template=_REF)
-    schema_of = dict(zip([*map(id, types)], schemas[: len(types)], strict=True))
+    types = list(dict.fromkeys([*requests, *answers, *extra]))
+    schemas, components = msgspec.json.schema_components(types, ref_template=_REF)
+    schema_of = dict(zip(types, schemas, strict=True))
     paths: dict[str, Any] = {}
-    for route, answer in zip(ROUTES, schemas[len(types) : len(types) + len(answers)], strict=True):
-        request = None if route.request is None else schema_of[id(route.request)]
+    for route in ROUTES:
+        request = None if route.request is None else schema_of[route.request]
+        one_of = [schema_of[answer] for answer in route.answers]
+        answer = one_of[0] if len(one_of) == 1 else {"oneOf": one_of}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, request, answer)
     return {
         "openapi": "3.1.0",

@@ -33,7 +33,7 @@ class Route(NamedTuple):
     path: str  #: with {name} and {id}
     handle: Callable[[operations.Context, Any], Awaitable[Any]]
     request: type[msgspec.Struct] | None
-    answer: Any
+    answers: tuple[type[msgspec.Struct], ...]  #: one of these
     access: Access
     summary: str
     example: Mapping[str, Any] | None = None
@@ -54,90 +54,90 @@ _MODE = Parameter(
 )
 
 ROUTES = (
-    Route("health", "GET", "/health", operations.health, None, messages.Health, "open", "Is the process there?"),
-    Route("ready", "GET", "/ready", operations.ready, None, messages.Health, "open", "Are requests welcome?"),
+    Route("health", "GET", "/health", operations.health, None, (messages.Health,), "open", "Is the process there?"),
+    Route("ready", "GET", "/ready", operations.ready, None, (messages.Health,), "open", "Are requests welcome?"),
     Route(
-        "list_indexes", "GET", "/v1/indexes", operations.list_indexes, None, messages.Indexes, "read",
+        "list_indexes", "GET", "/v1/indexes", operations.list_indexes, None, (messages.Indexes,), "read",
         "List indexes and collections",
     ),
     Route(
-        "get_index", "GET", "/v1/indexes/{name}", operations.get_index, None, messages.IndexInfo, "read",
+        "get_index", "GET", "/v1/indexes/{name}", operations.get_index, None, (messages.IndexInfo,), "read",
         "Describe an index or a collection",
     ),
     Route(
-        "get_stats", "GET", "/v1/indexes/{name}/stats", operations.get_stats, None, messages.StatsResult, "read",
+        "get_stats", "GET", "/v1/indexes/{name}/stats", operations.get_stats, None, (messages.StatsResult,), "read",
         "Sizes and figures of an index",
     ),
     Route(
         "search", "POST", "/v1/indexes/{name}/search", operations.search, messages.Search,
-        messages.SearchResult | messages.GroupsResult, "read", "Search for text, words or a vector",
+        (messages.SearchResult, messages.GroupsResult), "read", "Search for text, words or a vector",
         {"vector": _VECTOR, "k": 3, "params": {"method": "asc", "eta": 0.95}},
     ),
     Route(
         "search_batch", "POST", "/v1/indexes/{name}/search/batch", operations.search_batch, messages.BatchSearch,
-        messages.BatchResult, "read", "Search for many queries at once", {"queries": [{"vector": _VECTOR}], "k": 3},
+        (messages.BatchResult,), "read", "Search for many queries at once", {"queries": [{"vector": _VECTOR}], "k": 3},
     ),
     Route(
-        "explain", "POST", "/v1/indexes/{name}/explain", operations.explain, messages.Explain, messages.Explanation,
+        "explain", "POST", "/v1/indexes/{name}/explain", operations.explain, messages.Explain, (messages.Explanation,),
         "read", "Why is a document found, or not?", {"vector": _VECTOR, "id": "d1"},
     ),
     Route(
-        "inside", "POST", "/v1/indexes/{name}/inside", operations.inside, messages.Inside, messages.InsideResult,
+        "inside", "POST", "/v1/indexes/{name}/inside", operations.inside, messages.Inside, (messages.InsideResult,),
         "read", "What does a search decide about every cluster?",
         {"vector": _VECTOR, "params": {"method": "sequential", "mu": 0.7}},
     ),
     Route(
-        "score", "POST", "/v1/indexes/{name}/score", operations.score, messages.Score, messages.ScoreResult, "read",
+        "score", "POST", "/v1/indexes/{name}/score", operations.score, messages.Score, (messages.ScoreResult,), "read",
         "Score given documents", {"vector": _VECTOR, "ids": ["d1"]},
     ),
     Route(
         "get_document", "GET", "/v1/indexes/{name}/documents/{id}", operations.get_document, None,
-        messages.DocumentResult, "read", "Get a document", None, (_FIELDS,),
+        (messages.DocumentResult,), "read", "Get a document", None, (_FIELDS,),
     ),
     Route(
         "get_documents", "POST", "/v1/indexes/{name}/documents/get", operations.get_documents, messages.GetDocuments,
-        messages.DocumentsResult, "read", "Get many documents", {"ids": ["d1"], "fields": ["title"]},
+        (messages.DocumentsResult,), "read", "Get many documents", {"ids": ["d1"], "fields": ["title"]},
     ),
     Route(
-        "count", "POST", "/v1/indexes/{name}/count", operations.count, messages.CountDocuments, messages.CountResult,
+        "count", "POST", "/v1/indexes/{name}/count", operations.count, messages.CountDocuments, (messages.CountResult,),
         "read", "Count documents", {"where": {"year": {"$gte": 1960}}},
     ),
     Route(
-        "facets", "POST", "/v1/indexes/{name}/facets", operations.facets, messages.Facets, messages.FacetsResult,
+        "facets", "POST", "/v1/indexes/{name}/facets", operations.facets, messages.Facets, (messages.FacetsResult,),
         "read", "Count documents by their value in a field", {"field": "year", "limit": 10},
     ),
     Route(
-        "encode", "POST", "/v1/indexes/{name}/encode", operations.encode, messages.Encode, messages.EncodeResult,
+        "encode", "POST", "/v1/indexes/{name}/encode", operations.encode, messages.Encode, (messages.EncodeResult,),
         "read", "Encode texts as queries", {"texts": ["noise of microwave tubes"]},
     ),
     Route(
         "find_terms", "POST", "/v1/indexes/{name}/terms", operations.find_terms, messages.FindTerms,
-        messages.TermsResult, "read", "Look up terms by word, number or start", {"prefix": "wave"},
+        (messages.TermsResult,), "read", "Look up terms by word, number or start", {"prefix": "wave"},
     ),
     Route(
         "put_documents", "POST", "/v1/indexes/{name}/documents", streaming.put_documents, messages.Documents,
-        messages.WriteResult, "write", "Add, replace or update documents of a collection",
+        (messages.WriteResult,), "write", "Add, replace or update documents of a collection",
         {"documents": [{"id": "d1", "text": "a copper waveguide", "metadata": {"year": 1957}}]}, (_MODE,), streams=True,
     ),
     Route(
         "delete_documents", "POST", "/v1/indexes/{name}/documents/delete", streaming.delete_documents, messages.Delete,
-        messages.WriteResult, "write", "Delete documents by id or by filter", {"ids": ["d1"]},
+        (messages.WriteResult,), "write", "Delete documents by id or by filter", {"ids": ["d1"]},
     ),
     Route(
         "delete_document", "DELETE", "/v1/indexes/{name}/documents/{id}", streaming.delete_document, None,
-        messages.WriteResult, "write", "Delete a document",
+        (messages.WriteResult,), "write", "Delete a document",
     ),
     Route(
-        "commit", "POST", "/v1/indexes/{name}/commit", streaming.commit, messages.Nothing, messages.WriteResult,
+        "commit", "POST", "/v1/indexes/{name}/commit", streaming.commit, messages.Nothing, (messages.WriteResult,),
         "write", "Make all writes safe on disk", optional_body=True,
     ),
     Route(
-        "compact", "POST", "/v1/indexes/{name}/compact", streaming.compact, messages.Nothing, messages.WriteResult,
+        "compact", "POST", "/v1/indexes/{name}/compact", streaming.compact, messages.Nothing, (messages.WriteResult,),
         "write", "Write a collection as one part", optional_body=True,
     ),
     Route(
         "snapshot", "POST", "/v1/indexes/{name}/snapshot", streaming.snapshot, messages.Nothing,
-        messages.SnapshotResult, "write", "Copy a collection to the folder of snapshots", optional_body=True,
+        (messages.SnapshotResult,), "write", "Copy a collection to the folder of snapshots", optional_body=True,
     ),
 )  # fmt: skip
 
