@@ -73,6 +73,7 @@ class SearchStats:
 
 #: The columns of the core's table of statistics; only the core knows their order.
 STATS_FIELDS: tuple[str, ...] = tuple(_core.stats_fields())
+_BUDGET_HIT = STATS_FIELDS.index("budget_hit")
 
 
 class Hit(NamedTuple):
@@ -145,9 +146,14 @@ class Hits(Sequence[Hit]):
         return SearchStats.from_row(self._stats_row)
 
     @property
+    def stats_row(self) -> NDArray[np.uint64]:
+        """What the search cost, as the core returned it: `STATS_FIELDS` names the columns. Cheaper than `stats`."""
+        return self._stats_row
+
+    @property
     def complete(self) -> bool:
         """Whether the search ended by itself: False where a budget or a limit left something out."""
-        return not self.stats.budget_hit
+        return not self._stats_row[_BUDGET_HIT]
 
     @cached_property
     def ids(self) -> list[DocId]:

@@ -225,14 +225,10 @@ class _Request:
             if found is not None:
                 return found
             method = "GET"
-        route, values = self._route(method, raw_path)
-        self.operation = route.operation
-        self._check_key(service, route.access)
-        return await self._operate(service, Found(route, values))
-
-    @staticmethod
-    def _route(method: str, raw_path: bytes) -> Found:
-        return find_route(method, raw_path)
+        found_route = find_route(method, raw_path)
+        self.operation = found_route.route.operation
+        self._check_key(service, found_route.route.access)
+        return await self._operate(service, found_route)
 
     def _special(self, service: Service, raw_path: bytes) -> Answer | None:
         """Return the page, the metrics and the OpenAPI document."""

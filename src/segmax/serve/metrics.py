@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from segmax.collection.collection import Collection
-from segmax.search.results import Hits
+from segmax.search.results import STATS_FIELDS, Hits
 
 if TYPE_CHECKING:
     from segmax.serve.catalog import Served
@@ -28,6 +28,8 @@ _SUMS = {
     "swept": ("segmax_searches_swept", "Searches that scored all documents"),
     "budget_hit": ("segmax_searches_partial", "Searches that a budget or a limit cut short"),
 }
+_COLUMNS = tuple(STATS_FIELDS.index(name) for name in _SUMS)
+_ELAPSED = STATS_FIELDS.index("elapsed_ns")
 
 
 class Metrics:
@@ -81,19 +83,15 @@ class Metrics:
 
     def searched(self, name: str, hits: Hits) -> None:
         """Count a search."""
-        stats = hits.stats
         histogram = self._observe_search.get(name)
         if histogram is None:
             histogram = self._observe_search[name] = self._search_seconds.labels(name)
             self._pending[name] = [0] * len(_SUMS)
-        histogram.observe(stats.elapsed_ns / 1e9)
+        row = hits.stats_row.tolist()
+        histogram.observe(row[_ELAPSED] / 1e9)
         sums = self._pending[name]
-        sums[0] += stats.clusters_visited
-        sums[1] += stats.clusters_pruned
-        sums[2] += stats.blocks_scored
-        sums[3] += stats.docs_scored
-        sums[4] += stats.swept
-        sums[5] += stats.budget_hit
+        for place, column in enumerate(_COLUMNS):
+            sums[place] += row[column]
 
     def flush(self, num_shed: int) -> None:
         """Hand on what was counted since the last time; `num_shed` is the number of refused requests so far."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
@@ -162,9 +163,10 @@ class Found(NamedTuple):
     """A route, and what a path has in the places of {name} and {id}."""
 
     route: Route
-    values: list[str]
+    values: tuple[str, ...]
 
 
+@functools.lru_cache(4096)
 def find_route(method: str, raw_path: bytes) -> Found:
     """Return what is at an address; raise the problem of one where nothing is."""
     node = _ROOT
@@ -185,7 +187,7 @@ def find_route(method: str, raw_path: bytes) -> Found:
     if route is None:
         allowed = ", ".join(sorted(leaves))
         raise ProblemError(405, "wrong-method", f"this address takes {allowed}", headers=[(b"allow", allowed.encode())])
-    return Found(route, values)
+    return Found(route, tuple(values))
 
 
 def _piece(raw: bytes) -> str:
