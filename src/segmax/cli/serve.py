@@ -103,10 +103,18 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     """Run `segmax serve`."""
+    with tempfile.TemporaryDirectory(prefix="segmax-serve-") as folder:  # which nobody else may read
+        if args.workers > 1:
+            # Prometheus' library looks for this when it is loaded: where processes keep figures for each other.
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        # One thread is enough for what numpy does here, and a process without threads can be forked.
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        _serve(args, Path(folder))
+
+
+def _serve(args: argparse.Namespace, folder: Path) -> None:
     for package in ("uvicorn", "uvloop", "httptools", "msgspec", "prometheus_client"):
         need(package, "segmax serve", "serve")
-    # One thread is enough for what numpy does here, and a process without threads can be forked.
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     settings = settings_of(args)
     sock = _bound(args.host, args.port)
     address = _address(args.host, sock)
@@ -118,13 +126,10 @@ def run(args: argparse.Namespace) -> None:
         from segmax.serve.server import run_server
 
         run_server(settings, sock, None, on_ready)
-        return
-    with tempfile.TemporaryDirectory(prefix="segmax-serve-") as folder:
-        # Prometheus' library looks for this when it is loaded, so nothing that loads it may be imported before.
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+    else:
         from segmax.serve.workers import Processes
 
-        Processes(settings, sock, Path(folder)).run(on_ready)
+        Processes(settings, sock, folder).run(on_ready)
 
 
 def settings_of(args: argparse.Namespace) -> Settings:

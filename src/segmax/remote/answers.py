@@ -86,15 +86,14 @@ class FoundDocument(NamedTuple):
 
     @classmethod
     def from_answer(cls, answer: Any) -> FoundDocument:
-        """Read a `DocumentResult`, or a `Hit`."""
+        """Read a `DocumentResult`."""
         said = record(answer)
         vector = said.get("vector")
-        metadata = said.get("metadata")
         return cls(
             doc_id(said["id"]),
             None if said.get("row") is None else whole(said["row"]),
             stored_text(said),
-            None if metadata is None else record(metadata),
+            stored_metadata(said),
             None if vector is None else list(map(whole, members(vector["indices"]))),
             None if vector is None else list(map(real, members(vector["values"]))),
         )
@@ -113,6 +112,11 @@ def stored_text(said: dict[str, Any]) -> StoredText | None:
     return StoredText("" if title is None else string(title), "" if text is None else string(text))
 
 
+def stored_metadata(said: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the metadata of a document that has any."""
+    return None if said.get("metadata") is None else record(said["metadata"])
+
+
 # --- results of searches ---------------------------------------------------------------------------------------------
 
 
@@ -121,28 +125,38 @@ class Ranking(NamedTuple):
 
     rows: list[int]
     scores: list[float]
+    ids: list[DocId]
     stats: list[int]
-    hits: list[dict[str, Any]]
+    hits: list[Any]
 
     @classmethod
     def from_answer(cls, answer: Any, *, complete: bool = True) -> Ranking:
-        """Read a `SearchResult` or a `GroupResult`."""
+        """Read a `SearchResult` or a `GroupResult`. There may be many results, so their values are checked together."""
         said = record(answer)
-        hits = [record(hit) for hit in members(said["hits"])]
+        hits = members(said["hits"])
+        rows = _of_types([hit["row"] for hit in hits], {int}, "row")
+        if rows and not 0 <= min(rows) <= max(rows) < 2**63:
+            msg = f"expected numbers of rows, got {min(rows)} and {max(rows)}"
+            raise ValueError(msg)
         found = record(said["stats"])
         stats = [int(flag(found[name])) if name in _FLAGS else _counter(found[name]) for name in STATS_FIELDS]
         if not complete or not flag(said.get("complete", True)):
             stats[_BUDGET_HIT] = 1
-        return cls([_row(hit["row"]) for hit in hits], [real(hit["score"]) for hit in hits], stats, hits)
-
-    @property
-    def documents(self) -> list[FoundDocument]:
-        """What the results say about their documents."""
-        return [FoundDocument.from_answer(hit) for hit in self.hits]
+        scores = list(map(float, _of_types([hit["score"] for hit in hits], {float, int}, "score")))
+        return cls(rows, scores, _of_types([hit["id"] for hit in hits], {int, str}, "id"), stats, hits)
 
     def as_hits(self, docs: FoundDocuments) -> Hits:
         """Return the results."""
         return Hits(_rows(self.rows), _scores(self.scores), np.array(self.stats, dtype=np.uint64), docs)
+
+
+def _of_types(values: list[Any], types: set[type], name: str) -> list[Any]:
+    """Return values that all have one of these types."""
+    wrong = set(map(type, values)) - types
+    if wrong:
+        msg = f"expected another type of {name}, got {wrong.pop().__name__}"
+        raise TypeError(msg)
+    return values
 
 
 def _row(value: Any) -> int:
@@ -169,14 +183,14 @@ def _scores(values: list[float]) -> NDArray[np.float64]:
     return np.array(values, dtype=np.float64)
 
 
-#: Makes what results look documents up in, of all documents that were found.
-MakeDocs = Callable[[list[FoundDocument]], FoundDocuments]
+#: Makes what results look documents up in, of all that were found.
+MakeDocs = Callable[[Sequence[Ranking]], FoundDocuments]
 
 
 def hits(answer: Any, make_docs: MakeDocs) -> Hits:
     """Read a `SearchResult`."""
     ranking = Ranking.from_answer(answer)
-    return ranking.as_hits(make_docs(ranking.documents))
+    return ranking.as_hits(make_docs([ranking]))
 
 
 def groups(answer: Any, make_docs: MakeDocs) -> Groups:
@@ -185,7 +199,7 @@ def groups(answer: Any, make_docs: MakeDocs) -> Groups:
     complete = flag(said["complete"])
     each = members(said["groups"])
     rankings = [Ranking.from_answer(group, complete=complete) for group in each]
-    docs = make_docs([document for ranking in rankings for document in ranking.documents])
+    docs = make_docs(rankings)
     return Groups(
         [Group(scalar(group["value"]), ranking.as_hits(docs)) for group, ranking in zip(each, rankings, strict=True)]
     )
@@ -207,8 +221,7 @@ def batch(found: Sequence[Ranking], width: int, make_docs: MakeDocs) -> BatchHit
         rows[number, : len(ranking.rows)] = ranking.rows
         scores[number, : len(ranking.rows)] = ranking.scores
         stats[number] = ranking.stats
-    docs = make_docs([document for ranking in found for document in ranking.documents])
-    return BatchHits(rows, scores, counts, BatchStats(stats), docs)
+    return BatchHits(rows, scores, counts, BatchStats(stats), make_docs(found))
 
 
 # --- other answers ---------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, overload
 
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
-from segmax.remote.answers import FoundDocument, Info
+from segmax.remote.answers import FoundDocument, Info, Ranking, stored_metadata, stored_text
 from segmax.storage.tables import no_metadata
 from segmax.storage.texts import StoredText
 from segmax.vectors.documents import DocId
@@ -45,18 +45,17 @@ class RowSource(Source, Protocol):
 class FoundDocs:
     """The documents of results, by row. Texts and metadata are fetched on first use, by id and for many results."""
 
-    def __init__(self, source: Source, documents: Iterable[FoundDocument], fields: Sequence[str]) -> None:
+    def __init__(self, source: Source, rankings: Iterable[Ranking], fields: Sequence[str]) -> None:
         self._source = source
         self._ids: dict[int, DocId] = {}
         self._texts: dict[int, StoredText | None] = {}
         self._metadata: dict[int, dict[str, Any] | None] = {}
-        for document in documents:
-            assert document.row is not None
-            self._ids[document.row] = document.id
+        for ranking in rankings:
+            self._ids.update(zip(ranking.rows, ranking.ids, strict=True))
             if "text" in fields:
-                self._texts[document.row] = document.text
+                self._texts.update(zip(ranking.rows, map(stored_text, ranking.hits), strict=True))
             if "metadata" in fields:
-                self._metadata[document.row] = document.metadata
+                self._metadata.update(zip(ranking.rows, map(stored_metadata, ranking.hits), strict=True))
 
     @property
     def stored(self) -> object | None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from segmax.base.checks import check_listed, shown
 from segmax.base.errors import ConfigError
 from segmax.remote import answers
-from segmax.remote.answers import FoundDocument, MakeDocs, Ranking
+from segmax.remote.answers import MakeDocs, Ranking
 from segmax.remote.calls import Call, Request, to_json, understood
 from segmax.remote.endpoint import Endpoint
 from segmax.remote.found import FoundDocs, NothingMore
@@ -181,8 +181,8 @@ class Searching(Endpoint):
     def _make_docs(self, fields: Sequence[str]) -> MakeDocs:
         source = NothingMore(self.info) if self.source is None else self.source
 
-        def make(documents: list[FoundDocument]) -> FoundDocuments:
-            return FoundDocs(source, documents, fields)
+        def make(rankings: Sequence[Ranking]) -> FoundDocuments:
+            return FoundDocs(source, rankings, fields)
 
         return make
 

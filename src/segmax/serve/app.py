@@ -45,6 +45,7 @@ _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SAFE_METHODS = ("GET", "HEAD")
 _SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
+_PROXY_HEADERS = (b"x-forwarded-for", b"x-forwarded-proto", b"forwarded", b"via", b"x-real-ip")
 _PAGE_CACHE = (b"cache-control", b"no-cache")
 
 
@@ -377,7 +378,8 @@ class _Request:
                 await self._send({"type": "http.response.start", "status": 200, "headers": headers})
             await self._send({"type": "http.response.body", "body": content, "more_body": True})
 
-        await put_stream(context, chunks(), send)
+        is_proxied = any(name in self._headers for name in _PROXY_HEADERS)
+        await put_stream(context, chunks(), send, at_once=not is_proxied)
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
         return None
 

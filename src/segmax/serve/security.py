@@ -65,9 +65,11 @@ class Keys:
             raise ConfigError(
                 option="api_keys", expected="a file of keys that can be read", got=f"'{path}' ({error})"
             ) from error
-        if mode & 0o077:
+        if mode & 0o007:
             hint = f"chmod 600 '{path}'"
-            warnings.warn(f"other users can read the keys in '{path}': {hint}", SegmaxWarning, stacklevel=2)
+            warnings.warn(
+                f"everybody on this machine can read the keys in '{path}': {hint}", SegmaxWarning, stacklevel=2
+            )
         roles: dict[str, Role] = {}
         for number, line in enumerate(lines, start=1):
             words = line.split()

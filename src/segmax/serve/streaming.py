@@ -20,6 +20,7 @@ _MODES = ("add", "upsert", "update")
 _MOST_BATCHED = 512  # documents of a stream that are written at once
 _MOST_BYTES = 1 << 20  # of lines that wait to be written: a client that sends faster has to wait
 _MOST_UNSENT = 1 << 24  # of results that a client has not read yet
+_MOST_KEPT = 1 << 23  # of results that are kept until the end of a stream that comes through a proxy
 _RECORD = msgspec.json.Decoder(messages.Record)
 
 
@@ -145,11 +146,14 @@ def parsed(number: int, line: bytes) -> Line:
 class Results:
     """Results of lines that are sent as fast as the client reads them, while more lines are read.
 
-    Clients that send everything before they read anything are common, so results are kept, up to a limit.
+    Clients that send everything before they read anything are common, so results are kept, up to a limit. For proxies
+    they are kept until the end, as far as the limit allows: nginx and others stop forwarding a request whose answer has
+    begun.
     """
 
-    def __init__(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+    def __init__(self, send: Callable[[bytes], Awaitable[None]], *, at_once: bool) -> None:
         self._send = send
+        self._at_once = at_once
         self._unsent = bytearray()
         self._changed = asyncio.Event()
         self._sent = asyncio.Event()
@@ -178,17 +182,35 @@ class Results:
         while not (self._closed and not self._unsent):
             await self._changed.wait()
             self._changed.clear()
-            while self._unsent:
+            while self._unsent and (self._at_once or self._closed or len(self._unsent) > _MOST_KEPT):
                 content, self._unsent = bytes(self._unsent), bytearray()
                 await self._send(content)
                 self._sent.set()
 
 
-async def put_stream(context: Context, chunks: AsyncIterator[bytes], send: Callable[[bytes], Awaitable[None]]) -> None:
-    """Write the documents of a stream as they come, and send a result for every line, in order."""
+async def put_stream(
+    context: Context,
+    chunks: AsyncIterator[bytes],
+    send: Callable[[bytes], Awaitable[None]],
+    *,
+    at_once: bool,
+) -> None:
+    """Write the documents of a stream as they come, and send a result for every line, in order.
+
+    Parameters
+    ----------
+    context
+        What to write to.
+    chunks
+        The stream, in pieces.
+    send
+        Sends a piece of the answer.
+    at_once
+        Whether to send results while lines still come.
+    """
     service, served = context.service, context.served
     writes, mode = writer_of(service, served), mode_of(context)
-    results = Results(send)
+    results = Results(send, at_once=at_once)
     stream = _Stream(writes, served, mode, results)
     waiting: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_BATCHED)
     room = _Room(_MOST_BYTES)
