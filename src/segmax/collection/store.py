@@ -193,7 +193,7 @@ class Store:
     def _load(self, prepare: Prepare) -> None:
         for attempt in range(_RETRIES):
             manifest = read_manifest(self.path)
-            if self._is_loaded and manifest.extra.get("identity") != self.manifest.extra.get("identity"):
+            if self._is_loaded and _identity(manifest) != _identity(self.manifest):
                 msg = f"the collection that was open at '{self.path}' was replaced by another one"
                 raise IndexNotFoundError(msg, hint="open it again")
             try:
@@ -313,8 +313,9 @@ class Store:
                 raise damaged_collection(f"{part.name} {problem}", self.path)
 
     def changed_on_disk(self) -> bool:
-        """Whether another process has written since this one looked."""
-        return read_manifest(self.path).generation != self.manifest.generation
+        """Whether another process has written since this one looked, or put another collection in its place."""
+        found = read_manifest(self.path)
+        return found.generation != self.manifest.generation or _identity(found) != _identity(self.manifest)
 
     def reload(self, prepare: Prepare) -> None:
         """Take over the state on disk; parts that are open already stay open."""
@@ -677,6 +678,11 @@ class Store:
 
 
 @contextlib.contextmanager
+def _identity(manifest: Manifest) -> object:
+    """Return what no other collection has."""
+    return manifest.extra.get("identity")
+
+
 def _content_errors(path: Path) -> Iterator[None]:
     """Turn whatever the content of a manifest causes into FormatError."""
     try:

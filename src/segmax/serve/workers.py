@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import select
+import shutil
 import signal
 import socket
 import sys
@@ -168,6 +169,7 @@ class Processes:
 
     def _stop(self) -> None:
         """Let workers finish their requests, then the processes that they need, and wait for all of them."""
+        self._sock.close()  # so that nobody connects to a port that nobody serves anymore
         for roles in (("worker",), ("writer", "encoder")):
             group = {pid for pid, child in self._children.items() if child.role in roles}
             for pid in group:
@@ -186,7 +188,7 @@ class Processes:
         writes = Caller(self._socket_of("writer")) if settings.writable else None
         encoder = Caller(self._socket_of("encoder")) if settings.encoders else None
         encoders = {} if encoder is None else {name: RemoteEncoder(encoder, name) for name in settings.encoders}
-        _stop_with_parent(self._lifeline[0])
+        self._stop_with_parent()
         run_server(settings, self._sock, Backends(writes, encoders, self._sequences), on_ready)
 
     def _write(self, on_ready: Callable[[], None]) -> None:
@@ -214,6 +216,16 @@ class Processes:
 
         self._run_calls("encoder", handle, on_ready)
 
+    def _stop_with_parent(self) -> None:
+        """End this process, in order, when the first one has ended without stopping it."""
+
+        def watch() -> None:
+            select.select([self._lifeline[0]], [], [])
+            shutil.rmtree(self._folder, ignore_errors=True)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+        threading.Thread(target=watch, name="lifeline", daemon=True).start()
+
     def _run_calls(self, role: str, handle: Callable[..., Any], on_ready: Callable[[], None]) -> None:
         """Answer the calls of workers until SIGTERM."""
         prepare_process(self._settings)
@@ -224,7 +236,7 @@ class Processes:
             loop = asyncio.get_running_loop()
             for number in (signal.SIGTERM, signal.SIGINT):
                 loop.add_signal_handler(number, stopping.set)
-            _stop_with_parent(self._lifeline[0])
+            self._stop_with_parent()
             path = self._socket_of(role)
             path.unlink(missing_ok=True)
             server = await serve_calls(path, handle)
@@ -233,16 +245,6 @@ class Processes:
             server.close()
 
         uvloop.run(run())
-
-
-def _stop_with_parent(lifeline: int) -> None:
-    """End this process, in order, when the first one has ended."""
-
-    def watch() -> None:
-        select.select([lifeline], [], [])
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
 
 def _wait_for(pids: set[int], seconds: float) -> None:
