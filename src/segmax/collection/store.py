@@ -678,11 +678,6 @@ class Store:
 
 
 @contextlib.contextmanager
-def _identity(manifest: Manifest) -> object:
-    """Return what no other collection has."""
-    return manifest.extra.get("identity")
-
-
 def _content_errors(path: Path) -> Iterator[None]:
     """Turn whatever the content of a manifest causes into FormatError."""
     try:
@@ -731,3 +726,8 @@ def copy_synced(source: Path, target: Path) -> None:
         shutil.copyfileobj(read, written, 1 << 20)
         written.flush()
         os.fsync(written.fileno())
+
+
+def _identity(manifest: Manifest) -> object:
+    """Return what no other collection has."""
+    return manifest.extra.get("identity")

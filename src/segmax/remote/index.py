@@ -24,6 +24,7 @@ from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter
 from segmax.search.results import BatchHits, Explanation, Groups, Hits
 from segmax.storage.texts import StoredText
+from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.queries import query_list
 
@@ -318,7 +319,7 @@ class RemoteIndex:
         return own.query_rows([str(query)]) if own is not None and isinstance(query, str) else query
 
     def _encoded_batch(self, queries: Any) -> Any:
-        if self._encoder is None or hasattr(queries, "indptr") or hasattr(queries, "layout"):
+        if self._encoder is None or isinstance(queries, Csr) or is_matrix(queries):
             return queries
         each = query_list(queries)
         are_texts = bool(each) and isinstance(each[0], str)

@@ -18,7 +18,19 @@ from segmax.collection.state import checked_ids
 from segmax.io.frames import is_frame, is_series
 from segmax.metadata.values import checked_metadata
 from segmax.remote.answers import FoundDocument
-from segmax.remote.calls import LINES_TYPE, Call, Repeat, Request, members, record, string, to_json, understood, whole
+from segmax.remote.calls import (
+    LINES_TYPE,
+    Call,
+    Repeat,
+    Request,
+    flag,
+    members,
+    record,
+    string,
+    to_json,
+    understood,
+    whole,
+)
 from segmax.remote.params import filter_of, given
 from segmax.remote.reading import Reading, plain_id, plain_ids
 from segmax.vectors.csr import Csr, is_matrix
@@ -92,11 +104,13 @@ class Writing(Reading):
             return understood(_count, answer, self.base)
         body = b"\n".join(lines.documents) + b"\n"
         answer = yield Request(path=path, body=body, content_type=LINES_TYPE, repeat=repeat, what=what)
-        end, refused = understood(_stream_end, answer, self.base)
-        if refused is not None:
-            line, problem = refused
-            raise InputError(f"{problem}", where=f"document {lines.first + line - 1}")
-        return end
+        end = understood(StreamEnd.from_answer, answer, self.base)
+        if end.refused is not None:
+            line, reason = end.refused
+            raise InputError(reason, where=f"document {lines.first + line - 1}")
+        if end.error is not None:
+            raise ServiceError(f"'{self.base}' did not take all documents: {end.error}")
+        return end.count
 
     def _lines(self, batches: Iterator[Given], *, is_whole: bool) -> Iterator[Lines]:
         """Yield documents as requests that keep to the limits of the service."""
@@ -223,16 +237,24 @@ def _count(answer: Any) -> int:
     return whole(record(answer)["count"])
 
 
-def _stream_end(answer: Any) -> tuple[int, tuple[int, str] | None]:
-    """Return how many documents a stream wrote; and the first line that was refused, and why."""
-    lines = [record(line) for line in members(answer)]
-    end = lines[-1]
-    refused = next((line for line in lines[:-1] if not line["ok"]), None)
-    if refused is not None:
-        return whole(end["count"]), (whole(refused["line"]), printable(string(refused.get("error") or "refused")))
-    if end.get("error") is not None:
-        return whole(end["count"]), (len(lines), printable(string(end["error"])))
-    return whole(end["count"]), None
+class StreamEnd(NamedTuple):
+    """What became of a stream of documents."""
+
+    count: int  #: documents that were written
+    refused: tuple[int, str] | None  #: the first line that was refused, counted from 1, and why
+    error: str | None  #: why it was not read to its end
+
+    @classmethod
+    def from_answer(cls, answer: Any) -> StreamEnd:
+        """Read a `LineResult` per line, and the `StreamEnd` behind them."""
+        *lines, end = [record(line) for line in members(answer)]
+        refused = next((line for line in lines if not flag(line["ok"])), None)
+        error = end.get("error")
+        return cls(
+            whole(end["count"]),
+            None if refused is None else (whole(refused["line"]), printable(string(refused["error"]))),
+            None if error is None else printable(string(error)),
+        )
 
 
 def _stored(document: FoundDocument) -> StoredDocument:
