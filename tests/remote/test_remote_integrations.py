@@ -15,8 +15,6 @@ import segmax
 from segmax.integrations.sources import opened, place_of
 from segmax.integrations.text_search import TextSearch
 
-pytest.importorskip("httpx")
-
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # theirs
 
 

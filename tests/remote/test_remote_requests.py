@@ -633,6 +633,28 @@ def test_errors_of_a_long_add_say_what_was_written_before() -> None:
         collection.add([{"id": str(number), "text": "x" * 60} for number in range(5)])
 
 
+def stream_end(*lines: Any) -> Service:
+    """A service that answers a stream of documents with these lines."""
+    body = "\n".join(json.dumps(line) for line in lines) + "\n"
+    response = httpx.Response(200, content=body, headers={"content-type": "application/x-ndjson"})
+    return Service(lambda _: response, kind="collection")
+
+
+def test_streams_that_end_badly() -> None:
+    """A refused line, a service that stops reading, and answers that break off are different errors."""
+    end = {"done": True, "count": 1, "errors": 0, "sequence": 1}
+    documents = [{"id": "a", "text": "copper"}, {"id": "b", "text": "noise"}]
+    fine = {"line": 1, "ok": True, "id": "a"}
+    assert stream_end(fine, end).connect().add(iter(documents)) == 1
+    with pytest.raises(InputError, match=r"^document 1: no such\\x07 thing$"):
+        stream_end(fine, {"line": 2, "ok": False, "error": "no such\x07 thing"}, end).connect().add(iter(documents))
+    with pytest.raises(ServiceError, match="did not take all documents: the disk is full"):
+        stream_end(fine, {**end, "error": "the disk is full"}).connect().add(iter(documents))
+    for lines in ([fine], [], [end, {}], [{"line": 1, "ok": "yes"}, end]):
+        with pytest.raises(ServiceError, match="does not answer as a segmax service does"):
+            stream_end(*lines).connect().add(iter(documents))
+
+
 def test_nobody_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A port that nothing listens on: the error names the address and says what to check."""
     with socket.socket() as taken:

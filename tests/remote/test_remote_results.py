@@ -16,8 +16,6 @@ import segmax
 from segmax.metadata import parse_where
 from segmax.search.protocol import Searchable, is_searchable
 
-pytest.importorskip("httpx")
-
 WHERE = {"$or": [{"year": {"$gte": 1960}}, {"lang": {"$in": ["de", "fr"]}}]}
 
 

@@ -14,8 +14,6 @@ from remote_samples import same_hits, serving, texts
 import segmax
 from segmax.errors import ConfigError, InputError, UnknownIdError
 
-pytest.importorskip("httpx")
-
 READ, WRITE = "a-key-that-may-read", "a-key-that-may-write"
 
 

@@ -110,7 +110,7 @@ class Writing(Reading):
             raise InputError(reason, where=f"document {lines.first + line - 1}")
         if end.error is not None:
             raise ServiceError(f"'{self.base}' did not take all documents: {end.error}")
-        return end.count
+        return end.num_written
 
     def _lines(self, batches: Iterator[Given], *, is_whole: bool) -> Iterator[Lines]:
         """Yield documents as requests that keep to the limits of the service."""
@@ -240,7 +240,7 @@ def _count(answer: Any) -> int:
 class StreamEnd(NamedTuple):
     """What became of a stream of documents."""
 
-    count: int  #: documents that were written
+    num_written: int
     refused: tuple[int, str] | None  #: the first line that was refused, counted from 1, and why
     error: str | None  #: why it was not read to its end
 
