@@ -603,7 +603,7 @@ def test_adds_are_not_repeated_when_their_answer_is_lost() -> None:
 
 
 def test_writes_that_do_the_same_twice_are_repeated() -> None:
-    """Upserts, updates and deletions; a snapshot is not, because there would be two."""
+    """Upserts, updates and deletions; a snapshot and documents without ids are not, because there would be two."""
     service = Service({"count": 1, "sequence": 1, "name": "copy"}, kind="collection")
     collection = service.connect()
     for write in (
@@ -613,6 +613,9 @@ def test_writes_that_do_the_same_twice_are_repeated() -> None:
     ):
         service.failures = [httpx.ReadError("lost")]
         assert write() == 1
+    service.failures = [httpx.ReadError("lost")]
+    with pytest.raises(ServiceError, match="adding 1 document may or may not have happened"):
+        collection.upsert(["a text that gets a number for its id"])
     service.failures = [httpx.ReadError("lost")]
     with pytest.raises(ServiceError, match="the snapshot may or may not have happened"):
         collection.snapshot()

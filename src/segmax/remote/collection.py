@@ -88,7 +88,7 @@ class RemoteCollection(RemoteIndex):
     ) -> int:
         """Add documents, and replace those whose ids are there already; return how many were given.
 
-        Parameters are those of `add`. A request whose answer is lost is sent again.
+        Parameters are those of `add`. A request whose answer is lost is sent again, if the documents have ids.
         """
         return self._run(self._calls.put("upsert", documents, Columns(ids, texts, metadata), progress))
 

@@ -119,17 +119,31 @@ class Searching(Endpoint):
                 params=methods[number].message if len(methods) > 1 else None,
                 where=wheres[number] if len(wheres) > 1 else None,
             )
-        found: list[Ranking] = []
         if any(method.budget_ms is not None for method in methods):  # which only single searches have
-            for message, method in zip(messages, _every(methods, count), strict=True):
-                one = common | message | given(budget_ms=method.budget_ms)
-                found.append((yield from self.asked("search", one, Ranking.from_answer)))
+            budgets = [method.budget_ms for method in _every(methods, count)]
+            found = yield from self._one_by_one(messages, budgets, common)
         else:
             depths = [min(own, most) + wanted.offset for own in _every(ks, count)]
-            for body, size in self._bodies(messages, depths, common):
-                answer = yield Request(path=self.path("search", "batch"), body=body)
-                found += understood(partial(answers.rankings, count=size), answer, self.base)
+            found = yield from self._together(messages, depths, common)
         return understood(partial(answers.batch, width=width, make_docs=self._make_docs(chosen)), found, self.base)
+
+    def _one_by_one(
+        self, messages: list[Message], budgets: Sequence[float | None], common: Message
+    ) -> Call[list[Ranking]]:
+        """Send a request for every query."""
+        found: list[Ranking] = []
+        for message, budget in zip(messages, budgets, strict=True):
+            one = common | message | given(budget_ms=budget)
+            found.append((yield from self.asked("search", one, Ranking.from_answer)))
+        return found
+
+    def _together(self, messages: list[Message], depths: Sequence[int], common: Message) -> Call[list[Ranking]]:
+        """Send as few requests as the limits of the service allow."""
+        found: list[Ranking] = []
+        for body, size in self._bodies(messages, depths, common):
+            answer = yield Request(path=self.path("search", "batch"), body=body)
+            found += understood(partial(answers.rankings, count=size), answer, self.base)
+        return found
 
     def _bodies(self, messages: list[Message], depths: Sequence[int], common: Message) -> Iterator[tuple[bytes, int]]:
         """Yield requests that keep to the limits, and how many queries each has."""

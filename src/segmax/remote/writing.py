@@ -41,9 +41,10 @@ _DOCS_PER_QUERY = 32  # how many more documents than queries a request may have
 
 
 class Lines(NamedTuple):
-    """Documents of one request, a line of JSON each, and the number of the first one."""
+    """Documents of one request, a line of JSON each."""
 
-    first: int
+    first: int  #: the number of the first one
+    have_ids: bool
     documents: list[bytes]
 
 
@@ -74,14 +75,12 @@ class Writing(Reading):
 
     def put(self, mode: str, documents: object, columns: Columns, progress: ProgressOption) -> Call[int]:
         """Add or replace documents, with a request after the other; return how many."""
-        repeat = Repeat.IDEMPOTENT if mode == "upsert" else Repeat.UNSENT
         is_whole = _is_in_memory(documents)
         count = 0
         with progress_of(progress) as shown_progress, shown_progress.stage("add", None, "documents") as stage:
             for lines in self._lines(given_batches(documents, columns), is_whole=is_whole):
-                what = f"adding {counted(len(lines.documents), 'document')}"
                 try:
-                    count += yield from self._put(mode, lines, repeat, what, is_whole=is_whole)
+                    count += yield from self._put(mode, lines, is_whole=is_whole)
                 except ServiceError as error:
                     if not count:
                         raise
@@ -91,8 +90,11 @@ class Writing(Reading):
                 stage.advance(len(lines.documents))
         return count
 
-    def _put(self, mode: str, lines: Lines, repeat: Repeat, what: str, *, is_whole: bool) -> Call[int]:
+    def _put(self, mode: str, lines: Lines, *, is_whole: bool) -> Call[int]:
         path = f"{self.path('documents')}?mode={mode}"
+        what = f"adding {counted(len(lines.documents), 'document')}"
+        # Documents without ids are numbered, so they would be there twice.
+        repeat = Repeat.IDEMPOTENT if mode == "upsert" and lines.have_ids else Repeat.UNSENT
         if is_whole:
             body = b'{"documents":[' + b",".join(lines.documents) + b"]}"
             try:
@@ -123,13 +125,13 @@ class Writing(Reading):
             for document in records(batch, row):
                 line = to_json(document)
                 if waiting and (num_bytes + len(line) >= most or len(waiting) == most_docs):
-                    yield Lines(row, waiting)
+                    yield Lines(row, batch.ids is not None, waiting)
                     row += len(waiting)
                     waiting, num_bytes = [], 0
                 waiting.append(line)
                 num_bytes += len(line) + 1
             if waiting:
-                yield Lines(row, waiting)
+                yield Lines(row, batch.ids is not None, waiting)
                 row += len(waiting)
 
     def update(self, updates: object) -> Call[int]:
