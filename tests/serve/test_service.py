@@ -161,10 +161,7 @@ def test_methods_are_named_as_in_python(settings: Settings, vectors: Path) -> No
 def test_a_budget_gives_the_best_so_far(settings: Settings) -> None:
     """`budget_ms` is the deadline of a request; what is cut short says so."""
     body = {"vector": {"indices": list(range(60)), "values": [1.0] * 60}, "budget_ms": 0.0001}
-    answer = post(settings, "/v1/indexes/vectors/search", body)
-    assert answer.status_code in (200, 503)  # 503: it could not have been answered in time
-    if answer.status_code == 200:
-        assert answer.json()["complete"] is False
+    assert post(settings, "/v1/indexes/vectors/search", body).json()["complete"] is False
     assert post(settings, "/v1/indexes/vectors/search", {**body, "budget_ms": 60_000}).json()["complete"] is True
     refused = post(settings, "/v1/indexes/vectors/search", {**body, "params": {"method": "exhaustive"}})
     assert (refused.status_code, refused.json()["option"]) == (422, "budget_ms")

@@ -138,8 +138,9 @@ def _not_listed(values: object) -> tuple[str, str] | None:
 
 def check_unmasked(values: object, what: str) -> None:
     """Raise InputError for an array of numpy.ma: numpy ignores its mask nearly everywhere."""
-    masked = sys.modules.get("numpy.ma")  # not loaded, there are no such arrays
-    if masked is not None and isinstance(values, masked.MaskedArray):
+    # Not loaded, or another thread is loading it: there are no such arrays.
+    masked = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
+    if masked is not None and isinstance(values, masked):
         raise InputError(
             expected=f"{what} without a mask",
             got="a masked array",

@@ -97,6 +97,61 @@ def start_worker(command: Sequence[str]) -> subprocess.Popen[bytes]:
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
 
 
+#: Ask a process to stop.
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_WATCHED_SIGNALS = frozenset({*STOP_SIGNALS, signal.SIGCHLD})
+
+
+@contextlib.contextmanager
+def on_stop(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Call a function instead of ending the process when it is asked to stop."""
+    before = {number: signal.signal(number, handler) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
+
+
+@contextlib.contextmanager
+def watched_children() -> Iterator[Callable[[], bool]]:
+    """Hold back signals, and return a function that waits for one: True if a child ended, False if asked to stop."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED_SIGNALS)
+    try:
+        yield lambda: signal.sigwait(_WATCHED_SIGNALS) == signal.SIGCHLD
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
+
+
+def fork(run: Callable[[], int]) -> int:
+    """Run a function in a copy of this process, which ends with the code that it returns; return the copy's number.
+
+    This process must have no other threads. Ctrl-C does not reach the copy: it is for this process to end it.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        os.setpgid(0, 0)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
+        code = run()
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+    finally:
+        os._exit(code)
+
+
+def stop_process(pid: int, *, by_force: bool = False) -> None:
+    """Ask a process to stop, or end it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL if by_force else signal.SIGTERM)
+
+
 def lower_priority() -> None:
     """Let the calling thread, and the threads that it starts, run only where no other wants to."""
     with contextlib.suppress(OSError):

@@ -91,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
         "--max-wait-ms",
         metavar="X",
         type=real_number,
-        default=5.0,
+        default=3.0,
         help="how long a search may have to wait for others before it is refused with status 503",
     )
     limits.add_argument(
@@ -107,6 +107,8 @@ def run(args: argparse.Namespace) -> None:
         if args.workers > 1:
             # Prometheus' library looks for this when it is loaded: where processes keep figures for each other.
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+            # Workers take turns accepting connections, so that none of them gets most.
+            os.environ.setdefault("UV_TCP_SINGLE_ACCEPT", "1")
         # One thread is enough for what numpy does here, and a process without threads can be forked.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _serve(args, Path(folder))

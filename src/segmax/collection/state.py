@@ -207,6 +207,10 @@ class FoundDocs:
         """Return the id of a result."""
         return self._state.id_of(self._places[number])
 
+    def ids_of(self, numbers: NDArray[np.int64]) -> list[DocId]:
+        """Return the ids of many results."""
+        return [self._state.id_of(self._places[number]) for number in numbers.tolist()]
+
     def text_of(self, number: int) -> StoredText:
         """Return the title and text of a result."""
         return self._state.text_of(self._places[number])

@@ -7,6 +7,9 @@ import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, overload
 
+import numpy as np
+from numpy.typing import NDArray
+
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.remote.answers import FoundDocument, Info, Ranking, stored_metadata, stored_text
 from segmax.storage.tables import no_metadata
@@ -70,6 +73,10 @@ class FoundDocs:
     def id_of(self, row: int) -> DocId:
         """Return the id of a result."""
         return self._ids[row]
+
+    def ids_of(self, rows: NDArray[np.int64]) -> list[DocId]:
+        """Return the ids of many results."""
+        return [self._ids[row] for row in rows.tolist()]
 
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a result."""

@@ -531,7 +531,7 @@ class Index:
     def id_of(self, row: int) -> DocId:
         """Return the id of the document in an input row; raise UnknownIdError if there is no such row."""
         if not 0 <= row < self.num_docs:
-            raise UnknownIdError(f"no document is in row {row}", hint=f"rows are 0 to {self.num_docs - 1}")
+            raise UnknownIdError(f"no document is in row {row} of {self.num_docs:,}")
         return self._ids.id_of(row)
 
     @property

@@ -108,6 +108,9 @@ class FoundDocuments(Protocol):
     def id_of(self, row: int, /) -> DocId:
         """Return the id of a row."""
 
+    def ids_of(self, rows: NDArray[np.int64], /) -> list[DocId]:
+        """Return the ids of many rows."""
+
     def text_of(self, row: int, /) -> StoredText:
         """Return the title and text of a row."""
 
@@ -158,7 +161,7 @@ class Hits(Sequence[Hit]):
     @cached_property
     def ids(self) -> list[DocId]:
         """The ids, looked up on first use."""
-        return [self._docs.id_of(int(row)) for row in self.rows]
+        return self._docs.ids_of(self.rows)
 
     @property
     def has_texts(self) -> bool:
@@ -350,6 +353,11 @@ class BatchStats:
     def __len__(self) -> int:
         return len(self._table)
 
+    @property
+    def table(self) -> NDArray[np.uint64]:
+        """The core's table: a row per query; `STATS_FIELDS` names the columns."""
+        return self._table
+
     def row(self, query: int) -> NDArray[np.uint64]:
         """Return one query's row of the core's table."""
         return np.asarray(self._table[query])
@@ -395,6 +403,10 @@ class BatchHits(Sequence[Hits]):
     def ids(self) -> list[list[DocId]]:
         """The ids of every query's results, looked up on first use; not padded."""
         return [hits.ids for hits in self]
+
+    def ids_of(self, rows: NDArray[np.int64]) -> list[DocId]:
+        """Return the ids of some of the rows that were found."""
+        return self._docs.ids_of(rows)
 
     @cached_property
     def metadata(self) -> list[list[dict[str, Any] | None]]:

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
+import numpy as np
 
 from segmax.search.highlighting import passages
 from segmax.search.inside import InsideView
-from segmax.search.results import Explanation, Groups, Hits, SearchStats
+from segmax.search.results import BatchHits, Explanation, Groups, Hits, SearchStats
 from segmax.serve import messages
 from segmax.storage.texts import StoredText
 
@@ -71,6 +72,26 @@ def search_result(
     if with_stats:
         result.stats = stats_message(hits.stats)
     return result
+
+
+def batch_results(
+    found: BatchHits, depths: Sequence[int], fields: Sequence[str], *, with_stats: bool
+) -> list[messages.SearchResult]:
+    """Return the answers to many searches; where only ids and scores are wanted, from the arrays of all of them."""
+    if fields or with_stats:
+        return [
+            search_result(hits.taken(slice(0, depth)), fields, None, with_stats=with_stats)
+            for hits, depth in zip(found, depths, strict=True)
+        ]
+    counts = np.minimum(found.counts, depths)
+    is_there = np.arange(found.rows.shape[1]) < counts[:, None]
+    ids, scores = found.ids_of(found.rows[is_there]), found.scores[is_there].tolist()
+    hits = [messages.Hit(id=id, score=score) for id, score in zip(ids, scores, strict=True)]
+    ends = np.cumsum(counts).tolist()
+    return [
+        messages.SearchResult(hits=hits[start:end], complete=complete)
+        for start, end, complete in zip([0, *ends[:-1]], ends, found.complete.tolist(), strict=True)
+    ]
 
 
 def groups_result(

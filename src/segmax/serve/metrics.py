@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from segmax.collection.collection import Collection
-from segmax.search.results import STATS_FIELDS, Hits
+from segmax.search.results import STATS_FIELDS, BatchStats, Hits
 
 if TYPE_CHECKING:
     from segmax.serve.catalog import Served
@@ -83,15 +83,27 @@ class Metrics:
 
     def searched(self, name: str, hits: Hits) -> None:
         """Count a search."""
+        row = hits.stats_row.tolist()
+        self._searches(name).observe(row[_ELAPSED] / 1e9)
+        sums = self._pending[name]
+        for place, column in enumerate(_COLUMNS):
+            sums[place] += row[column]
+
+    def searched_batch(self, name: str, stats: BatchStats) -> None:
+        """Count many searches. Threads may call this, so nothing of the event loop's own is touched."""
+        histogram = self._search_seconds.labels(name)
+        for nanoseconds in stats.elapsed_ns.tolist():
+            histogram.observe(nanoseconds / 1e9)
+        for field, column in zip(_SUMS, _COLUMNS, strict=True):
+            self._sums[field].labels(name).inc(int(stats.table[:, column].sum()))
+
+    def _searches(self, name: str) -> Histogram:
+        """Return the histogram of an index, looked up once."""
         histogram = self._observe_search.get(name)
         if histogram is None:
             histogram = self._observe_search[name] = self._search_seconds.labels(name)
             self._pending[name] = [0] * len(_SUMS)
-        row = hits.stats_row.tolist()
-        histogram.observe(row[_ELAPSED] / 1e9)
-        sums = self._pending[name]
-        for place, column in enumerate(_COLUMNS):
-            sums[place] += row[column]
+        return histogram
 
     def flush(self, num_shed: int) -> None:
         """Hand on what was counted since the last time; `num_shed` is the number of refused requests so far."""

@@ -22,7 +22,7 @@ from segmax.search.methods import SearchParams
 from segmax.search.queries import high_enough
 from segmax.search.results import BatchHits, Groups
 from segmax.serve import messages
-from segmax.serve.answers import Marker, explanation, groups_result, inside_result, search_result
+from segmax.serve.answers import Marker, batch_results, explanation, groups_result, inside_result, search_result
 from segmax.serve.catalog import Served, Source
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import ProblemError, invalid, over_limit
@@ -71,7 +71,11 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
         answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
         return answer
     depth = message.k + message.offset
-    hits = await service.searchers[served.name].submit(query, depth, params, message.where, deadline)
+    searcher, hits = service.searchers[served.name], None
+    if len(service.requests) == 1 and message.where is None and deadline is None:  # nobody to wait for, or to hold up
+        hits = searcher.at_once(query, depth, params)
+    if hits is None:
+        hits = await searcher.submit(query, depth, params, message.where, deadline)
     service.counted(served, hits)
     if message.min_score is not None:
         hits = high_enough(hits, message.min_score)
@@ -171,11 +175,8 @@ def _searched_batch(
         offset=message.offset,
         min_score=message.min_score,
     )
-    each = [context.service.counted(context.served, one) for one in hits]
-    results = [
-        search_result(one.taken(slice(0, depth)), message.fields, None, with_stats=message.stats)
-        for one, depth in zip(each, depths, strict=True)
-    ]
+    context.service.metrics.searched_batch(context.served.name, hits.stats)
+    results = batch_results(hits, depths, message.fields, with_stats=message.stats)
     return messages.BatchResult(results=results, took_ms=0.0)
 
 

@@ -30,6 +30,7 @@ _FIRST_COST = 0.0004  # of a search that nothing is known about
 _COST_SHARE = 0.1  # of the last search in the running mean
 _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
+_ALWAYS_WAITING = 32  # searches that may always wait: as many as an ordinary pool of connections sends
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -65,20 +66,25 @@ class Admission:
         self._limit = wait_seconds
         self._threads = threads
         self.backlog = 0.0  #: seconds of work that is waiting or running
+        self.num_waiting = 0  #: searches that are waiting or running
         self.num_shed = 0
 
     def take(self, cost: float, deadline: float | None, now: float) -> None:
         """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
         wait = self.backlog / self._threads
         limit = max(self._limit, _WAIT_COSTS * cost)
-        if wait > limit or (deadline is not None and now + wait > deadline):
+        is_too_long = wait > limit and self.num_waiting >= _ALWAYS_WAITING
+        is_too_late = deadline is not None and self.num_waiting > 0 and now + wait > deadline
+        if is_too_long or is_too_late:
             self.num_shed += 1
             raise overloaded(wait)
         self.backlog += cost
+        self.num_waiting += 1
 
     def give_back(self, cost: float) -> None:
         """Take work that is done off what is waiting."""
-        self.backlog = max(0.0, self.backlog - cost)
+        self.num_waiting -= 1
+        self.backlog = max(0.0, self.backlog - cost) if self.num_waiting else 0.0
 
 
 class Searcher:
@@ -102,6 +108,18 @@ class Searcher:
         self._is_scheduled = False
         self._is_running = False  # on a thread
         self._costs: dict[tuple[int, str, bool], float] = {}
+
+    def at_once(self, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
+        """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
+        kind = (k.bit_length(), "asc" if params is None else params.method, False)
+        cost = self._costs.get(kind)
+        if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
+            return None
+        start = time.perf_counter()
+        hits = self._served.source.search(query, k, params)
+        self._costs[kind] = cost + _COST_SHARE * (time.perf_counter() - start - cost)
+        self._on_batch()
+        return hits
 
     def submit(
         self,
@@ -147,7 +165,11 @@ class Searcher:
 
     def _is_plain(self, job: Job) -> bool:
         """Whether nothing has to be looked up for a search that might take long."""
-        return job.where is None and (self._served.is_warm or not isinstance(job.query, Mapping))
+        return job.where is None and self._is_known(job.query)
+
+    def _is_known(self, query: PlainQuery) -> bool:
+        """Whether the words of a query can be looked up without loading a table."""
+        return self._served.is_warm or not isinstance(query, Mapping)
 
     def _run(self, jobs: list[Job]) -> None:
         try:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +13,8 @@ from typing import Any
 
 import uvicorn
 
+from segmax.base.display import printable
+from segmax.base.system import on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
@@ -56,16 +58,14 @@ class Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on SIGTERM and SIGINT. uvicorn's own raises the signal again, as if stopping had failed."""
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
+        with on_stop(self.handle_exit):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     async def main_loop(self) -> None:
         """Serve until a signal comes."""
         report = (lambda count: None) if self._app is None else self._app.service.metrics.connections.set
+        if self._app is not None:
+            self._app.service.requests = self.server_state.tasks
         looking = asyncio.create_task(look_at_connections(self.server_state.connections, report))
         try:
             await super().main_loop()
@@ -129,6 +129,8 @@ def run_server(
     app = create_app(settings, backends, catalog=catalog, on_ready=on_ready)
 
     server = Server(config_for(app, settings.limits), app)
+    gc.collect()
+    gc.freeze()  # what was loaded so far stays, and need not be looked at again
     with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[sock])
 
@@ -136,12 +138,24 @@ def run_server(
 def prepare_process(settings: Settings) -> None:
     """Set what belongs to the whole process: how threads take turns, and where logs go."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    _log_to_stderr("segmax.serve", "segmax: %(message)s")
     if settings.access_log:
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setFormatter(logging.Formatter("%(asctime)s %(message)s"))
-        access = logging.getLogger("segmax.access")
-        access.addHandler(handler)
-        access.setLevel(logging.INFO)
-        access.propagate = False
+        _log_to_stderr("segmax.access", "%(asctime)s %(message)s")
+
+
+class _OneLine(logging.Formatter):
+    """Shows a message in a line without control characters; a traceback, which is ours, follows as it is."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        return printable(super().formatMessage(record))
+
+
+def _log_to_stderr(name: str, form: str) -> None:
+    logger = logging.getLogger(name)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine(form))
+    logger.handlers = [handler]
+    logger.setLevel(logging.INFO)
+    logger.propagate = False

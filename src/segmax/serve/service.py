@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,6 +66,7 @@ class Service:
         self.metrics = Metrics()
         self.writes = backends.writes
         self.is_ready = False
+        self.requests: Sized = ()  #: what the server is working on, where it says so
         self._sequences = backends.sequences
         self._given_encoders = dict(backends.encoders or {})
         self._encoders: dict[str, Encodes] = {}

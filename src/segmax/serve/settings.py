@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.errors import ConfigError
+from segmax.base.system import num_cores
 from segmax.serve.security import HostCheck, Keys
 
 _MIB = 1 << 20
@@ -43,7 +43,7 @@ class Limits:
     body_seconds
         How long a request's body may take to arrive; in a stream, the longest pause.
     wait_ms
-        How long a search may be expected to wait for others before it is refused.
+        How long a search may be expected to wait for others before it is refused. A few dozen may always wait.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Limits:
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0
     body_seconds: float = 30.0
-    wait_ms: float = 5.0
+    wait_ms: float = 3.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -131,7 +131,7 @@ class Settings:
     @property
     def num_threads(self) -> int:
         """Threads that search a batch, in each worker."""
-        return max(1, (os.cpu_count() or 1) // self.workers) if self.threads is None else self.threads
+        return max(1, num_cores() // self.workers) if self.threads is None else self.threads
 
 
 def names_of(paths: list[Path]) -> dict[str, Path]:

@@ -11,7 +11,6 @@ import contextlib
 import os
 import select
 import shutil
-import signal
 import socket
 import sys
 import threading
@@ -24,6 +23,7 @@ import uvloop
 from prometheus_client import multiprocess
 
 from segmax.base.errors import SegmaxError
+from segmax.base.system import STOP_SIGNALS, fork, stop_process, watched_children
 from segmax.collection.opening import is_collection
 from segmax.serve.catalog import Catalog, Sequences
 from segmax.serve.encoding import EncoderThread
@@ -33,7 +33,6 @@ from segmax.serve.service import Backends
 from segmax.serve.settings import Settings
 from segmax.serve.writing import Writer, WriterThreads
 
-_SIGNALS = {signal.SIGTERM, signal.SIGINT, signal.SIGCHLD}
 _MOST_DEATHS = 10  # of children within `_DEATH_SECONDS`, after which starting them again is of no use
 _DEATH_SECONDS = 10.0
 _PATIENCE_SECONDS = 40.0  # for children to finish their requests
@@ -55,33 +54,21 @@ class Child:
         self.report = -1
 
     def start(self) -> None:
-        """Fork; the child never returns from here."""
+        """Start the process."""
         self.report, write = os.pipe()
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if self.pid:
-            os.close(write)
-            return
-        code = 1
-        try:
+
+        def run() -> int:
             os.close(self.report)
             os.close(self._lifeline[1])
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            os.setpgid(0, 0)  # Ctrl-C reaches the first process, which stops the others in order
-            self._run(lambda: _report(write, _READY))
-            code = 0
-        except (SegmaxError, OSError) as error:
-            _report(write, str(error).encode())
-        except KeyboardInterrupt:
-            code = 0
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-        finally:
-            with contextlib.suppress(Exception):
-                sys.stdout.flush()
-                sys.stderr.flush()
-            os._exit(code)
+            try:
+                self._run(lambda: _report(write, _READY))
+            except (SegmaxError, OSError) as error:
+                _report(write, str(error).encode())
+                return 1
+            return 0
+
+        self.pid = fork(run)
+        os.close(write)
 
     def wait_until_ready(self) -> None:
         """Wait for the first report; raise if the child could not start."""
@@ -123,14 +110,13 @@ class Processes:
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-        try:
-            self._start(on_ready)
-            while signal.sigwait(_SIGNALS) == signal.SIGCHLD:
-                self._replace_dead()
-        finally:
-            self._stop()
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+        with watched_children() as has_lost_a_child:
+            try:
+                self._start(on_ready)
+                while has_lost_a_child():
+                    self._replace_dead()
+            finally:
+                self._stop()
 
     def _start(self, on_ready: Callable[[], None]) -> None:
         helpers = [Child("writer", self._write, self._lifeline)] if self._settings.writable else []
@@ -173,8 +159,7 @@ class Processes:
         for roles in (("worker",), ("writer", "encoder")):
             group = {pid for pid, child in self._children.items() if child.role in roles}
             for pid in group:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGTERM)
+                stop_process(pid)
             _wait_for(group, _PATIENCE_SECONDS)
 
     # --- what the children do ----------------------------------------------------------------------------------------
@@ -222,7 +207,7 @@ class Processes:
         def watch() -> None:
             select.select([self._lifeline[0]], [], [])
             shutil.rmtree(self._folder, ignore_errors=True)
-            os.kill(os.getpid(), signal.SIGTERM)
+            stop_process(os.getpid())
 
         threading.Thread(target=watch, name="lifeline", daemon=True).start()
 
@@ -234,7 +219,7 @@ class Processes:
         async def run() -> None:
             stopping = asyncio.Event()
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in STOP_SIGNALS:
                 loop.add_signal_handler(number, stopping.set)
             self._stop_with_parent()
             path = self._socket_of(role)
@@ -258,8 +243,7 @@ def _wait_for(pids: set[int], seconds: float) -> None:
             pids.discard(pid)
         if pids and time.monotonic() > deadline:
             for pid in pids:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+                stop_process(pid, by_force=True)
             deadline = float("inf")
         time.sleep(0.01)
 

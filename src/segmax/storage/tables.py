@@ -121,6 +121,13 @@ class DocIds:
             return self._texts[row]
         return int(row)
 
+    def ids_of(self, rows: NDArray[np.int64]) -> list[int | str]:
+        """Return the ids of many rows."""
+        if self._texts is not None:
+            return [self._texts[row] for row in rows.tolist()]
+        found: list[int | str] = (rows if self._numbers is None else self._numbers[rows]).tolist()
+        return found
+
     def row_of(self, doc_id: int | str) -> int:
         """Return the row of an id; raise UnknownIdError if there is none."""
         row = self._find(doc_id)

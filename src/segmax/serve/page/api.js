@@ -26,7 +26,7 @@ function parsed(text) {
 }
 
 export function json(value) {
-  return JSON.stringify(value, (_, part) => (typeof part === "bigint" ? JSON.rawJSON(String(part)) : part));
+  return JSON.stringify(value, (_, part) => (typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? Number(part)) : part));
 }
 
 function storedKey() {

@@ -3,7 +3,7 @@
 
 import {ApiError, call} from "./api.js";
 import {CompareView} from "./compare.js";
-import {byId, h} from "./dom.js";
+import {byId, h, styled} from "./dom.js";
 import {FiguresView} from "./figures.js";
 import {InsideView} from "./inside.js";
 import {listen} from "./keys.js";
@@ -52,6 +52,9 @@ class App {
     addEventListener("popstate", () => this.#arrived());
     addEventListener("hashchange", () => this.#arrived());
     addEventListener("online", () => this.retry());
+    document.addEventListener("visibilitychange", () => this.#refresh());
+    const header = document.querySelector(".top");
+    new ResizeObserver(() => styled(document.documentElement, {"--top": `${header.offsetHeight}px`})).observe(header);
     listen(this);
   }
 
@@ -69,6 +72,17 @@ class App {
     if (!this.state.index && this.indexes.length) this.state.index = this.indexes[0].name;
     this.apply();
     if (!this.state.q && !this.state.doc && matchMedia("(hover: hover)").matches) this.focusSearch();
+  }
+
+  /** Look for what changed while nobody looked at this tab: documents may have been added. */
+  async #refresh() {
+    if (document.hidden || !this.indexes.length) return;
+    try {
+      this.indexes = (await call("v1/indexes")).indexes;
+      this.apply();
+    } catch (error) {
+      this.fail(error, () => this.#refresh());
+    }
   }
 
   infoOf(index) {

@@ -15,6 +15,7 @@ export const DECISIONS = {
 
 const HEIGHT = 360;
 const MARGIN = {top: 26, right: 10, bottom: 40, left: 46};
+const LABEL = {width: 92, height: 18};
 const LEAST_BAR = 2.5; // pixels; more clusters than fit share bars
 
 /** Clusters that share a bar, as one: the largest of each figure, and the decision that let the search see most. */
@@ -126,14 +127,16 @@ export class ClusterChart {
   }
 
   #thetas(y) {
-    let last = Infinity; // labels keep a distance, upward
-    return [...this.#lines].sort((a, b) => a.value - b.value).map(({label, value, kind}) => {
+    let [last, shift] = [Infinity, 0]; // a label that would lie on the one below it moves to the left of it
+    const sorted = [...this.#lines].sort((a, b) => a.value - b.value);
+    const line = ({value, kind}) => s("line", {class: `theta ${kind}`, x1: MARGIN.left, x2: this.#right, y1: y(value), y2: y(value)});
+    const text = ({label, value, kind}) => {
       const height = y(value);
-      last = Math.min(height - 5, last - 14);
-      return s("g", {class: `theta ${kind}`},
-        s("line", {x1: MARGIN.left, x2: this.#right, y1: height, y2: height}),
-        s("text", {x: this.#right - 4, y: last, "text-anchor": "end"}, `${label} = ${short(value)}`));
-    });
+      shift = last - height < LABEL.height ? shift + LABEL.width : 0;
+      last = height;
+      return s("text", {class: `theta ${kind}`, x: this.#right - 4 - shift, y: height - 5, "text-anchor": "end"}, `${label} = ${short(value)}`);
+    };
+    return [...sorted.map(line), ...sorted.map(text)];
   }
 
   #moveCursor() {

@@ -2,6 +2,7 @@
 
 import {Latest, at, call, json} from "./api.js";
 import {bar, h, s} from "./dom.js";
+import {chips} from "./filters.js";
 import {count, duration, percent, plural, short} from "./format.js";
 import {LatencyChart} from "./latency.js";
 import {searchRequest, titleNodes} from "./results.js";
@@ -45,6 +46,7 @@ export class CompareView {
   constructor(app) {
     this.app = app;
     this.forms = h("div", {class: "sides"});
+    this.chips = h("div");
     this.empty = h("p", {class: "empty"});
     this.summary = h("p", {class: "summary", role: "status"});
     this.lists = h("div", {class: "lists"});
@@ -56,7 +58,7 @@ export class CompareView {
     this.body = h("div", {}, this.summary, this.lists, h("h2", {}, "Work"), this.work, h("h2", {}, "Latency"), this.latency.element);
     const preset = ([label, settings, b]) => h("button", {type: "button", class: "chip", onclick: () => this.#preset(settings, b)}, label);
     this.element = h("section", {class: "compare-view", "aria-label": "Comparison"}, h("h1", {}, "Compare two settings"),
-      h("p", {class: "presets"}, h("span", {}, "Exact against"), PRESETS.map(preset)), this.forms, this.empty, this.body);
+      h("p", {class: "presets"}, h("span", {}, "Exact against"), PRESETS.map(preset)), this.forms, this.chips, this.empty, this.body);
   }
 
   #preset(settings, b) {
@@ -94,6 +96,7 @@ export class CompareView {
 
   update() {
     this.#drawForms();
+    this.chips.replaceChildren(...[chips(this.app, this.app.state.filters)].filter(Boolean));
     const sides = this.#sides();
     const asked = json([sides, sides.a.info?.version, sides.b.info?.version]);
     if (asked === this.#asked) return;
@@ -164,7 +167,7 @@ export class CompareView {
     this.summary.replaceChildren(
       h("span", {class: "recall"}, h("b", {}, percent(recall)), ` recall@${count(Math.max(1, inA.size))} of B against A`),
       h("span", {}, lost || gained ? `${count(lost)} lost, ${count(gained)} gained` : "nothing lost"),
-      h("span", {}, moved ? `${plural(moved, "result")} moved` : "same order"),
+      common.length ? h("span", {}, moved ? `${plural(moved, "result")} moved` : "same order") : "",
       ...[["A", a], ["B", b]].filter(([, answer]) => !answer.complete).map(([label]) => h("span", {class: "partial"}, `${label} is partial`)));
     this.lists.replaceChildren(this.#list("A", a, sides.a, inB, null), this.#lines(a.hits, inB, b.hits.length), this.#list("B", b, sides.b, null, inA));
     this.#drawWork(a, b);

@@ -156,7 +156,7 @@ export class Filters {
         .map(([field, kinds], number) => new Field(this.app, field, kinds, isOpen(field, number)));
       const left = fields.length - this.#fields.length;
       this.element.replaceChildren(
-        ...(fields.length ? [h("h2", {}, "Filters")] : []),
+        ...(fields.length ? [h("h2", {}, "Filters"), h("p", {class: "quiet"}, "Numbers count documents, whatever the query.")] : []),
         ...this.#fields.map((field) => field.element),
         ...(left > 0 ? [h("p", {class: "quiet"}, `${count(left)} more fields are not shown.`)] : []),
       );

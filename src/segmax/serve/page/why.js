@@ -35,8 +35,8 @@ function terms(matched) {
 }
 
 /** Lines that bounds are compared with: θ, and θ/μ and θ/η where they differ from it. */
-export function thresholds(theta, settings) {
-  const lines = [{label: "θ", value: theta, kind: "theta"}];
+export function thresholds(theta, settings, label = "θ") {
+  const lines = [{label, value: theta, kind: "theta"}];
   for (const [option, sign] of [["mu", "μ"], ["eta", "η"]]) {
     const by = settings[option];
     if (by !== undefined && by < 1) lines.push({label: `θ/${sign}`, value: theta / by, kind: option});
@@ -44,16 +44,25 @@ export function thresholds(theta, settings) {
   return lines;
 }
 
+/** Whether θ was what it became in the end when the decision fell. */
+const isFinal = (found) => Math.abs(found.threshold - found.final_threshold) <= 1e-6 * found.final_threshold;
+
+function theta(found) {
+  if (!(found.final_threshold > 0)) return "There are fewer results than asked for, so there was no θ to reach.";
+  const last = `θ, the score of the last result, was ${short(found.final_threshold)}`;
+  return isFinal(found) || !(found.threshold > 0) ? `${last}.` : `At that time θ was ${short(found.threshold)}; at the end ${last}.`;
+}
+
 /** Bounds, the score and θ on one scale. */
 function scale(found, settings) {
-  const theta = found.threshold > 0 ? found.threshold : found.final_threshold;
+  const needed = found.threshold > 0 ? found.threshold : found.final_threshold;
   const rows = [
     ["BoundSum", found.bound_sum, "sum", "no document of the cluster can score more: the largest weight of every term in the cluster"],
     ["MaxSBound", found.max_bound, "max", "the same for each random segment of the cluster, of which this is the largest"],
     ["AvgSBound", found.avg_bound, "avg", "the average over the segments"],
     ["Score", found.score, "own", "what this document scores"],
   ];
-  const lines = theta > 0 ? thresholds(theta, settings) : [];
+  const lines = needed > 0 ? thresholds(needed, settings, isFinal(found) ? "θ" : "θ then") : [];
   const most = 1.06 * Math.max(...rows.map(([, value]) => value), ...lines.map((line) => line.value)) || 1;
   const row = ([label, value, kind, help]) => h("div", {class: `bound ${kind}`, title: help},
     h("dt", {}, label), h("dd", {}, bar(value / most, kind), h("span", {class: "number"}, short(value))));
@@ -83,8 +92,7 @@ export function explained(found, settings) {
     h("h3", {}, "What each term added"),
     ...[terms(found.matched)].flat().filter(Boolean),
     h("h3", {}, `Its cluster: ${found.cluster}`),
-    h("p", {class: "quiet"}, `Cluster ${found.cluster} ${DECIDED[found.decision] ?? found.decision}. `,
-      found.final_threshold > 0 ? `At the end θ, the score of the last result, was ${short(found.final_threshold)}.` : "There are fewer results than asked for, so there was no θ to reach."),
+    h("p", {class: "quiet"}, `Cluster ${found.cluster} ${DECIDED[found.decision] ?? found.decision}. `, theta(found)),
     scale(found, settings),
   ];
 }
