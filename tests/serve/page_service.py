@@ -79,7 +79,7 @@ def build_all(folder: Path) -> dict[str, Path]:
     paths = {name: folder / f"{name}.segmax" for name in ("papers", "hostile", "vectors", "words")}
     segmax.from_texts(_papers(), path=paths["papers"], metadata="all")
     segmax.from_texts(_papers()[:20] + HOSTILE, path=paths["hostile"], metadata="all")
-    segmax.build(vectors, path=paths["vectors"], num_clusters=40)
+    segmax.build(vectors, path=paths["vectors"], ids=[2**60 + number for number in range(2000)], num_clusters=40)
     segmax.build(vectors, path=paths["words"], terms=words, num_clusters=1)
     paths["notes"] = folder / "notes"
     with segmax.Collection.create(paths["notes"], encoder="bm25") as notes:
