@@ -147,8 +147,8 @@ class Results:
     """Results of lines that are sent as fast as the client reads them, while more lines are read.
 
     Clients that send everything before they read anything are common, so results are kept, up to a limit. For proxies
-    they are kept until the end, as far as the limit allows: nginx and others stop forwarding a request whose answer has
-    begun.
+    they are kept until the end, as far as the limit allows: nginx and others stop forwarding a request once its
+    answer has started.
     """
 
     def __init__(self, send: Callable[[bytes], Awaitable[None]], *, at_once: bool) -> None:
