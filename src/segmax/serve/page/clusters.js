@@ -8,7 +8,7 @@ export const DECISIONS = {
   visited: "looked into",
   tied: "bound equals θ, and ties come later",
   limited: "left out by a limit",
-  pruned: "pruned by μ and η",
+  pruned: "MaxSBound ≤ θ/μ and AvgSBound ≤ θ/η",
   stopped: "not reached: its bounds were too low by then",
   zero: "has no term of the query",
 };

@@ -195,7 +195,11 @@ export class ResultsView {
     const found = number ? `Results ${count(first + 1)} to ${count(first + number)}` : first ? "No more results" : "No results";
     const parts = [h("strong", {}, found)];
     if (answer.took_ms !== undefined) parts.push(h("span", {title: "In the service, from the request to the answer"}, duration(answer.took_ms)));
-    if (stats) parts.push(h("span", {title: "Documents that the search scored, of all"}, `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`));
+    if (stats?.swept) {
+      parts.push(h("span", {title: "The search added up every posting of the query's terms, which was faster than to leave some out"}, `${plural(stats.postings_read, "posting")} added up`));
+    } else if (stats) {
+      parts.push(h("span", {title: "Documents that the search scored, of all"}, `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`));
+    }
     if (stats?.unknown_terms) parts.push(h("span", {}, `${plural(stats.unknown_terms, "word")} not in the index`));
     if (!answer.complete) {
       parts.push(h("span", {class: "partial", title: "A time limit or a limit of work left out what might have been among the results"}, "partial results"));
