@@ -40,6 +40,7 @@ export class InsideView {
   #latest = new Latest();
   #asked = "";
   #answer = null;
+  #first = 0; // how many clusters the picture shows
 
   constructor(app) {
     this.app = app;
@@ -84,8 +85,8 @@ export class InsideView {
     } catch (error) {
       this.empty.textContent = error.message;
     }
-    const asked = json([info.name, info.version, request, state.first]);
-    if (asked === this.#asked) return;
+    const asked = json([info.name, info.version, request]);
+    if (asked === this.#asked) return void (this.#first !== state.first && this.#drawPicture());
     this.#asked = asked;
     if (request) this.#load(request, info);
     else this.#show(null);
@@ -121,9 +122,17 @@ export class InsideView {
     this.notes.replaceChildren(...this.#remarks(answer).map((text) => h("p", {class: "remark"}, text)));
     this.status.textContent = `${plural(stats.clusters_visited, "cluster")} of ${count(answer.num_clusters)} visited, ${plural(stats.docs_scored, "document")} scored`;
     this.#drawLegend(clusters);
+    this.#drawPicture();
+  }
+
+  /** Draw as many clusters as the state asks for. */
+  #drawPicture() {
+    const {state} = this.app;
+    this.#first = state.first;
+    if (!this.#answer) return;
+    const {clusters, num_clusters: total, final_threshold: theta} = this.#answer;
     this.#drawZoom(clusters.length);
-    const seen = this.#seen(clusters);
-    this.chart.show(seen, answer.num_clusters, answer.final_threshold > 0 ? thresholds(answer.final_threshold, this.app.state.settings) : []);
+    this.chart.show(this.#seen(clusters), total, theta > 0 ? thresholds(theta, state.settings) : []);
     this.#read(-1);
     this.table.open = false;
   }
