@@ -399,6 +399,8 @@ def asked(service: Service, operation: str, body: bytes, **headers: str) -> Answ
         ("search", b'{"text":"noise","text":"wave"}', 200),
         ("search", b'{"text":"noise","terms":{"noise":1}}', 422),
         ("search", b'{"text":"noise","group_size":2}', 422),
+        ("search", b'{"text":"noise","budget_ms":1e-300}', 200),
+        ("search", b'{"text":"noise","budget_ms":0}', 422),
         ("search", b'{"text":"noise","min_score":NaN}', 400),
         ("search", b'{"text":"noise","min_score":-Infinity}', 400),
         ("search", b'{"text":"noise","min_score":1e999}', 422),
