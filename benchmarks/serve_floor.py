@@ -12,30 +12,67 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import os
 import signal
 import socket
+from typing import Any
 
+import segmax
 from benchmarks.serve_apps import INDEX, App, Message, Receive, Send, plain, read_body
+from segmax.search.results import STATS_FIELDS
+from segmax.serve import messages
 from segmax.serve.security import COMMON_HEADERS
 from segmax.serve.server import Server, config_for
 from segmax.serve.settings import Limits
 
 HIT = b'{"id":177431,"score":61901.0}'
 BODY = b'{"hits":[' + b",".join([HIT] * 10) + b'],"complete":true,"took_ms":0.1562080000000001}'
-HEADERS = [
-    (b"content-type", b"application/json"),
-    (b"content-length", b"%d" % len(BODY)),
-    (b"x-request-id", b"e1574e19-1f00"),
-    *COMMON_HEADERS,
-]
+#: The name of the index that the floor pretends to have.
+NAME = "constant"
 
 
-async def constant(_scope: Message, receive: Receive, send: Send) -> None:
-    """Read, and answer."""
-    await read_body(receive)
-    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
-    await send({"type": "http.response.body", "body": BODY})
+def _headers(body: bytes) -> list[tuple[bytes, bytes]]:
+    return [
+        (b"content-type", b"application/json"),
+        (b"content-length", b"%d" % len(body)),
+        (b"x-request-id", b"e1574e19-1f00"),
+        *COMMON_HEADERS,
+    ]
+
+
+HEADERS = _headers(BODY)
+
+
+def _client_bodies() -> tuple[bytes, bytes]:
+    """Return what `segmax.connect` reads when it connects, and when it searches: with rows, and with figures."""
+    info = messages.IndexInfo(
+        name=NAME, kind="index", version="1", num_docs=281_250, num_terms=30_522, num_clusters=275, num_segments=8,
+        num_postings=53_648_812, num_bytes=280_246_943, bits=8, id_kind="int", has_texts=False, has_metadata=False,
+        has_vocabulary=False, fields={}, encoder=None, writable=False,
+    )  # fmt: skip
+    limits = dataclasses.asdict(Limits())
+    indexes = messages.Indexes(indexes=[info], version=segmax.__version__, writable=False, limits=limits)
+    counts: dict[str, Any] = dict.fromkeys(STATS_FIELDS, 1)
+    stats = messages.Stats(**counts | {"budget_hit": False, "swept": False})
+    hits = [messages.Hit(id=177_431 + number, score=61_901.0, row=177_431 + number) for number in range(10)]
+    found = messages.SearchResult(hits=hits, complete=True, took_ms=0.1562080000000001, stats=stats)
+    return messages.ENCODER.encode(indexes), messages.ENCODER.encode(found)
+
+
+CONNECTED, FOUND = _client_bodies()
+
+
+async def constant(scope: Message, receive: Receive, send: Send) -> None:
+    """Read, and answer: `segmax.connect` with what it can read, and others with the ten hits that they asked for."""
+    given = await read_body(receive)
+    body, headers = BODY, HEADERS
+    if scope["method"] == "GET":
+        body, headers = CONNECTED, _headers(CONNECTED)
+    elif b'"stats"' in given:
+        body, headers = FOUND, _headers(FOUND)
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def living(answer: App) -> App:
