@@ -26,7 +26,9 @@ function parsed(text) {
 }
 
 export function json(value) {
-  return JSON.stringify(value, (_, part) => (typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? Number(part)) : part));
+  return JSON.stringify(value, (_, part) =>
+    typeof part === "bigint" ? (JSON.rawJSON?.(String(part)) ?? Number(part)) : part,
+  );
 }
 
 function storedKey() {
@@ -56,22 +58,26 @@ function askForKey(refused) {
       : "Enter a key that this service accepts. The browser forgets it when you close the tab.";
     message.classList.toggle("wrong", refused);
     input.value = "";
-    form.addEventListener("submit", (event) => {
-      event.preventDefault();
-      const given = input.value.trim();
-      if (!/^[\x21-\x7e]+$/.test(given)) {
-        message.textContent = "A key has only letters, digits and signs of ASCII.";
-        message.classList.add("wrong");
-        return;
-      }
-      key = given;
-      try {
-        sessionStorage.setItem(KEY, key);
-      } catch {
-        // Then it is asked for again after a reload.
-      }
-      end(true);
-    }, {signal: used.signal});
+    form.addEventListener(
+      "submit",
+      (event) => {
+        event.preventDefault();
+        const given = input.value.trim();
+        if (!/^[\x21-\x7e]+$/.test(given)) {
+          message.textContent = "A key has only letters, digits and signs of ASCII.";
+          message.classList.add("wrong");
+          return;
+        }
+        key = given;
+        try {
+          sessionStorage.setItem(KEY, key);
+        } catch {
+          // Then it is asked for again after a reload.
+        }
+        end(true);
+      },
+      {signal: used.signal},
+    );
     byId("key-cancel").addEventListener("click", () => end(false), {signal: used.signal});
     dialog.addEventListener("cancel", () => end(false), {signal: used.signal});
     dialog.showModal();
@@ -79,13 +85,18 @@ function askForKey(refused) {
   return asking;
 }
 
-const pause = (seconds, signal) => new Promise((resolve, reject) => {
-  const timer = setTimeout(resolve, 1000 * seconds);
-  signal?.addEventListener("abort", () => {
-    clearTimeout(timer);
-    reject(signal.reason);
-  }, {once: true});
-});
+const pause = (seconds, signal) =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, 1000 * seconds);
+    signal?.addEventListener(
+      "abort",
+      () => {
+        clearTimeout(timer);
+        reject(signal.reason);
+      },
+      {once: true},
+    );
+  });
 
 async function send(path, body, signal) {
   const headers = body === undefined ? {} : {"Content-Type": "application/json"};
@@ -142,7 +153,8 @@ export async function callForQuery(path, {body, signal}) {
 }
 
 /** The address of something about an index. */
-export const at = (index, ...parts) => ["v1/indexes", ...[index, ...parts].map((part) => encodeURIComponent(part))].join("/");
+export const at = (index, ...parts) =>
+  ["v1/indexes", ...[index, ...parts].map((part) => encodeURIComponent(part))].join("/");
 
 /** Runs one thing at a time: a new one ends the one before, whose answer is never seen. */
 export class Latest {

@@ -1,5 +1,5 @@
-// The page of a segmax service. Start reading here: the state (state.js) is in the address, `go` changes it, and `apply`
-// shows it in one of the views.
+// The page of a segmax service. Start reading here: the state (state.js) is in the address, `go` changes it, and
+// `apply` shows it in one of the views.
 
 import {ApiError, call} from "./api.js";
 import {CompareView} from "./compare.js";
@@ -34,14 +34,21 @@ class App {
     this.select = byId("index");
     this.panel = new Panel(this);
     this.results = new ResultsView(this);
-    this.views = {search: this.results, compare: new CompareView(this), inside: new InsideView(this), index: new FiguresView(this)};
+    this.views = {
+      search: this.results,
+      compare: new CompareView(this),
+      inside: new InsideView(this),
+      index: new FiguresView(this),
+    };
     this.input.value = this.state.q;
     this.input.addEventListener("input", () => this.#typed());
     byId("search").addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.state.view === "search") this.results.move(1);
     });
-    this.select.addEventListener("change", () => this.go({index: this.select.value, filters: {}, page: 1, doc: "", input: ""}));
+    this.select.addEventListener("change", () =>
+      this.go({index: this.select.value, filters: {}, page: 1, doc: "", input: ""}),
+    );
     byId("mode").addEventListener("change", (event) => {
       this.go({input: event.target.value === modesOf(this.info)[0] ? "" : event.target.value, page: 1, doc: ""});
     });
@@ -109,7 +116,8 @@ class App {
     this.state = {...this.state, ...changes};
     clearTimeout(this.#addressTimer);
     if (how === "typing") this.#write();
-    else if (how === "replace" || format(this.state) === location.hash) history.replaceState(null, "", format(this.state));
+    else if (how === "replace" || format(this.state) === location.hash)
+      history.replaceState(null, "", format(this.state));
     else history.pushState(null, "", format(this.state));
     this.apply();
   }
@@ -169,8 +177,17 @@ class App {
   #unknown() {
     this.#view?.leave();
     this.#view = null;
-    const links = this.indexes.map((info) => h("li", {}, h("a", {href: this.href({index: info.name, filters: {}, doc: ""})}, name(info.name))));
-    byId("main").replaceChildren(h("div", {class: "empty"}, h("p", {}, "There is no index ", h("b", {}, name(this.state.index)), " here. These are served:"), h("ul", {}, links)));
+    const links = this.indexes.map((info) =>
+      h("li", {}, h("a", {href: this.href({index: info.name, filters: {}, doc: ""})}, name(info.name))),
+    );
+    byId("main").replaceChildren(
+      h(
+        "div",
+        {class: "empty"},
+        h("p", {}, "There is no index ", h("b", {}, name(this.state.index)), " here. These are served:"),
+        h("ul", {}, links),
+      ),
+    );
   }
 
   #drawHeader() {
@@ -242,11 +259,16 @@ class App {
   /** Say what went wrong; what is on the screen stays there. */
   fail(error, again) {
     if (!(error instanceof ApiError)) console.error(error);
-    const message = error instanceof ApiError ? error.message : "Something went wrong in this page. Reload it to start over.";
+    const message =
+      error instanceof ApiError ? error.message : "Something went wrong in this page. Reload it to start over.";
     const busy = error.status === 503 || error.status === 429;
     const wait = busy && error.retryAfter ? ` It asks to wait ${error.retryAfter} s.` : "";
     this.#failed = again;
-    const button = h("button", {type: "button", onclick: () => this.retry()}, error.status === 401 ? "Enter a key" : "Try again");
+    const button = h(
+      "button",
+      {type: "button", onclick: () => this.retry()},
+      error.status === 401 ? "Enter a key" : "Try again",
+    );
     byId("notice").replaceChildren(h("p", {}, sentence(message + wait, 800)), button);
     byId("notice").hidden = false;
     if (!byId("main").querySelector(":scope > :not(noscript)")) {

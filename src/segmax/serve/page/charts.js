@@ -16,19 +16,25 @@ export const heights = (most, top, bottom) => (value) => bottom - ((bottom - top
 
 /** Lines and labels of a vertical axis. */
 export function verticalAxis(most, y, left, right, label = short) {
-  return s("g", {class: "axis"}, ticks(most).map((value) => [
-    s("line", {x1: left, x2: right, y1: y(value), y2: y(value)}),
-    s("text", {x: left - 6, y: y(value) + 4, "text-anchor": "end"}, label(value)),
-  ]));
+  return s(
+    "g",
+    {class: "axis"},
+    ticks(most).map((value) => [
+      s("line", {x1: left, x2: right, y1: y(value), y2: y(value)}),
+      s("text", {x: left - 6, y: y(value) + 4, "text-anchor": "end"}, label(value)),
+    ]),
+  );
 }
 
 const place = (number) => Math.round(10 * number) / 10;
 
 /** The outline of a bar, as part of a path. */
-export const barPath = (left, right, top, bottom) => `M${place(left)} ${place(bottom)}V${place(top)}H${place(right)}V${place(bottom)}Z`;
+export const barPath = (left, right, top, bottom) =>
+  `M${place(left)} ${place(bottom)}V${place(top)}H${place(right)}V${place(bottom)}Z`;
 
 /** A circle, as part of a path. */
-export const dotPath = (x, y, r) => `M${place(x - r)} ${place(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
+export const dotPath = (x, y, r) =>
+  `M${place(x - r)} ${place(y)}a${r} ${r} 0 1 0 ${2 * r} 0a${r} ${r} 0 1 0 ${-2 * r} 0`;
 
 /** Call a function with the width of an element now, and whenever it changes. */
 export function onWidth(element, draw) {

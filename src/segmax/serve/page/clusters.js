@@ -37,9 +37,12 @@ function merged(clusters) {
 export function described(cluster, rank, total) {
   const theta = cluster.threshold === null ? "" : `, θ at that time ${short(cluster.threshold)}`;
   const hits = cluster.num_hits ? `, ${plural(cluster.num_hits, "result")} in it` : "";
-  return `Cluster ${cluster.cluster}, number ${count(rank)} of ${count(total)}, ${plural(cluster.num_docs, "document")}: ` +
+  return (
+    `Cluster ${cluster.cluster}, number ${count(rank)} of ${count(total)}, ${plural(cluster.num_docs, "document")}: ` +
     `${cluster.decision} (${DECISIONS[cluster.decision] ?? ""})${theta}. BoundSum ${short(cluster.bound_sum)}, ` +
-    `MaxSBound ${short(cluster.max_bound)}, AvgSBound ${short(cluster.avg_bound)}, best score ${short(cluster.best_score)}${hits}.`;
+    `MaxSBound ${short(cluster.max_bound)}, AvgSBound ${short(cluster.avg_bound)}, ` +
+    `best score ${short(cluster.best_score)}${hits}.`
+  );
 }
 
 /** A drawing that can be explored with a pointer or the arrow keys. `choose` receives a cluster's place, or -1. */
@@ -53,13 +56,23 @@ export class ClusterChart {
   constructor(choose) {
     this.choose = choose;
     this.drawing = s("svg", {class: "clusters", height: HEIGHT, "aria-hidden": "true"});
-    this.element = h("div", {
-      class: "chart", tabindex: "0", role: "slider", "aria-label": "Clusters, the highest bound first",
-      "aria-valuemin": "1", "aria-valuemax": "1", "aria-valuenow": "1", "aria-valuetext": "no cluster chosen",
-      onpointermove: (event) => this.#point(event),
-      onpointerdown: (event) => this.#point(event),
-      onkeydown: (event) => this.#key(event),
-    }, this.drawing);
+    this.element = h(
+      "div",
+      {
+        class: "chart",
+        tabindex: "0",
+        role: "slider",
+        "aria-label": "Clusters, the highest bound first",
+        "aria-valuemin": "1",
+        "aria-valuemax": "1",
+        "aria-valuenow": "1",
+        "aria-valuetext": "no cluster chosen",
+        onpointermove: (event) => this.#point(event),
+        onpointerdown: (event) => this.#point(event),
+        onkeydown: (event) => this.#key(event),
+      },
+      this.drawing,
+    );
   }
 
   /** Show clusters and lines, `{label, value, kind}` each. */
@@ -112,7 +125,8 @@ export class ClusterChart {
       const [left, right] = [MARGIN.left + at * step + gap / 2, MARGIN.left + (at + 1) * step - gap / 2];
       const middle = (left + right) / 2;
       paths.sum += barPath(left, right, y(bar.bound_sum), bottom);
-      byDecision[bar.decision] = (byDecision[bar.decision] ?? "") + barPath(left + inset, right - inset, y(bar.max_bound), bottom);
+      byDecision[bar.decision] =
+        (byDecision[bar.decision] ?? "") + barPath(left + inset, right - inset, y(bar.max_bound), bottom);
       if (bar.avg_bound > 0) paths.avg += `M${left + inset} ${y(bar.avg_bound)}H${right - inset}`;
       if (bar.best_score > 0) paths.best += dotPath(middle, y(bar.best_score), step > 8 ? 3 : step > 4 ? 2 : 1.2);
       if (bar.num_hits) paths.hits += `M${middle} ${bottom + 4}l-4.5 8h9z`;
@@ -129,12 +143,17 @@ export class ClusterChart {
   #thetas(y) {
     let [last, shift] = [Infinity, 0]; // a label that would lie on the one below it moves to the left of it
     const sorted = [...this.#lines].sort((a, b) => a.value - b.value);
-    const line = ({value, kind}) => s("line", {class: `theta ${kind}`, x1: MARGIN.left, x2: this.#right, y1: y(value), y2: y(value)});
+    const line = ({value, kind}) =>
+      s("line", {class: `theta ${kind}`, x1: MARGIN.left, x2: this.#right, y1: y(value), y2: y(value)});
     const text = ({label, value, kind}) => {
       const height = y(value);
       shift = last - height < LABEL.height ? shift + LABEL.width : 0;
       last = height;
-      return s("text", {class: `theta ${kind}`, x: this.#right - 4 - shift, y: height - 5, "text-anchor": "end"}, `${label} = ${short(value)}`);
+      return s(
+        "text",
+        {class: `theta ${kind}`, x: this.#right - 4 - shift, y: height - 5, "text-anchor": "end"},
+        `${label} = ${short(value)}`,
+      );
     };
     return [...sorted.map(line), ...sorted.map(text)];
   }
@@ -163,7 +182,16 @@ export class ClusterChart {
   }
 
   #key(event) {
-    const steps = {ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageUp: 10, PageDown: -10, Home: -Infinity, End: Infinity};
+    const steps = {
+      ArrowLeft: -1,
+      ArrowDown: -1,
+      ArrowRight: 1,
+      ArrowUp: 1,
+      PageUp: 10,
+      PageDown: -10,
+      Home: -Infinity,
+      End: Infinity,
+    };
     const step = steps[event.key];
     if (step === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
     event.preventDefault();

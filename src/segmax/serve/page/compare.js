@@ -4,8 +4,9 @@ import {Latest, at, call, json} from "./api.js";
 import {bar, h, s} from "./dom.js";
 import {chips} from "./filters.js";
 import {count, duration, percent, plural, short} from "./format.js";
+import {titleNodes} from "./hits.js";
 import {LatencyChart} from "./latency.js";
-import {searchRequest, titleNodes} from "./results.js";
+import {searchRequest} from "./requests.js";
 import {describe, settingsForm} from "./settings.js";
 import {name, pieces, plain} from "./text.js";
 
@@ -55,10 +56,28 @@ export class CompareView {
     this.again = h("button", {type: "button", onclick: () => this.#runAgain()}, `Run again ×${RUNS}`);
     const clear = h("button", {type: "button", class: "more", onclick: () => this.latency.clear()}, "Clear");
     this.latency.controls.append(this.again, clear);
-    this.body = h("div", {}, this.summary, this.lists, h("h2", {}, "Work"), this.work, h("h2", {}, "Latency"), this.latency.element);
-    const preset = ([label, settings, b]) => h("button", {type: "button", class: "chip", onclick: () => this.#preset(settings, b)}, label);
-    this.element = h("section", {class: "compare-view", "aria-label": "Comparison"}, h("h1", {}, "Compare two settings"),
-      h("p", {class: "presets"}, h("span", {}, "Exact against"), PRESETS.map(preset)), this.forms, this.chips, this.empty, this.body);
+    this.body = h(
+      "div",
+      {},
+      this.summary,
+      this.lists,
+      h("h2", {}, "Work"),
+      this.work,
+      h("h2", {}, "Latency"),
+      this.latency.element,
+    );
+    const preset = ([label, settings, b]) =>
+      h("button", {type: "button", class: "chip", onclick: () => this.#preset(settings, b)}, label);
+    this.element = h(
+      "section",
+      {class: "compare-view", "aria-label": "Comparison"},
+      h("h1", {}, "Compare two settings"),
+      h("p", {class: "presets"}, h("span", {}, "Exact against"), PRESETS.map(preset)),
+      this.forms,
+      this.chips,
+      this.empty,
+      this.body,
+    );
   }
 
   #preset(settings, b) {
@@ -85,7 +104,7 @@ export class CompareView {
       const info = app.infoOf(index);
       if (!info) return {index, problem: `There is no index “${plain(index)}” here.`};
       try {
-        const request = searchRequest({...state, page: 1, input: state.input}, info, settings);
+        const request = searchRequest({...state, page: 1}, info, settings);
         return {index, info, settings, request};
       } catch (error) {
         return {index, problem: error.message};
@@ -123,13 +142,14 @@ export class CompareView {
     const {app} = this;
     try {
       // One after the other: together, each would be slower for the other.
-      const answers = await this.#latest.run((signal) => app.busy((async () => (
-        {a: await this.#timed("a", sides.a, signal), b: await this.#timed("b", sides.b, signal)}
-      ))()));
+      const answers = await this.#latest.run((signal) =>
+        app.busy(
+          (async () => ({a: await this.#timed("a", sides.a, signal), b: await this.#timed("b", sides.b, signal)}))(),
+        ),
+      );
       if (answers === undefined) return;
       app.succeed();
       this.#draw(answers, sides);
-      app.drawn?.();
     } catch (error) {
       this.#asked = "";
       app.fail(error, () => this.update());
@@ -165,11 +185,26 @@ export class CompareView {
     const [lost, gained] = [inA.size - common.length, inB.size - common.length];
     const recall = inA.size ? common.length / inA.size : NaN;
     this.summary.replaceChildren(
-      h("span", {class: "recall"}, h("b", {}, percent(recall)), ` recall@${count(Math.max(1, inA.size))} of B against A`),
+      h(
+        "span",
+        {class: "recall"},
+        h("b", {}, percent(recall)),
+        ` recall@${count(Math.max(1, inA.size))} of B against A`,
+      ),
       h("span", {}, lost || gained ? `${count(lost)} lost, ${count(gained)} gained` : "nothing lost"),
       common.length ? h("span", {}, moved ? `${plural(moved, "result")} moved` : "same order") : "",
-      ...[["A", a], ["B", b]].filter(([, answer]) => !answer.complete).map(([label]) => h("span", {class: "partial"}, `${label} is partial`)));
-    this.lists.replaceChildren(this.#list("A", a, sides.a, inB, null), this.#lines(a.hits, inB, b.hits.length), this.#list("B", b, sides.b, null, inA));
+      ...[
+        ["A", a],
+        ["B", b],
+      ]
+        .filter(([, answer]) => !answer.complete)
+        .map(([label]) => h("span", {class: "partial"}, `${label} is partial`)),
+    );
+    this.lists.replaceChildren(
+      this.#list("A", a, sides.a, inB, null),
+      this.#lines(a.hits, inB, b.hits.length),
+      this.#list("B", b, sides.b, null, inA),
+    );
     this.#drawWork(a, b);
   }
 
@@ -181,18 +216,50 @@ export class CompareView {
       const isLost = inOther !== null && !inOther.has(id);
       const isNew = before !== null && from === undefined;
       const step = from === undefined ? 0 : from - place;
-      const move = isLost ? ["lost", "lost"] : isNew ? ["gained", "new"] : step > 0 ? ["up", `▲ ${step}`] : step < 0 ? ["down", `▼ ${-step}`] : null;
+      const move = isLost
+        ? ["lost", "lost"]
+        : isNew
+          ? ["gained", "new"]
+          : step > 0
+            ? ["up", `▲ ${step}`]
+            : step < 0
+              ? ["down", `▼ ${-step}`]
+              : null;
       const spoken = {up: `up ${step}`, down: `down ${-step}`}[move?.[0]] ?? move?.[1];
       const target = label === "A" ? {} : {index: side.index, settings: side.settings};
-      return h("li", {class: isLost ? "lost" : isNew ? "gained" : null},
+      return h(
+        "li",
+        {class: isLost ? "lost" : isNew ? "gained" : null},
         h("span", {class: "rank", "aria-hidden": "true"}, place + 1),
-        h("span", {class: "what"}, h("a", {href: app.href({view: "search", page: 1, doc: id, tab: "why", ...target})}, h("bdi", {}, titleNodes(hit))),
-          hit.highlights?.text?.length ? h("span", {class: "line", dir: "auto"}, pieces(hit.highlights.text, 160)) : null),
+        h(
+          "span",
+          {class: "what"},
+          h(
+            "a",
+            {href: app.href({view: "search", page: 1, doc: id, tab: "why", ...target})},
+            h("bdi", {}, titleNodes(hit)),
+          ),
+          hit.highlights?.text?.length
+            ? h("span", {class: "line", dir: "auto"}, pieces(hit.highlights.text, 160))
+            : null,
+        ),
         h("span", {class: "score"}, short(hit.score)),
-        move && h("span", {class: `move ${move[0]}`, "aria-label": spoken, role: "img"}, move[1]));
+        move && h("span", {class: `move ${move[0]}`, "aria-label": spoken, role: "img"}, move[1]),
+      );
     };
-    const title = h("h2", {}, h("span", {class: `side-${label.toLowerCase()}`}, label), " ", h("span", {}, this.app.indexes.length > 1 ? [name(side.index, 40), ", "] : null, describe(side.settings)));
-    return h("div", {class: `list list-${label.toLowerCase()}`}, title, answer.hits.length ? h("ol", {}, answer.hits.map(item)) : h("p", {class: "quiet"}, "No results."));
+    const title = h(
+      "h2",
+      {},
+      h("span", {class: `side-${label.toLowerCase()}`}, label),
+      " ",
+      h("span", {}, this.app.indexes.length > 1 ? [name(side.index, 40), ", "] : null, describe(side.settings)),
+    );
+    return h(
+      "div",
+      {class: `list list-${label.toLowerCase()}`},
+      title,
+      answer.hits.length ? h("ol", {}, answer.hits.map(item)) : h("p", {class: "quiet"}, "No results."),
+    );
   }
 
   /** Lines from each result's place in A to its place in B. */
@@ -213,11 +280,35 @@ export class CompareView {
       const [inA, inB] = [figure(a), figure(b)];
       const most = Math.max(inA, inB) || 1;
       const ratio = inA > 0 && Number.isFinite(inB / inA) ? `×${Number((inB / inA).toPrecision(2))}` : "–";
-      return h("tr", {}, h("th", {scope: "row"}, label), h("td", {}, h("span", {class: "number"}, format(inA)), bar(inA / most, "side-a")),
-        h("td", {}, h("span", {class: "number"}, format(inB)), bar(inB / most, "side-b")), h("td", {class: "number"}, ratio));
+      return h(
+        "tr",
+        {},
+        h("th", {scope: "row"}, label),
+        h("td", {}, h("span", {class: "number"}, format(inA)), bar(inA / most, "side-a")),
+        h("td", {}, h("span", {class: "number"}, format(inB)), bar(inB / most, "side-b")),
+        h("td", {class: "number"}, ratio),
+      );
     };
-    this.work.replaceChildren(h("div", {class: "scroll", tabindex: "0", role: "group", "aria-label": "Work of both"}, h("table", {class: "work"},
-      h("thead", {}, h("tr", {}, ["", "A", "B", "B / A"].map((text) => (text ? h("th", {scope: "col"}, text) : h("td", {}))))), h("tbody", {}, WORK.map(row)))));
+    this.work.replaceChildren(
+      h(
+        "div",
+        {class: "scroll", tabindex: "0", role: "group", "aria-label": "Work of both"},
+        h(
+          "table",
+          {class: "work"},
+          h(
+            "thead",
+            {},
+            h(
+              "tr",
+              {},
+              ["", "A", "B", "B / A"].map((text) => (text ? h("th", {scope: "col"}, text) : h("td", {}))),
+            ),
+          ),
+          h("tbody", {}, WORK.map(row)),
+        ),
+      ),
+    );
   }
 
   #drawForms() {
@@ -228,14 +319,39 @@ export class CompareView {
     if (this.drawnForms === key) return;
     this.drawnForms = key;
     const focused = this.forms.contains(document.activeElement) ? document.activeElement.id : "";
-    const choice = (id, selected, change) => (app.indexes.length < 2 ? null : h("div", {class: "setting"}, h("label", {for: id}, "Index"),
-      h("select", {id, onchange: (event) => change(event.target.value)}, app.indexes.map((info) => h("option", {value: info.name, selected: info.name === selected}, plain(info.name, 60))))));
-    const changeB = (settings, index = state.b.index) => app.go({b: {method: "asc", ...settings, ...(index && index !== state.index ? {index} : {})}});
+    const choice = (id, selected, change) =>
+      app.indexes.length < 2
+        ? null
+        : h(
+            "div",
+            {class: "setting"},
+            h("label", {for: id}, "Index"),
+            h(
+              "select",
+              {id, onchange: (event) => change(event.target.value)},
+              app.indexes.map((info) =>
+                h("option", {value: info.name, selected: info.name === selected}, plain(info.name, 60)),
+              ),
+            ),
+          );
+    const changeB = (settings, index = state.b.index) =>
+      app.go({b: {method: "asc", ...settings, ...(index && index !== state.index ? {index} : {})}});
     this.forms.replaceChildren(
-      h("fieldset", {class: "card side-a"}, h("legend", {}, "A"), choice("a-index", state.index, (index) => app.go({index})),
-        settingsForm(state.settings, "a", (settings) => app.go({settings}))),
-      h("fieldset", {class: "card side-b"}, h("legend", {}, "B"), choice("b-index", b.index, (index) => changeB(b.settings, index)),
-        settingsForm(b.settings, "b", (settings) => changeB(settings))));
+      h(
+        "fieldset",
+        {class: "card side-a"},
+        h("legend", {}, "A"),
+        choice("a-index", state.index, (index) => app.go({index})),
+        settingsForm(state.settings, "a", (settings) => app.go({settings})),
+      ),
+      h(
+        "fieldset",
+        {class: "card side-b"},
+        h("legend", {}, "B"),
+        choice("b-index", b.index, (index) => changeB(b.settings, index)),
+        settingsForm(b.settings, "b", (settings) => changeB(settings)),
+      ),
+    );
     if (focused) document.getElementById(focused)?.focus();
   }
 }

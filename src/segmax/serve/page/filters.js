@@ -39,14 +39,32 @@ function withValue(filters, field, value, isIn) {
 /** The filters in force, each with a button that removes it. */
 export function chips(app, filters) {
   const go = (next) => app.go({filters: next, page: 1, doc: ""});
-  const chip = (field, label, next) => h("li", {}, h("button", {
-    type: "button", class: "chip", onclick: () => go(next), "aria-label": `Remove the filter ${plain(field)} ${label.textContent ?? label}`,
-  }, h("b", {}, name(field, 40)), " ", label, h("span", {class: "times", "aria-hidden": "true"}, "×")));
+  const chip = (field, label, next) =>
+    h(
+      "li",
+      {},
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          onclick: () => go(next),
+          "aria-label": `Remove the filter ${plain(field)} ${label.textContent ?? label}`,
+        },
+        h("b", {}, name(field, 40)),
+        " ",
+        label,
+        h("span", {class: "times", "aria-hidden": "true"}, "×"),
+      ),
+    );
   const found = [];
   for (const [field, filter] of Object.entries(filters)) {
-    for (const value of filter.in ?? []) found.push(chip(field, h("span", {}, shown(value)), withValue(filters, field, value, false)));
-    if (filter.min !== undefined) found.push(chip(field, h("span", {}, `≥ ${filter.min}`), changed(filters, field, {min: undefined})));
-    if (filter.max !== undefined) found.push(chip(field, h("span", {}, `≤ ${filter.max}`), changed(filters, field, {max: undefined})));
+    for (const value of filter.in ?? [])
+      found.push(chip(field, h("span", {}, shown(value)), withValue(filters, field, value, false)));
+    if (filter.min !== undefined)
+      found.push(chip(field, h("span", {}, `≥ ${filter.min}`), changed(filters, field, {min: undefined})));
+    if (filter.max !== undefined)
+      found.push(chip(field, h("span", {}, `≤ ${filter.max}`), changed(filters, field, {max: undefined})));
   }
   if (!found.length) return null;
   const all = h("li", {}, h("button", {type: "button", class: "more", onclick: () => go({})}, "Clear filters"));
@@ -72,19 +90,36 @@ class Field {
       this.update();
     });
     this.#more.hidden = true;
-    this.element = h("details", {class: "field", open: isOpen, ontoggle: () => this.update()},
-      h("summary", {}, name(field, 60)), this.#range, this.#list, this.#more);
+    this.element = h(
+      "details",
+      {class: "field", open: isOpen, ontoggle: () => this.update()},
+      h("summary", {}, name(field, 60)),
+      this.#range,
+      this.#list,
+      this.#more,
+    );
   }
 
   #rangeForm() {
-    const input = (part, label) => h("input", {
-      type: "number", step: "any", class: part, placeholder: label, "aria-label": `${plain(this.field)}: ${label}`,
-      onchange: (event) => {
-        const value = event.target.value === "" ? undefined : Number(event.target.value);
-        this.app.go({filters: changed(this.app.state.filters, this.field, {[part]: value}), page: 1, doc: ""});
-      },
-    });
-    return h("div", {class: "range"}, input("min", "from"), h("span", {"aria-hidden": "true"}, "–"), input("max", "to"));
+    const input = (part, label) =>
+      h("input", {
+        type: "number",
+        step: "any",
+        class: part,
+        placeholder: label,
+        "aria-label": `${plain(this.field)}: ${label}`,
+        onchange: (event) => {
+          const value = event.target.value === "" ? undefined : Number(event.target.value);
+          this.app.go({filters: changed(this.app.state.filters, this.field, {[part]: value}), page: 1, doc: ""});
+        },
+      });
+    return h(
+      "div",
+      {class: "range"},
+      input("min", "from"),
+      h("span", {"aria-hidden": "true"}, "–"),
+      input("max", "to"),
+    );
   }
 
   /** Show what the state says, and ask for values where filters changed. */
@@ -120,14 +155,29 @@ class Field {
     const listed = isLong ? [] : values.slice(0, this.#limit);
     const most = Math.max(1, ...values.map((found) => found.count));
     const focused = this.#list.contains(document.activeElement) ? document.activeElement.value : null;
-    const item = ({value, count: number}) => h("li", {}, h("label", {class: "value"},
-      h("input", {
-        type: "checkbox", value: json(value), checked: chosen.some((other) => json(other) === json(value)),
-        onchange: (event) => this.app.go({
-          filters: withValue(this.app.state.filters, this.field, value, event.target.checked), page: 1, doc: "",
-        }),
-      }),
-      h("span", {class: "what"}, shown(value)), h("span", {class: "number"}, number === null ? "" : count(number)), bar(number / most)));
+    const item = ({value, count: number}) =>
+      h(
+        "li",
+        {},
+        h(
+          "label",
+          {class: "value"},
+          h("input", {
+            type: "checkbox",
+            value: json(value),
+            checked: chosen.some((other) => json(other) === json(value)),
+            onchange: (event) =>
+              this.app.go({
+                filters: withValue(this.app.state.filters, this.field, value, event.target.checked),
+                page: 1,
+                doc: "",
+              }),
+          }),
+          h("span", {class: "what"}, shown(value)),
+          h("span", {class: "number"}, number === null ? "" : count(number)),
+          bar(number / most),
+        ),
+      );
     this.#list.replaceChildren(...unlisted.map((value) => item({value, count: null})), ...listed.map(item));
     this.#more.hidden = values.length <= this.#limit || this.#limit === MANY;
     this.#more.textContent = isLong ? "Show values" : "Show more";
@@ -152,11 +202,14 @@ export class Filters {
     if (key !== this.#shown) {
       this.#shown = key;
       const isOpen = (field, number) => number < OPEN_FIELDS || state.filters[field] !== undefined;
-      this.#fields = fields.slice(0, MOST_FIELDS)
+      this.#fields = fields
+        .slice(0, MOST_FIELDS)
         .map(([field, kinds], number) => new Field(this.app, field, kinds, isOpen(field, number)));
       const left = fields.length - this.#fields.length;
       this.element.replaceChildren(
-        ...(fields.length ? [h("h2", {}, "Filters"), h("p", {class: "quiet"}, "Numbers count documents, whatever the query.")] : []),
+        ...(fields.length
+          ? [h("h2", {}, "Filters"), h("p", {class: "quiet"}, "Numbers count documents, whatever the query.")]
+          : []),
         ...this.#fields.map((field) => field.element),
         ...(left > 0 ? [h("p", {class: "quiet"}, `${count(left)} more fields are not shown.`)] : []),
       );

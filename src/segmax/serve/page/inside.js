@@ -5,8 +5,8 @@ import {onWidth} from "./charts.js";
 import {ClusterChart, DECISIONS} from "./clusters.js";
 import {bar, h} from "./dom.js";
 import {count, duration, percent, plural, short} from "./format.js";
-import {endsInWord, modeOf, queryOf} from "./query.js";
-import {describe, methodOf, paramsOf, settingsForm} from "./settings.js";
+import {insideRequest} from "./requests.js";
+import {describe, methodOf, settingsForm} from "./settings.js";
 import {name} from "./text.js";
 import {thresholds} from "./why.js";
 
@@ -15,10 +15,10 @@ const FIRST = [30, 100, 500, 2000];
 
 const IDEA = [
   "Similar documents share a cluster, and for every cluster the index knows bounds that no score inside exceeds. " +
-  "BoundSum adds up the largest weight that each term of the query has in the cluster. MaxSBound does the same within " +
-  "each of a few random segments of the cluster and takes the largest, so it is lower and closer to the best real score.",
+    "BoundSum adds up the largest weight that each term of the query has in the cluster. MaxSBound does the same within " +
+    "each of a few random segments of the cluster and takes the largest, so it is lower and closer to the best real score.",
   "Once k documents have been found, θ is the score of the worst of them. What stays below θ cannot be a result, so the " +
-  "search never looks at it.",
+    "search never looks at it.",
 ];
 
 const PRESETS = [
@@ -31,9 +31,18 @@ const PRESETS = [
 
 function tile(label, value, of, title) {
   const share = of > 0 ? value / of : NaN;
-  return h("div", {class: "tile", title}, h("dt", {}, label),
-    h("dd", {}, h("b", {}, count(value)), of === undefined ? null : h("span", {}, ` of ${count(of)}, ${percent(share)}`)),
-    of === undefined ? null : bar(share));
+  return h(
+    "div",
+    {class: "tile", title},
+    h("dt", {}, label),
+    h(
+      "dd",
+      {},
+      h("b", {}, count(value)),
+      of === undefined ? null : h("span", {}, ` of ${count(of)}, ${percent(share)}`),
+    ),
+    of === undefined ? null : bar(share),
+  );
 }
 
 export class InsideView {
@@ -50,15 +59,41 @@ export class InsideView {
     this.readout = h("div", {class: "readout"});
     this.chart = new ClusterChart((number) => this.#read(number));
     this.zoom = h("div", {class: "zoom"});
-    this.table = h("details", {class: "as-table", ontoggle: () => this.#drawTable(ROWS)}, h("summary", {}, "The same as a table"));
+    this.table = h(
+      "details",
+      {class: "as-table", ontoggle: () => this.#drawTable(ROWS)},
+      h("summary", {}, "The same as a table"),
+    );
     this.settings = h("details", {class: "card"});
     this.presets = h("p", {class: "presets"});
-    this.picture = h("div", {class: "picture"}, this.notes, this.zoom, this.chart.element, this.legend, this.readout, this.table);
+    this.picture = h(
+      "div",
+      {class: "picture"},
+      this.notes,
+      this.zoom,
+      this.chart.element,
+      this.legend,
+      this.readout,
+      this.table,
+    );
     this.empty = h("p", {class: "empty"}, "Type a query to see what the search does with it.");
     this.status = h("p", {class: "hidden", role: "status"});
-    const idea = h("div", {class: "idea"}, IDEA.map((text) => h("p", {}, text)), this.settings);
-    this.element = h("section", {class: "inside-view", "aria-label": "Inside a search"},
-      h("h1", {}, "Inside this search"), this.presets, this.status, this.empty, this.tiles, h("div", {class: "beside"}, this.picture, idea));
+    const idea = h(
+      "div",
+      {class: "idea"},
+      IDEA.map((text) => h("p", {}, text)),
+      this.settings,
+    );
+    this.element = h(
+      "section",
+      {class: "inside-view", "aria-label": "Inside a search"},
+      h("h1", {}, "Inside this search"),
+      this.presets,
+      this.status,
+      this.empty,
+      this.tiles,
+      h("div", {class: "beside"}, this.picture, idea),
+    );
     onWidth(this.chart.element, (width) => this.chart.draw(width));
   }
 
@@ -75,13 +110,10 @@ export class InsideView {
     const {app} = this;
     const {state, info} = app;
     this.#drawSettings();
-    const mode = modeOf(state, info);
     let request = null;
     this.empty.textContent = "Type a query to see what the search does with it.";
     try {
-      const query = queryOf(state.q, mode);
-      const params = paramsOf(state.settings);
-      if (query) request = {...query, ...(mode === "text" && endsInWord(state.q) ? {prefix: true} : {}), k: state.k, ...(params ? {params} : {})};
+      request = insideRequest(state, info);
     } catch (error) {
       this.empty.textContent = error.message;
     }
@@ -95,11 +127,12 @@ export class InsideView {
   async #load(request, info) {
     const {app} = this;
     try {
-      const answer = await this.#latest.run((signal) => app.busy(callForQuery(at(info.name, "inside"), {body: request, signal})));
+      const answer = await this.#latest.run((signal) =>
+        app.busy(callForQuery(at(info.name, "inside"), {body: request, signal})),
+      );
       if (answer === undefined) return;
       app.succeed();
       this.#show(answer);
-      app.drawn?.();
     } catch (error) {
       this.#asked = "";
       app.fail(error, () => this.update());
@@ -114,13 +147,24 @@ export class InsideView {
     const {state, info} = this.app;
     const {stats, clusters} = answer;
     this.tiles.replaceChildren(
-      tile("Blocks looked at", stats.blocks_scored, answer.num_blocks, "Blocks of eight documents that were scored, of all"),
+      tile(
+        "Blocks looked at",
+        stats.blocks_scored,
+        answer.num_blocks,
+        "Blocks of eight documents that were scored, of all",
+      ),
       tile("Documents scored", stats.docs_scored, info.num_docs),
       tile("Postings read", stats.postings_read, info.num_postings, "Weights of terms in documents"),
-      h("div", {class: "tile"}, h("dt", {}, "Time"), h("dd", {}, h("b", {}, duration(stats.elapsed_ns / 1e6)), h("span", {}, ` ${describe(state.settings)}`))),
+      h(
+        "div",
+        {class: "tile"},
+        h("dt", {}, "Time"),
+        h("dd", {}, h("b", {}, duration(stats.elapsed_ns / 1e6)), h("span", {}, ` ${describe(state.settings)}`)),
+      ),
     );
     this.notes.replaceChildren(...this.#remarks(answer).map((text) => h("p", {class: "remark"}, text)));
-    this.status.textContent = `${plural(stats.clusters_visited, "cluster")} of ${count(answer.num_clusters)} visited, ${plural(stats.docs_scored, "document")} scored`;
+    const visited = `${plural(stats.clusters_visited, "cluster")} of ${count(answer.num_clusters)} visited`;
+    this.status.textContent = `${visited}, ${plural(stats.docs_scored, "document")} scored`;
     this.#drawLegend(clusters);
     this.#drawPicture();
   }
@@ -145,29 +189,65 @@ export class InsideView {
   #remarks(answer) {
     const {state, info} = this.app;
     const found = [];
-    if (answer.stats.swept) found.push("This search would have looked at nearly everything, so it added up every posting of the query's terms instead, which is faster: it swept.");
-    else if (methodOf(state.settings) === "asc" && answer.stats.clusters_visited) found.push("This method goes by blocks of eight documents, the best bound first. A cluster counts as visited once one of its blocks was looked at.");
-    if (answer.final_threshold === 0) found.push("Fewer documents than asked for have a score, so there is no θ that others would have to reach.");
-    if (answer.part !== null && info.kind === "collection") found.push(["This is about ", h("b", {}, name(answer.part)), ", one part of the collection."]);
-    if (answer.clusters.length < answer.num_clusters) found.push(`These are the ${count(answer.clusters.length)} clusters with the highest bounds, of ${count(answer.num_clusters)}.`);
+    if (answer.stats.swept)
+      found.push(
+        "This search would have looked at nearly everything, so it added up every posting of the query's terms " +
+          "instead, which is faster: it swept. Search cluster by cluster to see bounds at work.",
+      );
+    else if (methodOf(state.settings) === "asc" && answer.stats.clusters_visited)
+      found.push(
+        "This method goes by blocks of eight documents, the best bound first. A cluster counts as visited once one of " +
+          "its blocks was looked at.",
+      );
+    if (answer.final_threshold === 0)
+      found.push("Fewer documents than asked for have a score, so there is no θ that others would have to reach.");
+    if (answer.part !== null && info.kind === "collection")
+      found.push(["This is about ", h("b", {}, name(answer.part)), ", one part of the collection."]);
+    if (answer.clusters.length < answer.num_clusters)
+      found.push(
+        `These are the ${count(answer.clusters.length)} clusters with the highest bounds, ` +
+          `of ${count(answer.num_clusters)}.`,
+      );
     if (Object.keys(state.filters).length) found.push("The picture is of a search without filters.");
-    if (methodOf(state.settings) === "target") found.push("The picture is of exact search: it does not know a target recall.");
+    if (methodOf(state.settings) === "target")
+      found.push("The picture is of exact search: it does not know a target recall.");
     return found;
   }
 
   #drawLegend(clusters) {
     const number = (decision) => clusters.filter((cluster) => cluster.decision === decision).length;
-    const decided = Object.entries(DECISIONS).filter(([decision]) => number(decision)).map(([decision, meaning]) => h("li", {title: meaning},
-      h("i", {class: `swatch max ${decision}`, "aria-hidden": "true"}), h("b", {}, decision), ` ${count(number(decision))}`, h("span", {class: "quiet"}, ` ${meaning}`)));
+    const decided = Object.entries(DECISIONS)
+      .filter(([decision]) => number(decision))
+      .map(([decision, meaning]) =>
+        h(
+          "li",
+          {title: meaning},
+          h("i", {class: `swatch max ${decision}`, "aria-hidden": "true"}),
+          h("b", {}, decision),
+          ` ${count(number(decision))}`,
+          h("span", {class: "quiet"}, ` ${meaning}`),
+        ),
+      );
     const sign = (kind, label) => h("li", {}, h("i", {class: `swatch ${kind}`, "aria-hidden": "true"}), label);
-    this.legend.replaceChildren(sign("sum", "BoundSum"), sign("max-any", "MaxSBound, colored by decision:"), ...decided,
-      sign("avg", "AvgSBound"), sign("best", "best real score"), sign("at-hits", "has results"));
+    this.legend.replaceChildren(
+      sign("sum", "BoundSum"),
+      sign("max-any", "MaxSBound, colored by decision:"),
+      ...decided,
+      sign("avg", "AvgSBound"),
+      sign("best", "best real score"),
+      sign("at-hits", "has results"),
+    );
   }
 
   #drawZoom(number) {
     const {app} = this;
     const choices = [...FIRST.filter((first) => first < number), 0];
-    const link = (first) => h("a", {href: app.href({first}), "aria-current": first === app.state.first ? "true" : null}, first ? `first ${count(first)}` : `all ${count(number)}`);
+    const link = (first) =>
+      h(
+        "a",
+        {href: app.href({first}), "aria-current": first === app.state.first ? "true" : null},
+        first ? `first ${count(first)}` : `all ${count(number)}`,
+      );
     this.zoom.replaceChildren(...(choices.length > 1 ? ["Clusters: ", ...choices.map(link)] : []));
   }
 
@@ -175,27 +255,92 @@ export class InsideView {
     const answer = this.#answer;
     const cluster = answer?.clusters[number];
     if (!cluster) {
-      this.readout.replaceChildren(h("p", {class: "quiet"}, "Point at a cluster, or use the arrow keys in the picture, to see its figures."));
+      this.readout.replaceChildren(
+        h("p", {class: "quiet"}, "Point at a cluster, or use the arrow keys in the picture, to see its figures."),
+      );
       return;
     }
     const figure = (label, value) => h("div", {}, h("dt", {}, label), h("dd", {}, value));
     this.readout.replaceChildren(
-      h("p", {}, h("i", {class: `swatch max ${cluster.decision}`, "aria-hidden": "true"}), h("strong", {}, `Cluster ${cluster.cluster}`),
-        `, number ${count(number + 1)} by bound, ${plural(cluster.num_docs, "document")}: ${cluster.decision}, ${DECISIONS[cluster.decision]}`),
-      h("dl", {}, figure("BoundSum", short(cluster.bound_sum)), figure("MaxSBound", short(cluster.max_bound)), figure("AvgSBound", short(cluster.avg_bound)),
-        figure("best score", short(cluster.best_score)), figure("θ then", cluster.threshold === null ? "–" : short(cluster.threshold)), figure("results", count(cluster.num_hits))));
+      h(
+        "p",
+        {},
+        h("i", {class: `swatch max ${cluster.decision}`, "aria-hidden": "true"}),
+        h("strong", {}, `Cluster ${cluster.cluster}`),
+        `, number ${count(number + 1)} by bound, ${plural(cluster.num_docs, "document")}: `,
+        `${cluster.decision}, ${DECISIONS[cluster.decision]}`,
+      ),
+      h(
+        "dl",
+        {},
+        figure("BoundSum", short(cluster.bound_sum)),
+        figure("MaxSBound", short(cluster.max_bound)),
+        figure("AvgSBound", short(cluster.avg_bound)),
+        figure("best score", short(cluster.best_score)),
+        figure("θ then", cluster.threshold === null ? "–" : short(cluster.threshold)),
+        figure("results", count(cluster.num_hits)),
+      ),
+    );
   }
 
   #drawTable(number) {
     if (!this.table.open || !this.#answer) return;
     const clusters = this.#seen(this.#answer.clusters);
-    const heads = ["Cluster", "Documents", "BoundSum", "MaxSBound", "AvgSBound", "Best score", "θ then", "Decision", "Results"];
-    const cells = (c) => [c.cluster, count(c.num_docs), short(c.bound_sum), short(c.max_bound), short(c.avg_bound), short(c.best_score), c.threshold === null ? "–" : short(c.threshold), c.decision, c.num_hits];
-    const rows = clusters.slice(0, number).map((cluster) => h("tr", {}, cells(cluster).map((cell) => h("td", {}, String(cell)))));
-    const more = clusters.length > number
-      ? h("button", {type: "button", class: "more", onclick: () => this.#drawTable(10 * number)}, `Show more of ${count(clusters.length)}`) : null;
-    const scroller = h("div", {class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of clusters"},
-      h("table", {class: "figures"}, h("thead", {}, h("tr", {}, heads.map((head) => h("th", {scope: "col"}, head)))), h("tbody", {}, rows)));
+    const heads = [
+      "Cluster",
+      "Documents",
+      "BoundSum",
+      "MaxSBound",
+      "AvgSBound",
+      "Best score",
+      "θ then",
+      "Decision",
+      "Results",
+    ];
+    const cells = (c) => [
+      c.cluster,
+      count(c.num_docs),
+      short(c.bound_sum),
+      short(c.max_bound),
+      short(c.avg_bound),
+      short(c.best_score),
+      c.threshold === null ? "–" : short(c.threshold),
+      c.decision,
+      c.num_hits,
+    ];
+    const rows = clusters.slice(0, number).map((cluster) =>
+      h(
+        "tr",
+        {},
+        cells(cluster).map((cell) => h("td", {}, String(cell))),
+      ),
+    );
+    const more =
+      clusters.length > number
+        ? h(
+            "button",
+            {type: "button", class: "more", onclick: () => this.#drawTable(10 * number)},
+            `Show more of ${count(clusters.length)}`,
+          )
+        : null;
+    const scroller = h(
+      "div",
+      {class: "scroll", tabindex: "0", role: "group", "aria-label": "Table of clusters"},
+      h(
+        "table",
+        {class: "figures"},
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            heads.map((head) => h("th", {scope: "col"}, head)),
+          ),
+        ),
+        h("tbody", {}, rows),
+      ),
+    );
     this.table.replaceChildren(this.table.querySelector("summary"), scroller, ...(more ? [more] : []));
   }
 
@@ -206,12 +351,22 @@ export class InsideView {
     if (this.drawnSettings === key) return;
     this.drawnSettings = key;
     const focused = this.settings.contains(document.activeElement) ? document.activeElement.id : "";
-    const preset = ([label, settings]) => h("button", {
-      type: "button", class: "chip", "aria-pressed": String(json(settings) === key), onclick: () => app.go({settings}),
-    }, label);
+    const preset = ([label, settings]) =>
+      h(
+        "button",
+        {
+          type: "button",
+          class: "chip",
+          "aria-pressed": String(json(settings) === key),
+          onclick: () => app.go({settings}),
+        },
+        label,
+      );
     this.presets.replaceChildren(h("span", {}, "Search"), ...PRESETS.map(preset));
-    this.settings.replaceChildren(h("summary", {}, "Settings: ", h("b", {}, describe(state.settings))),
-      settingsForm(state.settings, "in", (settings) => app.go({settings})));
+    this.settings.replaceChildren(
+      h("summary", {}, "Settings: ", h("b", {}, describe(state.settings))),
+      settingsForm(state.settings, "in", (settings) => app.go({settings})),
+    );
     if (focused) document.getElementById(focused)?.focus();
   }
 }

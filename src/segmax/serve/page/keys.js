@@ -33,7 +33,9 @@ function switchTheme() {
   showTheme();
 }
 
-const isWriting = (element) => element instanceof Element && element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
+const isWriting = (element) =>
+  element instanceof Element &&
+  element.closest("input:not([type=checkbox]), textarea, select, [contenteditable]") !== null;
 
 /** Listen to keys for as long as the page lives. */
 export function listen(app) {

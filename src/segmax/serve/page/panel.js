@@ -2,21 +2,13 @@
 
 import {Latest, at, call, callForQuery, json} from "./api.js";
 import {byId, h} from "./dom.js";
-import {queryOf, modeOf, endsInWord} from "./query.js";
-import {valueText, whyNotForm} from "./results.js";
-import {methodOf, paramsOf} from "./settings.js";
-import {whereOf} from "./state.js";
+import {valueText, whyNotForm} from "./hits.js";
+import {explainRequest, idOf} from "./requests.js";
+import {methodOf} from "./settings.js";
 import {longText, name, plain, sentence} from "./text.js";
 import {explained} from "./why.js";
 
 const WIDE = matchMedia("(min-width: 68rem)");
-
-/** An id as the index has it: ids that are numbers are not found by their digits. */
-export function idOf(text, info) {
-  if (info.id_kind !== "int" || !/^-?\d+$/.test(text)) return text;
-  const number = Number(text);
-  return Number.isSafeInteger(number) ? number : BigInt(text);
-}
 
 export class Panel {
   #latest = new Latest();
@@ -85,44 +77,39 @@ export class Panel {
 
   /** What to ask about the document, or a sentence that says why nothing can be asked. */
   #question() {
-    const {state, info} = this.app;
-    const mode = modeOf(state, info);
-    let query;
     try {
-      query = queryOf(state.q, mode);
+      const question = explainRequest(this.app.state, this.app.info);
+      return question ?? "Type a query first: an explanation is about a query and a document.";
     } catch (error) {
       return error.message;
     }
-    if (query === null) return "Type a query first: an explanation is about a query and a document.";
-    const params = paramsOf(state.settings);
-    const where = whereOf(state.filters);
-    return {
-      ...query,
-      ...(mode === "text" && endsInWord(state.q) ? {prefix: true} : {}),
-      id: idOf(state.doc, info),
-      k: state.page * state.k,
-      ...(params ? {params} : {}),
-      ...(where ? {where} : {}),
-    };
   }
 
   async #load(isWhy) {
     const {app} = this;
     const {state, info} = app;
     try {
-      const found = await this.#latest.run((signal) => app.busy(isWhy ? this.#why(info, signal) : this.#document(state, info, signal)));
+      const found = await this.#latest.run((signal) =>
+        app.busy(isWhy ? this.#why(info, signal) : this.#document(state, info, signal)),
+      );
       if (found === undefined) return;
       this.body.replaceChildren(...found.flat().filter(Boolean));
     } catch (error) {
       this.#shown = "";
       this.heading.replaceChildren(name(state.doc));
-      this.body.replaceChildren(h("p", {class: "wrong", role: "alert"}, sentence(error.message, 600)), whyNotForm(app, "why-not-other"));
+      this.body.replaceChildren(
+        h("p", {class: "wrong", role: "alert"}, sentence(error.message, 600)),
+        whyNotForm(app, "why-not-other"),
+      );
     }
     this.body.scrollTop = 0;
   }
 
   async #fetch(id, info, signal) {
-    const body = {ids: [id], fields: [...(info.has_texts ? ["title", "text"] : []), ...(info.has_metadata ? ["metadata"] : [])]};
+    const body = {
+      ids: [id],
+      fields: [...(info.has_texts ? ["title", "text"] : []), ...(info.has_metadata ? ["metadata"] : [])],
+    };
     return (await call(at(info.name, "documents", "get"), {body, signal})).documents[0];
   }
 
@@ -136,10 +123,20 @@ export class Panel {
     const found = await this.#fetch(idOf(state.doc, info), info, signal);
     this.#title(found);
     const entries = [["id", found.id], ...Object.entries(found.metadata ?? {})];
-    const list = h("dl", {class: "metadata"}, entries.map(([field, value]) => h("div", {}, h("dt", {}, name(field, 60)), h("dd", {}, name(valueText(value), 400)))));
+    const list = h(
+      "dl",
+      {class: "metadata"},
+      entries.map(([field, value]) =>
+        h("div", {}, h("dt", {}, name(field, 60)), h("dd", {}, name(valueText(value), 400))),
+      ),
+    );
     const text = found.text
       ? longText(found.text, {words: this.app.words()})
-      : h("p", {class: "quiet"}, info.has_texts ? "This document has no text." : "This index stores vectors only: it has no texts to show.");
+      : h(
+          "p",
+          {class: "quiet"},
+          info.has_texts ? "This document has no text." : "This index stores vectors only: it has no texts to show.",
+        );
     return [list, text];
   }
 
@@ -151,11 +148,12 @@ export class Panel {
       return [h("p", {}, question)];
     }
     const found = await callForQuery(at(info.name, "explain"), {body: question, signal});
-    const document = info.has_texts ? await this.#fetch(question.id, info, signal) : null;
-    this.#title(document);
+    this.#title(info.has_texts ? await this.#fetch(question.id, info, signal) : null);
     const {settings} = app.state;
-    const note = methodOf(settings) === "target"
-      ? h("p", {class: "quiet"}, "Explanations are of exact search: they do not know a target recall.") : null;
+    const note =
+      methodOf(settings) === "target"
+        ? h("p", {class: "quiet"}, "Explanations are of exact search: they do not know a target recall.")
+        : null;
     return [explained(found, settings), note, h("hr"), whyNotForm(app, "why-not-other")];
   }
 }

@@ -1,64 +1,17 @@
 // The view of results: search as you type.
 
 import {Latest, at, call, json} from "./api.js";
-import {bar, h} from "./dom.js";
+import {h} from "./dom.js";
 import {Filters, chips, fieldsOf} from "./filters.js";
-import {bytes, count, duration, plural, short} from "./format.js";
-import {endsInWord, modeOf, queryOf} from "./query.js";
-import {describe, requestOf, settingsForm} from "./settings.js";
+import {bytes, count, duration, plural} from "./format.js";
+import {hitItem, markedWords, whyNotForm} from "./hits.js";
+import {searchRequest} from "./requests.js";
+import {describe, settingsForm} from "./settings.js";
 import {PAGE_SIZES, whereOf} from "./state.js";
-import {name, pieces, plain} from "./text.js";
+import {name} from "./text.js";
 
-const WIDTH = 280; // characters of a passage
-const MOST_TITLE = 240;
 const SLOW_MS = 120; // after an answer that took longer, wait for a pause in typing
 const PAUSE_MS = 110;
-const MOST_METADATA = 6;
-
-/** What a search asks for, beside the query itself. */
-export function searchRequest(state, info, settings = state.settings) {
-  const mode = modeOf(state, info);
-  const query = queryOf(state.q, mode);
-  if (query === null) return null;
-  const where = whereOf(state.filters);
-  return {
-    ...query,
-    ...(mode === "text" && endsInWord(state.q) ? {prefix: true} : {}),
-    k: state.k,
-    ...(state.page > 1 ? {offset: (state.page - 1) * state.k} : {}),
-    ...(where ? {where} : {}),
-    ...requestOf(settings),
-    fields: [...(info.has_texts ? ["title"] : []), ...(info.has_metadata ? ["metadata"] : [])],
-    ...(info.has_texts ? {highlight: {width: WIDTH}} : {}),
-    stats: true,
-  };
-}
-
-/** The words that were marked in results, to mark them in whole documents, too. */
-export function markedWords(hits) {
-  const marked = hits.flatMap((hit) => [...(hit.highlights?.title ?? []), ...(hit.highlights?.text ?? [])]);
-  return new Set(marked.filter((piece) => piece.match && piece.text.length < 100).map((piece) => piece.text.toLowerCase()));
-}
-
-const pairs = (metadata) => Object.entries(metadata ?? {}).filter(([, value]) => value !== null && value !== "" && value.length !== 0);
-
-export const valueText = (value) => (
-  Array.isArray(value) && value.every((part) => typeof part !== "object") ? value.map(String).join(", ")
-    : typeof value === "object" ? json(value) : String(value)
-);
-
-function metadataLine(metadata) {
-  const all = pairs(metadata);
-  if (!all.length) return [];
-  const entry = ([field, value]) => h("span", {class: "pair"}, h("b", {}, name(field, 30)), " ", name(valueText(value), 60));
-  return [all.slice(0, MOST_METADATA).map(entry), all.length > MOST_METADATA ? `+${all.length - MOST_METADATA}` : null];
-}
-
-/** The title of a result, or its id where it has none. */
-export function titleNodes(hit) {
-  const title = hit.highlights?.title ?? (hit.title ? [{text: hit.title}] : []);
-  return title.some((piece) => piece.text.trim()) ? pieces(title, MOST_TITLE) : [name(hit.id)];
-}
 
 export class ResultsView {
   #latest = new Latest();
@@ -79,17 +32,35 @@ export class ResultsView {
     this.whyNot = whyNotForm(app);
     this.aside = h("aside", {id: "aside", class: "aside", "aria-label": "Filters"}, this.filters.element);
     const toggle = (label, kind, part) => {
-      const button = h("button", {
-        type: "button", class: `toggle ${kind}`, "aria-expanded": "false", "aria-controls": part.id,
-        onclick: () => button.setAttribute("aria-expanded", String(part.classList.toggle("open"))),
-      }, label);
+      const button = h(
+        "button",
+        {
+          type: "button",
+          class: `toggle ${kind}`,
+          "aria-expanded": "false",
+          "aria-controls": part.id,
+          onclick: () => button.setAttribute("aria-expanded", String(part.classList.toggle("open"))),
+        },
+        label,
+      );
       return button;
     };
     this.settingsToggle = toggle("Settings", "for-settings", this.settings);
-    const bar = h("div", {class: "toolbar"}, this.status, toggle("Filters", "for-filters", this.aside), this.settingsToggle);
+    const bar = h(
+      "div",
+      {class: "toolbar"},
+      this.status,
+      toggle("Filters", "for-filters", this.aside),
+      this.settingsToggle,
+    );
     this.body = h("section", {class: "results", "aria-label": "Results"}, this.list, this.paging, this.whyNot);
     this.intro = h("section", {class: "intro"});
-    this.element = h("div", {class: "search-view"}, this.aside, h("div", {class: "column"}, bar, this.settings, this.chips, this.intro, this.body));
+    this.element = h(
+      "div",
+      {class: "search-view"},
+      this.aside,
+      h("div", {class: "column"}, bar, this.settings, this.chips, this.intro, this.body),
+    );
   }
 
   /** Show what the state says; search where that differs from what is shown. */
@@ -134,7 +105,9 @@ export class ResultsView {
     const start = performance.now();
     const waiting = setTimeout(() => this.body.classList.add("stale"), 250);
     try {
-      const answer = await this.#latest.run((signal) => app.busy(call(at(info.name, "search"), {body: request, signal})));
+      const answer = await this.#latest.run((signal) =>
+        app.busy(call(at(info.name, "search"), {body: request, signal})),
+      );
       if (answer === undefined) return;
       this.#slow = performance.now() - start;
       app.succeed();
@@ -162,29 +135,11 @@ export class ResultsView {
     const best = Math.max(...answer.hits.map((hit) => Math.abs(hit.score)), 0) || 1;
     const first = (state.page - 1) * state.k + 1;
     this.list.start = first;
-    this.list.replaceChildren(...answer.hits.map((hit, at) => this.#hit(hit, first + at, best)));
+    this.list.replaceChildren(...answer.hits.map((hit, at) => hitItem(app, hit, first + at, best)));
     this.list.hidden = !answer.hits.length;
     this.paging.replaceChildren(...this.#pages(answer.hits.length));
     this.#markOpen();
-    app.drawn?.();
     if (hadFocus) this.move(1);
-  }
-
-  #hit(hit, rank, best) {
-    const {app} = this;
-    const id = String(hit.id);
-    const open = (tab) => app.href({doc: id, tab});
-    const passage = hit.highlights?.text ?? [];
-    const metadata = metadataLine(hit.metadata);
-    const isTitled = titleNodes(hit).every((node) => !node.classList?.contains("name"));
-    return h("li", {"data-id": id, class: "hit"}, h("article", {},
-      h("span", {class: "rank", "aria-hidden": "true"}, count(rank)),
-      h("h3", {class: isTitled ? null : "untitled"}, h("a", {href: open("document"), class: "open"}, h("bdi", {}, titleNodes(hit)))),
-      h("a", {class: "why", href: open("why"), "aria-label": `Why ${plain(hit.id)}?`}, "why?"),
-      h("span", {class: "score", title: "Score"}, h("span", {class: "hidden"}, "score "), short(hit.score), bar(hit.score / best)),
-      passage.length ? h("p", {class: "passage", dir: "auto"}, pieces(passage, 4 * WIDTH)) : null,
-      isTitled || metadata.length
-        ? h("p", {class: "about"}, isTitled ? h("span", {class: "pair"}, h("b", {}, "id"), " ", name(hit.id, 60)) : null, metadata) : null));
   }
 
   #drawStatus(answer, info) {
@@ -192,17 +147,40 @@ export class ResultsView {
     const {stats} = answer;
     const first = (state.page - 1) * state.k;
     const number = answer.hits.length;
-    const found = number ? `Results ${count(first + 1)} to ${count(first + number)}` : first ? "No more results" : "No results";
+    const found = number
+      ? `Results ${count(first + 1)} to ${count(first + number)}`
+      : first
+        ? "No more results"
+        : "No results";
     const parts = [h("strong", {}, found)];
-    if (answer.took_ms !== undefined) parts.push(h("span", {title: "In the service, from the request to the answer"}, duration(answer.took_ms)));
+    if (answer.took_ms !== undefined)
+      parts.push(h("span", {title: "In the service, from the request to the answer"}, duration(answer.took_ms)));
     if (stats?.swept) {
-      parts.push(h("span", {title: "The search added up every posting of the query's terms, which was faster than to leave some out"}, `${plural(stats.postings_read, "posting")} added up`));
+      parts.push(
+        h(
+          "span",
+          {title: "The search added up every posting of the query's terms, which was faster than to leave some out"},
+          `${plural(stats.postings_read, "posting")} added up`,
+        ),
+      );
     } else if (stats) {
-      parts.push(h("span", {title: "Documents that the search scored, of all"}, `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`));
+      parts.push(
+        h(
+          "span",
+          {title: "Documents that the search scored, of all"},
+          `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`,
+        ),
+      );
     }
     if (stats?.unknown_terms) parts.push(h("span", {}, `${plural(stats.unknown_terms, "word")} not in the index`));
     if (!answer.complete) {
-      parts.push(h("span", {class: "partial", title: "A time limit or a limit of work left out what might have been among the results"}, "partial results"));
+      parts.push(
+        h(
+          "span",
+          {class: "partial", title: "A time limit or a limit of work left out what might have been among the results"},
+          "partial results",
+        ),
+      );
     }
     this.status.replaceChildren(...parts);
     if (!number) this.#drawNothing(first);
@@ -210,11 +188,16 @@ export class ResultsView {
 
   #drawNothing(first) {
     const {app} = this;
-    const advice = first > 0
-      ? h("a", {href: app.href({page: 1})}, "Back to the first page")
-      : Object.keys(app.state.filters).length
-        ? h("button", {type: "button", class: "more", onclick: () => app.go({filters: {}, page: 1})}, "Search without filters")
-        : h("span", {class: "quiet"}, "No document has a word of the query.");
+    const advice =
+      first > 0
+        ? h("a", {href: app.href({page: 1})}, "Back to the first page")
+        : Object.keys(app.state.filters).length
+          ? h(
+              "button",
+              {type: "button", class: "more", onclick: () => app.go({filters: {}, page: 1})},
+              "Search without filters",
+            )
+          : h("span", {class: "quiet"}, "No document has a word of the query.");
     this.status.append(h("span", {}, advice));
   }
 
@@ -238,16 +221,33 @@ export class ResultsView {
     this.status.replaceChildren();
     this.body.hidden = true;
     this.intro.hidden = false;
-    const figures = [plural(info.num_docs, "document"), plural(info.num_terms, "term"), plural(info.num_clusters, "cluster"), bytes(info.num_bytes)];
+    const figures = [
+      plural(info.num_docs, "document"),
+      plural(info.num_terms, "term"),
+      plural(info.num_clusters, "cluster"),
+      bytes(info.num_bytes),
+    ];
     const filtered = Object.keys(state.filters).length ? h("p", {class: "matching"}) : null;
-    this.intro.replaceChildren(...[
-      h("h1", {}, name(info.name)),
-      h("p", {class: "figures"}, figures.join(" · ")),
-      this.problem && state.q ? h("p", {class: "quiet"}, this.problem) : null,
-      filtered,
-      h("p", {class: "quiet"}, "Results appear as you type. Press ", h("kbd", {}, "/"), " to search, ", h("kbd", {}, "?"), " for all keys."),
-      fieldsOf(info).length ? h("p", {class: "quiet"}, "Narrow it down with the filters before or after you type.") : null,
-    ].filter(Boolean));
+    this.intro.replaceChildren(
+      ...[
+        h("h1", {}, name(info.name)),
+        h("p", {class: "figures"}, figures.join(" · ")),
+        this.problem && state.q ? h("p", {class: "quiet"}, this.problem) : null,
+        filtered,
+        h(
+          "p",
+          {class: "quiet"},
+          "Results appear as you type. Press ",
+          h("kbd", {}, "/"),
+          " to search, ",
+          h("kbd", {}, "?"),
+          " for all keys.",
+        ),
+        fieldsOf(info).length
+          ? h("p", {class: "quiet"}, "Narrow it down with the filters before or after you type.")
+          : null,
+      ].filter(Boolean),
+    );
     if (filtered) this.#count(filtered);
   }
 
@@ -256,7 +256,8 @@ export class ResultsView {
     try {
       const body = {where: whereOf(state.filters)};
       const answer = await this.#latest.run((signal) => call(at(info.name, "count"), {body, signal}));
-      if (answer) place.textContent = `${plural(answer.count, "document")} ${answer.count === 1 ? "matches" : "match"} the filters.`;
+      if (answer)
+        place.textContent = `${plural(answer.count, "document")} ${answer.count === 1 ? "matches" : "match"} the filters.`;
     } catch (error) {
       this.#asked = "";
       this.app.fail(error, () => this.update());
@@ -271,10 +272,23 @@ export class ResultsView {
     this.drawnSettings = key;
     const focused = this.settings.contains(document.activeElement) ? document.activeElement.id : "";
     const sizes = [...new Set([...PAGE_SIZES, state.k])].sort((a, b) => a - b);
-    const size = h("div", {class: "setting"}, h("label", {for: "set-k"}, "Results a page"), h("select", {
-      id: "set-k", onchange: (event) => app.go({k: Number(event.target.value), page: 1}),
-    }, sizes.map((k) => h("option", {value: k, selected: k === state.k}, count(k)))));
-    this.settings.replaceChildren(size, settingsForm(state.settings, "set", (settings) => app.go({settings, page: 1})));
+    const size = h(
+      "div",
+      {class: "setting"},
+      h("label", {for: "set-k"}, "Results a page"),
+      h(
+        "select",
+        {
+          id: "set-k",
+          onchange: (event) => app.go({k: Number(event.target.value), page: 1}),
+        },
+        sizes.map((k) => h("option", {value: k, selected: k === state.k}, count(k))),
+      ),
+    );
+    this.settings.replaceChildren(
+      size,
+      settingsForm(state.settings, "set", (settings) => app.go({settings, page: 1})),
+    );
     const words = describe(state.settings);
     this.settingsToggle.textContent = words === "exact" ? "Settings" : `Settings: ${words}`;
     if (focused) document.getElementById(focused)?.focus();
@@ -322,16 +336,4 @@ export class ResultsView {
     const page = state.page + step;
     return page < 1 || (step > 0 && this.hits.length < state.k) ? null : page;
   }
-}
-
-/** A small form that explains any document: also one that is not in the list. */
-export function whyNotForm(app, id = "why-not") {
-  const input = h("input", {id, type: "text", required: true, autocomplete: "off", spellcheck: "false", size: 12, placeholder: "document id"});
-  return h("form", {
-    class: "why-not",
-    onsubmit: (event) => {
-      event.preventDefault();
-      app.go({doc: input.value.trim(), tab: "why"});
-    },
-  }, h("label", {for: id}, "Why not:"), input, h("button", {}, "Explain"));
 }

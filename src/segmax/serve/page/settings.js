@@ -25,7 +25,9 @@ export const OPTIONS = {
   query_mass: share("Query mass", "Search with the heaviest terms with this share of the query's mass."),
   max_terms: limit("Terms at most", "Search with at most this many terms, the heaviest."),
   dropped: {
-    kind: "choice", label: "Dropped terms", choices: ["ignored", "bounded"],
+    kind: "choice",
+    label: "Dropped terms",
+    choices: ["ignored", "bounded"],
     help: "Leave them out of scores, or count them in every bound and score.",
   },
   budget_ms: {kind: "time", label: "Time limit, ms", help: "Return the best that was found by then."},
@@ -66,8 +68,16 @@ export function requestOf(settings) {
 }
 
 const SIGNS = {
-  mu: "μ =", eta: "η =", target_recall: "recall ≥", max_blocks: "blocks ≤", max_clusters: "clusters ≤", bound_mass: "bound mass =",
-  query_mass: "query mass =", max_terms: "terms ≤", dropped: "dropped terms", budget_ms: "ms ≤",
+  mu: "μ =",
+  eta: "η =",
+  target_recall: "recall ≥",
+  max_blocks: "blocks ≤",
+  max_clusters: "clusters ≤",
+  bound_mass: "bound mass =",
+  query_mass: "query mass =",
+  max_terms: "terms ≤",
+  dropped: "dropped terms",
+  budget_ms: "ms ≤",
 };
 
 /** Settings in a few words: "exact", "μ = 0.9, η = 0.8", "maxscore". */
@@ -75,7 +85,10 @@ export function describe(settings) {
   const method = methodOf(settings);
   const all = method === "target" ? {target_recall: 0.95, ...settings} : settings;
   const options = TAKES[method]
-    .filter((option) => all[option] !== undefined && !(OPTIONS[option].kind === "share" && all[option] === 1 && method !== "target"))
+    .filter(
+      (option) =>
+        all[option] !== undefined && !(OPTIONS[option].kind === "share" && all[option] === 1 && method !== "target"),
+    )
     .map((option) => `${SIGNS[option]} ${all[option]}`);
   const named = method === "asc" || method === "target" ? [] : [method];
   const words = [...named, ...options].join(", ");
@@ -93,7 +106,13 @@ function control(option, settings, id, change) {
   const ranges = {share: {min: 0.01, max: 1, step: "any"}, count: {min: 1, step: 1}, time: {min: 0.01, step: "any"}};
   const usual = option === "target_recall" ? "0.95" : kind === "share" ? "1" : "none";
   return h("input", {
-    id, onchange, type: "number", inputmode: "decimal", placeholder: usual, value: settings[option], ...ranges[kind],
+    id,
+    onchange,
+    type: "number",
+    inputmode: "decimal",
+    placeholder: usual,
+    value: settings[option],
+    ...ranges[kind],
   });
 }
 
@@ -119,6 +138,13 @@ export function settingsForm(settings, id, change) {
   };
   const [common, rest] = [TAKES[method].filter((o) => COMMON.has(o)), TAKES[method].filter((o) => !COMMON.has(o))];
   const isOpen = rest.some((option) => settings[option] !== undefined);
-  return h("div", {class: "settings"}, row("method"), common.map(row),
-    rest.length ? h("details", {open: isOpen}, h("summary", {}, "More options"), h("div", {class: "rest"}, rest.map(row))) : null);
+  return h(
+    "div",
+    {class: "settings"},
+    row("method"),
+    common.map(row),
+    rest.length
+      ? h("details", {open: isOpen}, h("summary", {}, "More options"), h("div", {class: "rest"}, rest.map(row)))
+      : null,
+  );
 }
