@@ -45,6 +45,7 @@ _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _SAFE_METHODS = ("GET", "HEAD")
 _SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
+_MOST_DISCARDED = 1 << 20  # bytes of a body that nobody wants
 _PROXY_HEADERS = (b"x-forwarded-for", b"x-forwarded-proto", b"forwarded", b"via", b"x-real-ip")
 _PAGE_CACHE = (b"cache-control", b"no-cache")
 
@@ -137,6 +138,11 @@ class App:
             return
         except Exception as error:
             answer = self._problem(error, request_id)
+            try:
+                if not await request.is_read_to_the_end():
+                    answer.headers.append((b"connection", b"close"))
+            except _GoneError:
+                return
         if answer is not None:
             await _send_answer(send, answer, request_id, is_head=scope["method"] == "HEAD")
         self._note(scope, request, answer, time.perf_counter() - arrived)
@@ -214,6 +220,16 @@ class _Request:
         self.request_id = request_id
         self._arrived = arrived
         self.operation = "other"
+        self._is_read = not self._is_chunked() and headers.get(b"content-length", b"0") == b"0"
+
+    async def is_read_to_the_end(self) -> bool:
+        """Read what is left of a body that nobody wants, so that the connection can be used again; not a long one."""
+        length = self._headers.get(b"content-length", b"")
+        while not self._is_read:
+            if not length.isdigit() or int(length) > _MOST_DISCARDED or b"expect" in self._headers:
+                return False
+            await self._next()
+        return True
 
     async def answer(self) -> Answer | None:
         """Return the answer; None if it was sent already."""
@@ -352,6 +368,7 @@ class _Request:
         message = await self._receive()
         if message["type"] != "http.request":
             raise _GoneError
+        self._is_read = not message.get("more_body", False)
         return message
 
     async def _stream(self, context: Context) -> Answer | None:

@@ -20,6 +20,7 @@ _MOST_PIPELINED = 64  # requests that wait for the answer to an earlier one
 _LINGER_SECONDS = 2.0  # for a client to read why it was refused, before what it still sends makes the system forget it
 
 _HEAD, _BODY, _ANSWER = range(3)
+_HEAD_START = re.compile(rb"(?:\r\n)*[A-Z]{1,20}(?: |\Z)")
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
@@ -40,11 +41,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self._num_trailer_bytes = 0
         self._blocked_since: float | None = None
         self._is_refused = False
+        self._piece = b""  # of a head that has not come whole yet
         self._running: RequestResponseCycle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, unless there are too many."""
         super().connection_made(transport)
+        self._polite: Any = _PoliteTransport(self)
         self._since = self.loop.time()
         if len(self.connections) > self.limits.connections:
             detail = f"more than {self.limits.connections:,} connections are open: use fewer, and keep them open"
@@ -64,8 +67,12 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_refused or self.transport.is_closing():
             return  # a client that is still sending what nobody wants
         if self._state != _BODY:
+            whole = self._whole_head(data)
+            if whole is None:
+                return
+            data = whole
             self._num_head_bytes += len(data)
-            if b"pgrade:" in data:
+            if b"pgrade:" in data or b"PGRADE:" in data:
                 data = _without_upgrade(data)
         super().data_received(data)
         if self._state == _ANSWER and self.timeout_keep_alive_task is None and self.cycle.response_complete:
@@ -73,6 +80,21 @@ class GuardedProtocol(HttpToolsProtocol):
             self._since = self.loop.time()
         if self._state == _HEAD and self._num_head_bytes > self.limits.header_bytes:
             self._refuse_head()
+
+    def _whole_head(self, data: bytes) -> bytes | None:
+        """Return the head of a request with what follows, once all of it has come; None while it has not."""
+        data, self._piece = self._piece + data, b""
+        if b"\r\n\r\n" in data or not _HEAD_START.match(data):
+            return data  # what does not look like HTTP is for the parser to refuse
+        if len(data) > self.limits.header_bytes:
+            self._refuse_head()
+            return None
+        self._piece = data
+        self._unset_keepalive_if_required()
+        if self._state == _ANSWER:
+            self._state = _HEAD
+            self._since = self.loop.time()
+        return None
 
     def on_message_begin(self) -> None:
         """Start to wait for the head of a request."""
@@ -106,6 +128,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._num_head_bytes = self._num_trailer_bytes = 0
         self._since = self._progress = self.loop.time()
         super().on_headers_complete()
+        self.cycle.transport = self._polite
 
     def on_body(self, body: bytes) -> None:
         """Take a piece of the body."""
@@ -206,6 +229,13 @@ class GuardedProtocol(HttpToolsProtocol):
         self.transport.write(b"\r\n".join([*head, b"", body]))
         self._linger()
 
+    def close_politely(self) -> None:
+        """Close after an answer, which the client may still have to read while it sends."""
+        if self._state == _BODY:
+            self._linger()
+        else:
+            self.transport.close()
+
     def _linger(self) -> None:
         """Close when the client has had time to read: closing at once would discard what it has not read yet."""
         self._is_refused = True
@@ -216,6 +246,15 @@ class GuardedProtocol(HttpToolsProtocol):
             self.loop.call_later(_LINGER_SECONDS, self.transport.abort)
         else:
             self.transport.close()
+
+
+class _PoliteTransport:
+    """What uvicorn writes answers to: a connection that is not cut off under a client that is still sending."""
+
+    def __init__(self, protocol: GuardedProtocol) -> None:
+        self.write = protocol.transport.write
+        self.is_closing = protocol.transport.is_closing
+        self.close = protocol.close_politely
 
 
 def _without_upgrade(data: bytes) -> bytes:
