@@ -694,6 +694,29 @@ def test_offers_to_change_the_protocol_are_ignored(service: Service, name: bytes
     assert statuses(reply) == [200, 200] or (statuses(reply) == [200] and b"connection: close" in reply.lower())
 
 
+def test_an_offer_may_come_in_pieces(service: Service) -> None:
+    """The same is true of an offer in capitals, and of one that is cut in two on its way."""
+    offer = search_with(length(QUERY), CLOSE, b"UPGRADE: h2c", b"Connection: UPGRADE", body=QUERY)
+    assert statuses(talk(service, offer)) == [200]
+    place = offer.index(b"UPGRADE")
+    for cut in (place - 1, place, place + 3):
+        with service.connect() as sock:
+            sock.sendall(offer[:cut])
+            time.sleep(0.1)  # so that the rest comes in a packet of its own
+            sock.sendall(offer[cut:])
+            assert statuses(rest_of(sock)) == [200]
+
+
+def test_a_refused_body_does_not_cost_the_next_request(service: Service) -> None:
+    """A client that keeps connections is not left with one that is about to close, whatever it was refused for."""
+    base = f"http://127.0.0.1:{service.port}"
+    with httpx.Client(base_url=base, headers={"authorization": f"Bearer {READ}"}, timeout=PATIENCE) as client:
+        for _ in range(100):
+            assert client.post("/nowhere", content=b" " * 300_000).status_code == 404
+            assert client.post("/v1/indexes/papers/search", content=b" " * 300_000).status_code == 415
+            assert client.get("/health").status_code == 200
+
+
 def test_pipelined_requests_are_answered_in_order(service: Service) -> None:
     """Requests that are sent together are answered one after the other, also if the last comes in pieces."""
     parts = SOUND + head(HEALTH, HOST) * 20, SOUND_LAST[:-10], SOUND_LAST[-10:]

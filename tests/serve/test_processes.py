@@ -71,8 +71,8 @@ def workers_of(service: Service) -> list[int]:
     return [pid for pid in service.children() if listens(pid, service.port)]
 
 
-def writer_of(service: Service) -> int:
-    """Return the process that writes."""
+def helper_of(service: Service) -> int:
+    """Return the process that writes, or encodes, for the workers."""
     (found,) = eventually(lambda: [pid for pid in service.children() if not listens(pid, service.port)])
     return found
 
@@ -164,7 +164,7 @@ def test_acknowledged_writes_survive_the_writer(service: Service) -> None:
     for _ in range(3):
         enough = len(acknowledged) + 30
         eventually(lambda enough=enough: len(acknowledged) > enough)
-        kill(writer_of(service))
+        kill(helper_of(service))
     enough = len(acknowledged) + 30
     eventually(lambda: len(acknowledged) > enough)  # by another writer
     stop.set()
@@ -185,12 +185,10 @@ def test_stopping_finishes_what_is_under_way(papers: Path, notes: Path) -> None:
     for workers in (1, 2):
         with serving(papers, notes, "--workers", workers, "--writable") as service, service.connect() as sock:
             children = service.children()
-            start = "POST /v1/indexes/notes/documents?mode=upsert HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-            sock.sendall(f"{start}Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
-            sock.sendall(_chunk({"id": f"first{workers}", "text": "noise"}))
-            content = _read_until(sock, b'"ok":true')
+            content = _start_stream(sock, f"first{workers}")
             service.process.send_signal(signal.SIGTERM)
             eventually(lambda service=service: _refuses(service.port))  # it stops
+            service.process.send_signal(signal.SIGTERM)  # as supervisors do that lose patience
             sock.sendall(_chunk({"id": f"last{workers}", "text": "noise"}) + b"0\r\n\r\n")
             content += _read_until(sock, b'"done":true')
             assert content.count(b'"ok":true') == 2
@@ -199,6 +197,14 @@ def test_stopping_finishes_what_is_under_way(papers: Path, notes: Path) -> None:
             assert service.log == ""
         with segmax.Collection.open(notes, read_only=True) as collection:
             assert collection.row_of(f"last{workers}") >= 0
+
+
+def _start_stream(sock: socket.socket, id: str) -> bytes:
+    """Send the first line of a stream, and return the answer to it."""
+    start = "POST /v1/indexes/notes/documents?mode=upsert HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    sock.sendall(f"{start}Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+    sock.sendall(_chunk({"id": id, "text": "noise"}))
+    return _read_until(sock, b'"ok":true')
 
 
 def _chunk(record: dict[str, Any]) -> bytes:
@@ -213,6 +219,30 @@ def _read_until(sock: socket.socket, end: bytes) -> bytes:
         assert piece, f"closed after {content!r}"
         content += piece
     return content
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_what_does_not_finish_is_cut_off(papers: Path, notes: Path, workers: int) -> None:
+    """A stream that nobody ends holds a stop up for half a minute, and no longer; what was acknowledged is there."""
+    with serving(papers, notes, "--workers", workers, "--writable") as service, service.connect() as sock:
+        _start_stream(sock, "first")
+        service.process.send_signal(signal.SIGTERM)
+        assert service.process.wait(PATIENCE) == 0
+        assert "Traceback" not in service.log
+    with segmax.Collection.open(notes, read_only=True) as collection:
+        assert collection.row_of("first") >= 0
+
+
+def test_a_second_interrupt_ends_at_once(papers: Path, notes: Path) -> None:
+    """Whoever presses Ctrl-C twice does not wait for others, and sees no traceback."""
+    with serving(papers, notes, "--writable") as service, service.connect() as sock:
+        _start_stream(sock, "first")
+        service.process.send_signal(signal.SIGINT)
+        eventually(lambda: _refuses(service.port))
+        service.process.send_signal(signal.SIGINT)
+        service.process.wait(20)
+        assert "Traceback" not in service.log
 
 
 def _refuses(port: int) -> bool:
@@ -290,7 +320,7 @@ def test_problems_of_the_writer_are_told_as_by_one_process(service: Service) -> 
     assert "weights" in answer.json()["detail"]
     names = {service.ask("POST", "/v1/indexes/notes/snapshot").json()["name"] for _ in range(3)}
     assert len(names) == 3
-    kill(writer_of(service))
+    kill(helper_of(service))
     answers = [service.ask("POST", "/v1/indexes/notes/commit") for _ in range(20)]
     assert {answer.status for answer in answers} <= {200, 503}
     assert all("retry-after" in answer.headers for answer in answers if answer.status == 503)
@@ -398,7 +428,7 @@ def test_figures_of_all_workers_add_up(service: Service) -> None:
 
 @pytest.mark.slow
 def test_models_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Path) -> None:
-    """Texts are encoded as in the library, and searches for vectors do not wait for them."""
+    """Texts are encoded as in the library, searches for vectors do not wait for them, and it is replaced if it dies."""
     pytest.importorskip("torch")
     from segmax.encoders import SparseModel
 
@@ -413,7 +443,7 @@ def test_models_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Pat
             start, stop = expected.indptr[number], expected.indptr[number + 1]
             assert vector["indices"] == expected.indices[start:stop].tolist()
             assert vector["values"] == pytest.approx(expected.values[start:stop].tolist(), rel=1e-4)
-        text = {"texts": ["tree house dog cat " * 1000] * 1000}
+        text = {"texts": ["tree house dog cat " * 60] * 1000}
         body = {"vector": {"indices": found[0]["indices"], "values": found[0]["values"]}, "k": 5}
         with ThreadPoolExecutor(1) as pool:
             encoding = pool.submit(service.ask, "POST", "/v1/indexes/docs/encode", text)
@@ -425,6 +455,11 @@ def test_models_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Pat
         assert encoding.result().status == 200
         assert sorted(waits)[len(waits) // 2] < 0.5
         assert service.search("docs", "the big cat", k=3)
+        kill(helper_of(service))
+        statuses = [service.ask("POST", "/v1/indexes/docs/encode", {"texts": ["cat"]}).status for _ in range(3)]
+        assert set(statuses) <= {200, 503}
+        assert service.ask("POST", "/v1/indexes/docs/search", body).status == 200
+        eventually(lambda: service.ask("POST", "/v1/indexes/docs/encode", {"texts": ["cat"]}).status == 200)
 
 
 # --- starting --------------------------------------------------------------------------------------------------------
