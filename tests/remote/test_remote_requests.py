@@ -561,10 +561,13 @@ REFUSED = Failure("connection refused", was_sent=False)
         (Repeat.ALWAYS, reply(422, "invalid-value"), 0),
         (Repeat.ALWAYS, reply(500, "internal"), 0),
         (Repeat.IDEMPOTENT, LOST, 3),
+        (Repeat.ALWAYS, reply(503, "interrupted"), 3),
+        (Repeat.IDEMPOTENT, reply(503, "interrupted"), 3),
         (Repeat.IDEMPOTENT, reply(503, "not-written"), 0),
         (Repeat.UNSENT, LOST, 0),
         (Repeat.UNSENT, REFUSED, 3),
-        (Repeat.UNSENT, reply(503, "overloaded"), 3),
+        *((Repeat.UNSENT, reply(503, kind), 3) for kind in ("overloaded", "unavailable", "not-ready", "locked")),
+        (Repeat.UNSENT, reply(503, "interrupted"), 0),
         (Repeat.UNSENT, reply(503, "not-written"), 0),
         (Repeat.UNSENT, reply(502, ""), 0),
         (Repeat.UNSENT, reply(429, ""), 3),
@@ -600,6 +603,25 @@ def test_adds_are_not_repeated_when_their_answer_is_lost() -> None:
     service.failures = [httpx.ConnectError("refused"), problem(503, "overloaded")]
     assert collection.add([{"id": "a", "text": "copper"}]) == 1
     assert len(service.requests) == 4
+
+
+@pytest.mark.parametrize("answer", [(503, "interrupted"), (502, ""), (504, "")], ids=repr)
+def test_writes_that_were_cut_off_inside_the_service_are_not_repeated(answer: tuple[int, str]) -> None:
+    """Nobody knows whether they were carried out, and the error says so; those that may come twice are repeated."""
+    service = Service({"count": 1, "sequence": 1, "name": "copy"}, kind="collection")
+    collection = service.connect()
+    for write in (
+        lambda: collection.add([{"id": "a", "text": "copper"}]),
+        lambda: collection.upsert(["a text that gets a number for its id"]),
+        collection.snapshot,
+    ):
+        service.requests.clear()
+        service.failures = [problem(*answer, headers={"retry-after": "1"})]
+        with pytest.raises(ServiceError, match=r"may or may not have happened, so .* look up whether it did"):
+            write()
+        assert len(service.requests) == 1
+    service.failures = [problem(*answer)]
+    assert collection.upsert([{"id": "a", "text": "copper"}]) == 1
 
 
 def test_writes_that_do_the_same_twice_are_repeated() -> None:

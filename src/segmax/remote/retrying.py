@@ -15,7 +15,7 @@ LONG_SECONDS = 3600.0  # for work that may take much longer than a search
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 8.0
 _LEAST_LEFT = 0.001
-#: What a service answers instead of taking a request.
+#: What a service answers instead of taking a request. Not "interrupted": it took that one, and lost track of it.
 _REFUSED = frozenset({"locked", "not-ready", "overloaded", "unavailable"})
 #: Problems that the next attempt will have, too.
 _LASTING = frozenset({"damaged", "missing-package", "not-written"})
@@ -77,7 +77,7 @@ class Attempts:
             return None
         else:
             problem = Problem(outcome)
-            error = problem.error(self._request, self._place, has_key=self._has_key)
+            error = self._reported(problem)
             may_repeat = self._is_refusal(problem)
             least = retry_after(outcome.headers.get("retry-after", ""))
         wait = max(least, self._back_off())
@@ -103,13 +103,21 @@ class Attempts:
         if not failure.was_sent:
             hint = "check the address, and that the service is running"
             return ServiceError(f"'{self._place}' cannot be reached: {failure.reason}", hint=hint)
-        if self._request.repeat is Repeat.UNSENT:
-            return ServiceError(
-                f"'{self._place}' did not answer: {failure.reason}; {self._request.what} may or may not have happened, "
-                "so the request was not sent again",
-                hint="look up whether it did before you repeat it",
-            )
-        return ServiceError(f"'{self._place}' did not answer: {failure.reason}")
+        message = f"'{self._place}' did not answer: {failure.reason}"
+        return self._unknown(message) if self._request.repeat is Repeat.UNSENT else ServiceError(message)
+
+    def _reported(self, problem: Problem) -> SegmaxError:
+        """Return the error that an answer reports."""
+        error = problem.error(self._request, self._place, has_key=self._has_key)
+        is_unknown = problem.kind == "interrupted" or problem.status in (502, 504)  # a proxy gives these
+        return self._unknown(str(error)) if is_unknown and self._request.repeat is Repeat.UNSENT else error
+
+    def _unknown(self, message: str) -> ServiceError:
+        """Return the error about a write of which nobody knows whether it was carried out."""
+        return ServiceError(
+            f"{message}; {self._request.what} may or may not have happened, so the request was not sent again",
+            hint="look up whether it did before you repeat it",
+        )
 
 
 def retry_after(text: str, now: Callable[[], float] = time.time) -> float:
