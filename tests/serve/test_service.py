@@ -120,7 +120,13 @@ def test_numbers_of_any_size_survive(settings: Settings) -> None:
 
 
 def test_the_last_word_may_be_the_start_of_one(settings: Settings) -> None:
-    """With `prefix`, what is typed so far finds words that start with it."""
+    """With `prefix`, what is typed so far finds words that start with it, and `explain` says why."""
+    body = {"text": "waveg", "prefix": True, "id": "copper"}
+    why = post(settings, "/v1/indexes/papers/explain", body).json()
+    assert (why["rank"], why["matched"][0]["word"]) == (1, "waveguid")
+    del body["id"]
+    inside = post(settings, "/v1/indexes/papers/inside", body).json()
+    assert sum(cluster["num_hits"] for cluster in inside["clusters"]) == 1
     plain = post(settings, "/v1/indexes/papers/search", {"text": "waveg"}).json()
     found = post(settings, "/v1/indexes/papers/search", {"text": "waveg", "prefix": True}).json()
     assert plain["hits"] == []
@@ -398,6 +404,54 @@ def test_a_replaced_index_is_picked_up(tmp_path: Path) -> None:
     assert ask(settings_for(docs=path), scenario) == "new"
 
 
+def test_words_are_those_of_the_index_that_is_searched(tmp_path: Path) -> None:
+    """While an index is replaced again and again, no query by word finds the documents of another word."""
+    path = tmp_path / "docs.segmax"
+
+    def replace(turn: int) -> None:
+        words = [f"w{(number + 7 * turn) % 40}" for number in range(40)]
+        segmax.from_texts({word: f"{word} common" for word in words}, path=path, overwrite=True)
+
+    replace(0)
+
+    async def scenario(client: httpx.AsyncClient) -> int:
+        replacing = asyncio.get_running_loop().run_in_executor(None, lambda: [replace(turn) for turn in range(1, 4)])
+        count = 0
+        while not replacing.done() or count < 200:
+            word = f"w{count % 40}"
+            body = {"text": word, "k": 1, "highlight": True}
+            found = (await client.post("/v1/indexes/docs/search", json=body)).json()["hits"]
+            assert [hit["id"] for hit in found] == [word]
+            count += 1
+            await asyncio.sleep(0.005)
+        found = await client.post("/v1/indexes/docs/terms", json={"prefix": "w3"})
+        assert len(found.json()["terms"]) == 11
+        return count
+
+    assert ask(settings_for(docs=path), scenario) >= 200
+
+
+def test_a_collection_can_take_the_place_of_an_index(tmp_path: Path) -> None:
+    """What is at the path decides, whichever it is."""
+    path = tmp_path / "docs"
+    segmax.from_texts({"old": "copper"}, path=path)
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        path.rename(tmp_path / "away")
+        with segmax.Collection.create(path, encoder="bm25") as made:
+            made.add({"new": "copper"})
+        deadline = time.monotonic() + 30
+        found = ["old"]
+        while found == ["old"] and time.monotonic() < deadline:
+            answer = await client.post("/v1/indexes/docs/search", json={"text": "copper"})
+            found = [hit["id"] for hit in answer.json()["hits"]]
+            await asyncio.sleep(0.05)
+        assert found == ["new"]
+        assert (await client.get("/v1/indexes/docs")).json()["kind"] == "collection"
+
+    ask(settings_for(docs=path), scenario)
+
+
 # --- who may ask -----------------------------------------------------------------------------------------------------
 
 
@@ -508,6 +562,20 @@ def test_limits_are_named(settings: Settings) -> None:
     assert post(small, f"{base}/search", {"text": "x" * 11}).status_code == 422
     assert post(small, f"{base}/count", {"where": {"a": {"$in": [1, 2, 3, 4]}}}).status_code == 422
     assert post(small, f"{base}/search", {"text": "x" * 400}).status_code == 413
+
+
+def test_ids_that_are_words_of_addresses(tmp_path: Path) -> None:
+    """A document may be called get or delete."""
+    segmax.from_texts({"get": "copper", "delete": "lead"}, path=tmp_path / "docs.segmax")
+    settings = settings_for(docs=tmp_path / "docs.segmax")
+    for name in ("get", "delete"):
+        assert get(settings, f"/v1/indexes/docs/documents/{name}").json()["id"] == name
+
+
+def test_unknown_parameters_are_refused(collection: Settings) -> None:
+    """A parameter that was misspelled must not be ignored."""
+    answer = post(collection, "/v1/indexes/notes/documents?mod=upsert", {"documents": []})
+    assert (answer.status_code, answer.json()["got"]) == (422, "'mod'")
 
 
 def test_methods_and_addresses(settings: Settings) -> None:

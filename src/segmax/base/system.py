@@ -123,6 +123,11 @@ def watched_children() -> Iterator[Callable[[], bool]]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
 
 
+def stop_is_pending() -> bool:
+    """Whether this process was asked to stop while signals are held back."""
+    return not signal.sigpending().isdisjoint(STOP_SIGNALS)
+
+
 def fork(run: Callable[[], int]) -> int:
     """Run a function in a copy of this process, which ends with the code that it returns; return the copy's number.
 

@@ -57,10 +57,13 @@ def parser() -> argparse.ArgumentParser:
         "--workers", metavar="N", type=whole_number, default=1, help="processes that answer requests (default: 1)"
     )
     made.add_argument(
-        "--threads", metavar="N", type=whole_number, help="threads for searches in each worker (default: all cores)"
+        "--threads",
+        metavar="N",
+        type=whole_number,
+        help="threads for searches in each worker (default: cores / workers)",
     )
     made.add_argument("--writable", action="store_true", help="let requests change collections")
-    made.add_argument("--snapshots", metavar="FOLDER", help="where requests may have collections copied to")
+    made.add_argument("--snapshots", metavar="FOLDER", help="folder for the copies that POST .../snapshot makes")
     made.add_argument(
         "--encoder",
         metavar="[NAME=]X",
@@ -69,7 +72,7 @@ def parser() -> argparse.ArgumentParser:
         help="what encodes texts: a model's name or folder, or 'stored' for the model that an index names, "
         "if you trust the index (default: BM25 where an index was built with it)",
     )
-    keys = made.add_argument_group("who may ask")
+    keys = made.add_argument_group("access")
     keys.add_argument("--api-keys", metavar="FILE", help="a key per line: 'read KEY' or 'write KEY'")
     keys.add_argument("--no-auth", action="store_true", help="let everybody in who can reach the port")
     keys.add_argument(
@@ -80,22 +83,38 @@ def parser() -> argparse.ArgumentParser:
         help="a name by which clients address the service, such as that of a proxy",
     )
     limits = made.add_argument_group("limits")
-    limits.add_argument("--max-body-mb", metavar="X", type=real_number, default=16.0, help="size of a request")
-    limits.add_argument("--max-k", metavar="N", type=whole_number, default=10_000, help="results of a search")
-    limits.add_argument("--max-batch", metavar="N", type=whole_number, default=1024, help="queries of a batch")
-    limits.add_argument("--max-terms", metavar="N", type=whole_number, default=4096, help="terms of a query")
     limits.add_argument(
-        "--max-connections", metavar="N", type=whole_number, default=1000, help="open connections of a worker"
+        "--max-body-mb", metavar="X", type=real_number, default=16.0, help="size of a request (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-k", metavar="N", type=whole_number, default=10_000, help="results of a search (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-batch", metavar="N", type=whole_number, default=1024, help="queries of a batch (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-terms", metavar="N", type=whole_number, default=4096, help="terms of a query (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-connections",
+        metavar="N",
+        type=whole_number,
+        default=1000,
+        help="open connections of a worker (default: %(default)s)",
     )
     limits.add_argument(
         "--max-wait-ms",
         metavar="X",
         type=real_number,
         default=3.0,
-        help="how long a search may have to wait for others before it is refused with status 503",
+        help="how long a search may have to wait for others before it gets status 503 (default: %(default)s)",
     )
     limits.add_argument(
-        "--header-timeout", metavar="SECONDS", type=real_number, default=10.0, help="for the head of a request"
+        "--header-timeout",
+        metavar="SECONDS",
+        type=real_number,
+        default=10.0,
+        help="for the head of a request (default: %(default)s)",
     )
     made.add_argument("--access-log", action="store_true", help="log every request to standard error, without queries")
     return made
@@ -166,23 +185,21 @@ def settings_of(args: argparse.Namespace) -> Settings:
 
 def _named_paths(given: list[str]) -> dict[str, Path]:
     """Return folders by name; a name may stand before the path."""
-    from segmax.serve.settings import names_of
+    from segmax.serve.settings import name_of
 
-    named: dict[str, Path] = {}
-    plain: list[Path] = []
+    found: dict[str, Path] = {}
     for text in given:
         name, equals, path = text.partition("=")
-        if equals and name and "/" not in name and not Path(text).exists():
-            if name in named:
-                raise ConfigError(expected="every name once", got=f"{name!r} again")
-            named[name] = Path(path)
-        else:
-            plain.append(Path(text))
-    found = names_of(plain)
-    for name in found:
-        if name in named:
-            raise ConfigError(expected="every name once", got=f"{name!r} again")
-    return {**named, **found}
+        if not (equals and name and "/" not in name and not Path(text).exists()):
+            name, path = name_of(Path(text)), text
+        if name in found:
+            raise ConfigError(
+                expected="a name of its own for each path",
+                got=f"'{found[name]}' and '{path}', both named {name!r}",
+                hint="write NAME=PATH to name one of them",
+            )
+        found[name] = Path(path)
+    return found
 
 
 def _named_encoders(given: list[str], names: list[str]) -> dict[str, object]:
@@ -190,16 +207,18 @@ def _named_encoders(given: list[str], names: list[str]) -> dict[str, object]:
     found: dict[str, object] = {}
     for text in given:
         name, equals, encoder = text.partition("=")
-        if equals and name in names:
+        if not equals or Path(text).exists():
+            found |= dict.fromkeys(names, text)
+        elif name in names:
             found[name] = encoder
         else:
-            found |= dict.fromkeys(names, text)
+            raise ConfigError(option="encoder", expected=f"for one of {', '.join(names)}", got=f"one for {name!r}")
     return found
 
 
 def _snapshots(folder: Path) -> Path:
     if not folder.is_dir():
-        raise ConfigError(option="snapshots", expected="a folder", got=f"'{folder}', which is none")
+        raise ConfigError(option="snapshots", expected="a folder", got=f"'{folder}', which is not a folder")
     return folder.absolute()
 
 

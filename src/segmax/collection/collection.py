@@ -394,6 +394,12 @@ class Collection(CollectionReader):
         return made if self._word_weights is None else self._word_weights.bm25
 
     @property
+    def encoder_description(self) -> dict[str, Any] | None:
+        """What the collection records about its encoder; None if it was created without one."""
+        found = self._open_store.manifest.encoder
+        return None if found is None else dict(found)
+
+    @property
     def _words(self) -> WordWeights | None:
         return self._word_weights
 

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.display import counted, printable
+from segmax.base.progress import ProgressOption
 from segmax.collection.inputs import Columns
 from segmax.metadata import Scalar
-from segmax.remote.address import index_path
 from segmax.remote.answers import Info
 from segmax.remote.calls import Call
+from segmax.remote.described import Described
 from segmax.remote.endpoint import Limits
 from segmax.remote.reading import Reading
 from segmax.remote.transport import AsyncTransport
 from segmax.remote.writing import Writing
+from segmax.search.inside import InsideView
 from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter
 from segmax.search.results import BatchHits, Explanation, Groups, Hits
@@ -34,11 +35,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AsyncRemoteIndex:
+class AsyncRemoteIndex(Described):
     """An index that a service searches, with coroutines. `segmax.remote.connect_async` returns one.
 
     Arguments and results are those of `RemoteIndex`. Results cannot fetch anything later, so ask for texts and metadata
-    with the search: `fields=["text", "metadata"]`.
+    with the search: `fields=["text", "metadata"]`. Properties (`num_docs`, `fields`, ...) are what the service last
+    said; `refresh` asks again.
 
     Examples
     --------
@@ -48,37 +50,27 @@ class AsyncRemoteIndex:
     """
 
     _CALLS: ClassVar[type[Reading]] = Reading
+    _calls: Reading
 
     def __init__(self, transport: AsyncTransport, info: Info, limits: Limits) -> None:
         self._transport = transport
         self._calls = self._CALLS(transport.wire.base, info, limits)
 
-    @property
-    def url(self) -> str:
-        """Its address, which `connect_async` takes."""
-        return self._calls.base + index_path(self.name)
-
-    @property
-    def name(self) -> str:
-        """Its name at the service."""
-        return self._calls.name
-
-    @property
-    def info(self) -> Info:
-        """What the service said about it when it was last asked; `refresh` asks again."""
-        return self._calls.info
-
-    @property
-    def num_docs(self) -> int:
-        """The number of documents, when the service was last asked."""
-        return self.info.num_docs
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}('{printable(self.url)}': {counted(self.num_docs, 'document')})"
-
     async def refresh(self) -> Info:
         """Ask the service what it says about the index."""
         return await self._run(self._calls.fetch_info())
+
+    async def sizes(self) -> dict[str, int]:
+        """Return the size of each component in bytes, in all parts of a collection together."""
+        return (await self._run(self._calls.figures())).sizes
+
+    async def cluster_sizes(self) -> NDArray[np.uint32]:
+        """Return the number of documents in each cluster, the largest first; see `RemoteIndex.cluster_sizes`."""
+        return await self._run(self._calls.cluster_sizes())
+
+    async def quantization_error(self) -> float:
+        """Return what coding the weights lost: the sum of absolute errors over the sum of weights."""
+        return await self._run(self._calls.quantization_error())
 
     # --- searching ---------------------------------------------------------------------------------------------------
 
@@ -188,9 +180,17 @@ class AsyncRemoteIndex:
         """Count the documents that a filter matches by their value in a field, the most frequent value first."""
         return await self._run(self._calls.facets(field, where, limit))
 
+    async def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
+        """Search, and return what was decided about clusters; see `RemoteIndex.inside`."""
+        return await self._run(self._calls.inside(query, k, params))
+
     async def row_of(self, id: DocId) -> int:
         """Return the row of a document; raise UnknownIdError if no document has this id."""
         return await self._run(self._calls.row_of(id))
+
+    async def id_of(self, row: int) -> DocId:
+        """Return the id of the document in a row; raise UnknownIdError if there is no such row."""
+        return await self._run(self._calls.id_of(row))
 
     async def text(self, id: DocId) -> StoredText:
         """Return the title and text of a document; raise InputError if it has none."""
@@ -259,9 +259,10 @@ class AsyncRemoteCollection(AsyncRemoteIndex):
         ids: Iterable[Any] | None = None,
         texts: Iterable[Any] | None = None,
         metadata: str | Iterable[Any] | Mapping[Any, Any] | Frame | None = None,
+        progress: ProgressOption = None,
     ) -> int:
         """Add documents that are new, and return how many; see `RemoteCollection.add`."""
-        return await self._run(self._calls.put("add", documents, Columns(ids, texts, metadata), None))
+        return await self._run(self._calls.put("add", documents, Columns(ids, texts, metadata), progress))
 
     async def upsert(
         self,
@@ -270,9 +271,10 @@ class AsyncRemoteCollection(AsyncRemoteIndex):
         ids: Iterable[Any] | None = None,
         texts: Iterable[Any] | None = None,
         metadata: str | Iterable[Any] | Mapping[Any, Any] | Frame | None = None,
+        progress: ProgressOption = None,
     ) -> int:
         """Add documents, and replace those whose ids are there already; return how many were given."""
-        return await self._run(self._calls.put("upsert", documents, Columns(ids, texts, metadata), None))
+        return await self._run(self._calls.put("upsert", documents, Columns(ids, texts, metadata), progress))
 
     async def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
         """Change the metadata or the text of documents that are there, all or none; return how many."""
@@ -288,9 +290,9 @@ class AsyncRemoteCollection(AsyncRemoteIndex):
         """Make all writes safe on disk."""
         await self._run(self._calls.commit())
 
-    async def compact(self) -> None:
+    async def compact(self, progress: ProgressOption = None) -> None:
         """Write all living documents as one part, and forget the dead ones."""
-        await self._run(self._calls.compact())
+        await self._run(self._calls.compact(progress))
 
     async def snapshot(self) -> str:
         """Copy the collection, on the machine of the service, and return the name of the copy."""

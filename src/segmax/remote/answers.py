@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.remote.calls import count_is, doc_id, flag, members, real, record, string, whole
+from segmax.search.inside import ClusterView, InsideView
 from segmax.search.results import (
     STATS_FIELDS,
     BatchHits,
@@ -71,6 +72,29 @@ class Info(NamedTuple):
             has_vocabulary=flag(said["has_vocabulary"]),
             writable=flag(said["writable"]),
             **{name: whole(said[name]) for name in numbers},
+        )
+
+
+class Figures(NamedTuple):
+    """Sizes and figures of an index."""
+
+    num_clusters: int
+    sizes: dict[str, int]
+    cluster_sizes: NDArray[np.uint32]  #: the largest first; of many clusters, a sample
+    quantization_error: float | None
+    collection: dict[str, Any] | None  #: what a collection consists of
+
+    @classmethod
+    def from_answer(cls, answer: Any) -> Figures:
+        """Read a `StatsResult`."""
+        said = record(answer)
+        error, collection = said["quantization_error"], said["collection"]
+        return cls(
+            whole(record(said["info"])["num_clusters"]),
+            {name: whole(size) for name, size in record(said["sizes"]).items()},
+            np.array(list(map(whole, members(said["cluster_sizes"]))), dtype=np.uint32),
+            None if error is None else real(error),
+            None if collection is None else record(collection),
         )
 
 
@@ -252,6 +276,27 @@ def explanation(answer: Any) -> Explanation:
         reason=string(said["reason"]),
         **{name: _bound(said[name]) for name in numbers},
     )
+
+
+_CLUSTER_BOUNDS = ("bound_sum", "max_bound", "avg_bound", "best_score")
+
+
+def inside(answer: Any) -> Callable[[Hits], InsideView]:
+    """Read an `InsideResult`, which has no results; return what adds them."""
+    said = record(answer)
+    clusters = [
+        ClusterView(
+            cluster=whole(one["cluster"]),
+            num_docs=whole(one["num_docs"]),
+            decision=string(one["decision"]),
+            threshold=None if one["threshold"] is None else real(one["threshold"]),
+            num_hits=whole(one["num_hits"]),
+            **{name: _bound(one[name]) for name in _CLUSTER_BOUNDS},
+        )
+        for one in map(record, members(said["clusters"]))
+    ]
+    final_threshold, num_blocks = _bound(said["final_threshold"]), whole(said["num_blocks"])
+    return lambda hits: InsideView(clusters, hits, final_threshold, num_blocks)
 
 
 def _bound(value: Any) -> float:

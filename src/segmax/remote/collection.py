@@ -113,9 +113,12 @@ class RemoteCollection(RemoteIndex):
         """Make all writes safe on disk."""
         self._run(self._calls.commit())
 
-    def compact(self) -> None:
-        """Write all living documents as one part, and forget the dead ones. Searches and writes go on meanwhile."""
-        self._run(self._calls.compact())
+    def compact(self, progress: ProgressOption = None) -> None:
+        """Write all living documents as one part, and forget the dead ones. Searches and writes go on meanwhile.
+
+        For `progress`, this is a single step: the service answers when it is done.
+        """
+        self._run(self._calls.compact(progress))
 
     def snapshot(self) -> str:
         """Copy the collection, on the machine of the service, and return the name of the copy.

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.display import counted, printable
 from segmax.base.errors import InputError, SegmaxError
 from segmax.metadata import Scalar
-from segmax.remote.address import index_path
 from segmax.remote.answers import FoundDocument, Info
 from segmax.remote.calls import Call
+from segmax.remote.described import Described
 from segmax.remote.encoder import RemoteEncoder
 from segmax.remote.endpoint import Limits
 from segmax.remote.found import RemoteTexts, RemoteVocabulary
 from segmax.remote.reading import Reading
 from segmax.remote.transport import Transport, Wire
+from segmax.search.inside import InsideView
 from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter
 from segmax.search.results import BatchHits, Explanation, Groups, Hits
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class RemoteIndex:
+class RemoteIndex(Described):
     """An index that a service searches. `segmax.connect` returns one; threads can share it.
 
     It has the methods of an `Index` that do not need its files, with the same arguments, and returns the same types.
@@ -51,6 +51,7 @@ class RemoteIndex:
     """
 
     _CALLS: ClassVar[type[Reading]] = Reading
+    _calls: Reading
 
     def __init__(self, transport: Transport, info: Info, limits: Limits) -> None:
         self._transport = transport
@@ -62,16 +63,6 @@ class RemoteIndex:
     # --- what it is --------------------------------------------------------------------------------------------------
 
     @property
-    def url(self) -> str:
-        """Its address, which `segmax.connect` takes."""
-        return self._calls.base + index_path(self.name)
-
-    @property
-    def name(self) -> str:
-        """Its name at the service."""
-        return self._calls.name
-
-    @property
     def path(self) -> None:
         """None: it is not a folder on this machine."""
         return
@@ -81,52 +72,27 @@ class RemoteIndex:
         """What the service says about it, at most a second old."""
         return self._calls.info if self._calls.is_fresh else self._run(self._calls.fetch_info())
 
-    @property
-    def num_docs(self) -> int:
-        """The number of documents."""
-        return self.info.num_docs
-
-    @property
-    def num_terms(self) -> int:
-        """The number of columns of the vectors."""
-        return self.info.num_terms
-
-    @property
-    def num_clusters(self) -> int:
-        """The number of clusters."""
-        return self.info.num_clusters
-
-    @property
-    def num_segments(self) -> int:
-        """The number of segments per cluster."""
-        return self.info.num_segments
-
-    @property
-    def num_postings(self) -> int:
-        """The number of stored weights."""
-        return self.info.num_postings
-
-    @property
-    def num_bytes(self) -> int:
-        """The size of all components."""
-        return self.info.num_bytes
-
-    @property
-    def bits(self) -> int:
-        """Bits per stored weight."""
-        return self.info.bits
-
-    @property
-    def id_kind(self) -> type[int | str] | None:
-        """What its ids are, `int` or `str`; None as long as there is no document."""
-        return {"int": int, "str": str}.get(self.info.id_kind or "")
-
     def __len__(self) -> int:
         return self.num_docs
 
-    def __repr__(self) -> str:
-        known = self._calls.info  # without asking: a repr must not wait for a network
-        return f"{type(self).__name__}('{printable(self.url)}': {counted(known.num_docs, 'document')})"
+    def sizes(self) -> dict[str, int]:
+        """Return the size of each component in bytes, in all parts of a collection together."""
+        return self._run(self._calls.figures()).sizes
+
+    def cluster_sizes(self) -> NDArray[np.uint32]:
+        """Return the number of documents in each cluster, the largest first.
+
+        Raises
+        ------
+        InputError
+            If there are more than 1,000 clusters: of those, a service returns a sample only.
+        """
+        return self._run(self._calls.cluster_sizes())
+
+    @property
+    def quantization_error(self) -> float:
+        """What coding the weights lost: the sum of absolute errors over the sum of weights; not of a collection."""
+        return self._run(self._calls.quantization_error())
 
     # --- words and texts ---------------------------------------------------------------------------------------------
 
@@ -169,11 +135,6 @@ class RemoteIndex:
         return RemoteEncoder(lambda texts: self._run(self._calls.encode(texts)), self.terms, name)
 
     # --- metadata ----------------------------------------------------------------------------------------------------
-
-    @property
-    def fields(self) -> dict[str, tuple[str, ...]]:
-        """The fields of the metadata, and the kinds of values in each; empty if none are stored."""
-        return dict(self.info.fields)
 
     def metadata(self, id: DocId) -> dict[str, Any] | None:
         """Return the metadata of a document; raise InputError if the index stores none."""
@@ -339,9 +300,21 @@ class RemoteIndex:
         """Explain why a document is or is not among the k best; parameters are those of `Index.explain`."""
         return self._run(self._calls.explain(self._encoded(query), id, k, params, where=where))
 
+    def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
+        """Search, and return what was decided about clusters, with their bounds and θ; see `Index.inside`.
+
+        A service returns the 4,096 clusters with the highest bounds. Of a collection, they are those of the largest
+        part; `hits` are the results of the whole collection.
+        """
+        return self._run(self._calls.inside(self._encoded(query), k, params))
+
     def row_of(self, id: DocId) -> int:
         """Return the row of a document; raise UnknownIdError if no document has this id."""
         return self._run(self._calls.row_of(id))
+
+    def id_of(self, row: int) -> DocId:
+        """Return the id of the document in a row; raise UnknownIdError if there is no such row."""
+        return self._run(self._calls.id_of(row))
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -11,18 +12,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, checked_int, shown
-from segmax.base.errors import InputError, SegmaxWarning
+from segmax.base.display import counted
+from segmax.base.errors import InputError, SegmaxWarning, UnknownIdError
 from segmax.metadata import Scalar
 from segmax.remote import answers
-from segmax.remote.answers import FoundDocument
-from segmax.remote.calls import Call, record, understood, whole
+from segmax.remote.answers import Figures, FoundDocument
+from segmax.remote.calls import Call, Request, record, understood, whole
 from segmax.remote.found import no_texts
 from segmax.remote.params import filter_of, given, without_budget
 from segmax.remote.searching import Searching
 from segmax.search.arguments import checked_k
+from segmax.search.inside import InsideView
 from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter
-from segmax.search.results import Explanation
+from segmax.search.results import Explanation, Hits
 from segmax.storage.tables import no_metadata
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
@@ -34,6 +37,7 @@ else:
     from segmax.base.optional import scipy_sparse as sp
 
 _MOST_VALUES = 10_000  # of a field, in an answer
+_MOST_ROWS = 2**62  # that the API has
 
 
 class Reading(Searching):
@@ -50,6 +54,17 @@ class Reading(Searching):
         method = without_budget(params, "explain")
         message = asked | given(id=plain_id(id), k=min(checked_k(k), most), params=method, where=filter_of(where))
         return (yield from self.asked("explain", message, answers.explanation))
+
+    def inside(self, query: object, k: int, params: SearchParams | None) -> Call[InsideView]:
+        """Return what a search decides about clusters, and what it finds."""
+        method = without_budget(params, "inside")
+        asked = yield from self.query(query)
+        most = yield from self.most(checked_k(k))
+        message = asked | given(k=min(checked_k(k), most), params=method)
+        make_view = yield from self.asked("inside", message, answers.inside)
+        hits = yield from self.search(query, k, params)
+        assert isinstance(hits, Hits)  # nothing is grouped
+        return make_view(hits)
 
     def score(self, query: object, ids: Iterable[DocId]) -> Call[NDArray[np.float64]]:
         """Return the scores of documents."""
@@ -76,6 +91,14 @@ class Reading(Searching):
         """Return the row of a document."""
         found = yield from self.documents([id], ["row"])
         return understood(lambda document: whole(document.row), found[0], self.base)
+
+    def id_of(self, row: int) -> Call[DocId]:
+        """Return the id of the document in a row."""
+        number = operator.index(row)
+        if not 0 <= number < _MOST_ROWS:
+            raise UnknownIdError(f"no document is in row {number}")
+        found = yield from self.documents(None, [], [number])
+        return found[0].id
 
     def text(self, id: DocId) -> Call[StoredText]:
         """Return the title and text of a document."""
@@ -117,6 +140,32 @@ class Reading(Searching):
             msg = f"a service returns at most {_MOST_VALUES:,} values of a field: there may be more, less frequent ones"
             warnings.warn(msg, SegmaxWarning, stacklevel=2)
         return found
+
+    # --- figures -----------------------------------------------------------------------------------------------------
+
+    def figures(self) -> Call[Figures]:
+        """Return sizes and figures."""
+        answer = yield Request(method="GET", path=self.path("stats"))
+        return understood(Figures.from_answer, answer, self.base)
+
+    def cluster_sizes(self) -> Call[NDArray[np.uint32]]:
+        """Return the number of documents in each cluster, the largest first."""
+        found = yield from self.figures()
+        count = len(found.cluster_sizes)
+        if count < found.num_clusters:
+            raise InputError(
+                expected=f"at most {counted(count, 'cluster')}, to get their sizes from a service",
+                got=f"{found.num_clusters:,}",
+                hint="open the index where it is",
+            )
+        return found.cluster_sizes
+
+    def quantization_error(self) -> Call[float]:
+        """Return what coding the weights lost."""
+        found = yield from self.figures()
+        if found.quantization_error is None:
+            raise InputError(expected="an index, to know what coding its weights lost", got="a collection")
+        return found.quantization_error
 
     # --- texts -------------------------------------------------------------------------------------------------------
 

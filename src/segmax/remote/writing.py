@@ -70,8 +70,8 @@ class Writing(Reading):
 
     def stats(self) -> Call[Stats]:
         """Return what the collection consists of."""
-        answer = yield Request(method="GET", path=self.path("stats"))
-        return understood(_stats, answer, self.base)
+        found = yield from self.figures()
+        return understood(_stats, found.collection, self.base)
 
     def put(self, mode: str, documents: object, columns: Columns, progress: ProgressOption) -> Call[int]:
         """Add or replace documents, with a request after the other; return how many."""
@@ -165,9 +165,11 @@ class Writing(Reading):
         """Make all writes safe on disk."""
         yield from self._written(self.path("commit"), {}, "the commit", is_long=True)
 
-    def compact(self) -> Call[None]:
+    def compact(self, progress: ProgressOption = None) -> Call[None]:
         """Write the collection as one part."""
-        yield from self._written(self.path("compact"), {}, "compacting", is_long=True)
+        with progress_of(progress) as shown_progress, shown_progress.stage("compact", 1, "steps") as stage:
+            yield from self._written(self.path("compact"), {}, "compacting", is_long=True)
+            stage.advance(1)
 
     def snapshot(self) -> Call[str]:
         """Copy the collection, on the machine of the service; return the name of the copy."""
@@ -231,7 +233,7 @@ def _is_in_memory(documents: object) -> bool:
 
 
 def _stats(answer: Any) -> Stats:
-    parts = record(record(answer)["collection"])
+    parts = record(answer)
     return Stats(*(whole(parts[name]) for name in Stats._fields))
 
 

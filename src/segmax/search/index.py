@@ -192,6 +192,12 @@ class Index:
         where = "the index" if self._path is None else f"'{self._path / META_NAME}'"
         return encoder_for_index(encoder, self._meta.get("encoder"), self._terms, where)
 
+    @property
+    def encoder_description(self) -> dict[str, Any] | None:
+        """What the index records about the encoder that made its vectors; None if it records nothing."""
+        found = self._meta.get("encoder")
+        return None if found is None else dict(found)
+
     # --- metadata ----------------------------------------------------------------------------------------------------
 
     @property

@@ -26,7 +26,7 @@ from segmax.serve.messages import ENCODER
 from segmax.serve.metrics import CONTENT_TYPE
 from segmax.serve.operations import Context
 from segmax.serve.page import asset
-from segmax.serve.problems import PROBLEM_TYPE, ProblemError, problem_of
+from segmax.serve.problems import PROBLEM_TYPE, RETRY_SOON, ProblemError, invalid, problem_of
 from segmax.serve.routes import Access, Found, Route, find_route
 from segmax.serve.security import COMMON_HEADERS, PAGE_HEADERS, same_origin
 from segmax.serve.service import Service
@@ -43,6 +43,7 @@ _ACCESS = logging.getLogger("segmax.access")
 _JSON = b"application/json"
 _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
+_GZIP = re.compile(rb"gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _SAFE_METHODS = ("GET", "HEAD")
 _SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
 _MOST_DISCARDED = 1 << 20  # bytes of a body that nobody wants
@@ -153,6 +154,8 @@ class App:
         except Exception:
             _LOG.exception("request %s failed", request_id.decode())
             problem = ProblemError(500, "internal", "the service failed; its log says why")
+        if problem.kind == "overloaded" and self._service is not None:
+            self._service.admission.num_shed += 1
         headers = [*problem.headers, *COMMON_HEADERS]
         return Answer(problem.status, PROBLEM_TYPE, problem.body(request_id.decode()), headers)
 
@@ -176,9 +179,7 @@ class App:
     def service(self) -> Service:
         """What answers; raise a problem while the service starts or stops."""
         if self._service is None:
-            raise ProblemError(
-                503, "not-ready", "the service is starting or stopping", headers=[(b"retry-after", b"1")]
-            )
+            raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=RETRY_SOON)
         return self._service
 
 
@@ -266,9 +267,9 @@ class _Request:
         """Return a file of the page, compressed if the browser takes that, or nothing if it has it already."""
         kind, plain, packed, tag = found
         headers = [*PAGE_HEADERS, _PAGE_CACHE, (b"etag", tag), (b"vary", b"accept-encoding")]
-        if self._headers.get(b"if-none-match") == tag:
+        if tag in self._headers.get(b"if-none-match", b""):  # alone, in a list, or marked as weak by a proxy
             return Answer(304, kind, b"", headers)
-        if b"gzip" in self._headers.get(b"accept-encoding", b""):
+        if _GZIP.search(self._headers.get(b"accept-encoding", b"")):
             return Answer(200, kind, packed, [*headers, (b"content-encoding", b"gzip")])
         return Answer(200, kind, plain, headers)
 
@@ -278,7 +279,7 @@ class _Request:
         """Refuse requests that a web page of somebody else may have sent."""
         host = self._headers.get(b"host", b"").decode("latin-1")
         if not service.settings.hosts.allows(host):
-            detail = "this service does not go by that name: start it with --allow-host NAME to add one"
+            detail = "this service does not accept this Host: start it with --allow-host NAME to add one"
             raise ProblemError(403, "wrong-host", detail)
         origin = self._headers.get(b"origin")
         if origin is not None and not same_origin(origin.decode("latin-1"), host):
@@ -303,7 +304,7 @@ class _Request:
     async def _operate(self, service: Service, found: Found) -> Answer | None:
         route, values = found
         served = service.catalog.named(values[0]) if values else None
-        query = self._query()
+        query = self._query(route)
         context = Context(service, served, self._arrived, values[1] if len(values) > 1 else "", query)  # type: ignore[arg-type]
         if route.streams and self._content_type() == _NDJSON:
             return await self._stream(context)
@@ -311,14 +312,20 @@ class _Request:
         result = await route.handle(context, message)
         return Answer(200, _JSON, ENCODER.encode(result), COMMON_HEADERS)
 
-    def _query(self) -> dict[str, str]:
+    def _query(self, route: Route) -> dict[str, str]:
+        """Return the parameters in the address; one that an operation does not have is an error."""
         raw: bytes = self._scope.get("query_string", b"")
         if not raw:
             return {}
         try:
-            return dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32))
+            found = dict(parse_qsl(raw.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=32))
         except ValueError:
             raise ProblemError(400, "malformed", "the query of the address is malformed") from None
+        known = [parameter.name for parameter in route.parameters]
+        for name in found:
+            if name not in known:
+                raise invalid(expected=f"parameters {', '.join(known)}" if known else "no parameters", got=repr(name))
+        return found
 
     def _content_type(self) -> bytes:
         return self._headers.get(b"content-type", b"").partition(b";")[0].strip().lower()

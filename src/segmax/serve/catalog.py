@@ -11,6 +11,7 @@ from pathlib import Path
 
 from segmax.base.errors import SegmaxError
 from segmax.collection.collection import Collection
+from segmax.collection.manifest import MANIFEST_NAME
 from segmax.collection.opening import is_collection, open_searchable
 from segmax.encoders.base import Encoder
 from segmax.search.index import Index
@@ -61,6 +62,7 @@ class Served:
         self.writable = writable and self.is_collection
         self.is_warm = False  #: whether its tables of words are in memory, so that a text is encoded at once
         self._choice = encoder
+        self._encoder: tuple[Source | None, Encoder | None] = (None, None)
         self._lock = threading.Lock()
         self._stamp = _stamp(path)
         self.source = self._opened()
@@ -81,22 +83,32 @@ class Served:
     @property
     def encoder(self) -> Encoder | None:
         """What turns texts into queries; None if there is nothing, or only a model that nobody asked to load."""
-        try:
-            return self.source.encoder
-        except SegmaxError:
-            return None
+        return self.encoder_of(self.source)
+
+    def encoder_of(self, source: Source) -> Encoder | None:
+        """Return the encoder of what is served, or of what was served when a request came."""
+        known, encoder = self._encoder
+        if known is not source:
+            try:
+                encoder = source.encoder
+            except SegmaxError:
+                encoder = None
+            self._encoder = source, encoder
+        return encoder
 
     def warm(self) -> None:
         """Load tables of words, which the first query by word would have to wait for otherwise."""
+        self._warm(self.source)
+        self.is_warm = True
+
+    def _warm(self, source: Source) -> None:
         import scipy.sparse  # noqa: F401  # which takes a tenth of a second
 
-        source = self.source
         if source.terms is not None:
             source.terms.find("")
-        encoder = self.encoder
+        encoder = self.encoder_of(source)
         if encoder is not None:
             encoder.query_rows(["a"])
-        self.is_warm = True
 
     def follow(self, sequence: int = 0) -> None:
         """Take over what changed on disk, at least up to a write of a collection. One thread at a time does it."""
@@ -119,16 +131,18 @@ class Served:
 
     def _replace(self, stamp: tuple[int, int]) -> None:
         """Open what is there now. Searches that run go on with what they have, until nobody uses it anymore."""
+        self._stamp = stamp
         try:
-            self.source = self._opened()
-            self.warm()
+            source = self._opened()
+            self._warm(source)
         except SegmaxError as error:
             _LOG.warning(
-                "'%s' was replaced by something that cannot be opened, so the old one stays: %s", self.name, error
+                "'%s' was replaced by something that cannot be opened; the old one stays: %s", self.name, error
             )
-        else:
-            _LOG.info("'%s' was replaced", self.name)
-        self._stamp = stamp
+            return
+        self.source = source
+        self.is_collection = isinstance(source, Collection)
+        _LOG.info("'%s' was replaced", self.name)
 
     def close(self) -> None:
         """Release files; what was written is safe on disk then."""
@@ -139,12 +153,17 @@ _GONE = (0, 0)
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Return what changes when an index is replaced: the inode and the time of its `meta.json`."""
-    try:
-        found = (path / META_NAME).stat()
-    except OSError:
-        return _GONE
-    return found.st_ino, found.st_mtime_ns
+    """Return what changes when an index is replaced: the inode and the time of its `meta.json`.
+
+    For a collection it is the inode of its manifest, which is enough to see that it took the place of an index.
+    """
+    for name in (META_NAME, MANIFEST_NAME):
+        try:
+            found = (path / name).stat()
+        except OSError:
+            continue
+        return found.st_ino, found.st_mtime_ns if name == META_NAME else 0
+    return _GONE
 
 
 class Catalog(Mapping[str, Served]):

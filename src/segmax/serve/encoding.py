@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import queue
 import threading
+import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -18,14 +18,10 @@ from segmax.vectors.csr import Csr
 from segmax.vectors.rows import slice_rows
 
 _MOST_TEXTS = 32  # that are encoded at once
-_MOST_WAITING = 256
-
-
-class Encodes(Protocol):
-    """Whatever encodes the texts of an index: a thread of this process, or another process."""
-
-    async def encode(self, texts: Sequence[str]) -> Csr:
-        """Return the vectors of texts, a row each."""
+_MOST_CHARS = 1 << 22  # of texts that wait
+_MOST_SECONDS = 2.0  # that a text may be expected to wait
+_FIRST_COST = 1e-6  # seconds per character, before anything is known
+_COST_SHARE = 0.2  # of the last batch in the running mean
 
 
 class QueryEncoder(Protocol):
@@ -35,65 +31,103 @@ class QueryEncoder(Protocol):
         """Return the vectors of queries, a row each."""
 
 
-class EncoderThread:
-    """Runs an encoder in a thread of its own. Texts that wait are encoded as one batch.
+class Encodes(Protocol):
+    """Whatever encodes the texts of an index: a thread of this process, or another process."""
 
-    Vectors never wait for texts: searches run on other threads, and a model lets these run while it works.
+    async def encode(self, encoder: QueryEncoder | None, texts: Sequence[str], deadline: float | None) -> Csr:
+        """Return the vectors of texts, a row each; there is no use in them after the deadline."""
+
+
+class _Job(NamedTuple):
+    encoder: QueryEncoder
+    texts: list[str]
+    deadline: float | None
+    future: asyncio.Future[Csr]
+    loop: asyncio.AbstractEventLoop
+    num_chars: int
+
+
+class EncoderThread:
+    """Runs encoders in a thread of its own. Texts that wait for the same encoder are encoded as one batch.
+
+    Vectors never wait for texts: searches run on other threads, and a model lets these run while it works. Texts that
+    would have to wait too long are refused.
     """
 
-    def __init__(self, encoder: QueryEncoder, name: str) -> None:
-        self._encoder = encoder
-        self._waiting: queue.Queue[tuple[list[str], asyncio.Future[Csr], asyncio.AbstractEventLoop] | None]
-        self._waiting = queue.Queue(_MOST_WAITING)
+    def __init__(self, name: str) -> None:
+        self._waiting: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._num_chars = 0  # of what waits, and of what is being encoded
+        self._cost = _FIRST_COST
+        self._held: _Job | None = None  # taken from the queue, and for another encoder
         self._thread = threading.Thread(target=self._run, name=f"encoder-{name}", daemon=True)
         self._thread.start()
 
-    async def encode(self, texts: Sequence[str]) -> Csr:
-        """Return the vectors of texts, a row each."""
+    async def encode(self, encoder: QueryEncoder | None, texts: Sequence[str], deadline: float | None) -> Csr:
+        """Return the vectors of texts, a row each; refuse texts that would come too late."""
+        if encoder is None:
+            raise no_encoder()
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Csr] = loop.create_future()
+        wait = self._num_chars * self._cost
+        is_late = deadline is not None and time.perf_counter() + wait > deadline
+        if self._num_chars and (is_late or wait > _MOST_SECONDS or self._num_chars > _MOST_CHARS):
+            raise overloaded(wait)
+        job = _Job(encoder, list(texts), deadline, loop.create_future(), loop, sum(map(len, texts)) + len(texts))
+        self._num_chars += job.num_chars
+        self._waiting.put(job)
         try:
-            self._waiting.put_nowait((list(texts), future, loop))
-        except queue.Full:
-            raise overloaded(1.0) from None
-        return await future
+            return await job.future
+        finally:
+            self._num_chars -= job.num_chars
 
     def close(self) -> None:
         """Stop the thread after what it works on."""
-        with contextlib.suppress(queue.Full):
-            self._waiting.put_nowait(None)
+        self._waiting.put(None)
 
     def _run(self) -> None:
-        while (first := self._waiting.get()) is not None:
-            jobs = [first]
-            count = len(first[0])
-            while count < _MOST_TEXTS:
-                try:
-                    job = self._waiting.get_nowait()
-                except queue.Empty:
-                    break
-                if job is None:
-                    self._waiting.put(None)
-                    break
-                jobs.append(job)
-                count += len(job[0])
-            self._encode(jobs)
+        while (jobs := self._batch()) is not None:
+            start = time.perf_counter()
+            timely = [job for job in jobs if job.deadline is None or start < job.deadline]
+            for job in jobs:
+                if job not in timely:
+                    job.loop.call_soon_threadsafe(_fail, job.future, overloaded(0.0))
+            if timely:
+                self._encode(timely)
+                seconds = time.perf_counter() - start
+                self._cost += _COST_SHARE * (seconds / sum(job.num_chars for job in timely) - self._cost)
 
-    def _encode(self, jobs: list[tuple[list[str], asyncio.Future[Csr], asyncio.AbstractEventLoop]]) -> None:
+    def _batch(self) -> list[_Job] | None:
+        """Wait for texts, and return those that have come for one encoder; None at the end."""
+        first, self._held = self._held or self._waiting.get(), None
+        if first is None:
+            return None
+        jobs, count = [first], len(first.texts)
+        while count < _MOST_TEXTS and not self._waiting.empty():
+            job = self._waiting.get()
+            if job is None:
+                self._waiting.put(None)
+                break
+            if job.encoder is not first.encoder:
+                self._held = job
+                break
+            jobs.append(job)
+            count += len(job.texts)
+        return jobs
+
+    def _encode(self, jobs: list[_Job]) -> None:
         try:
-            rows = self._encoder.query_rows([text for texts, _, _ in jobs for text in texts])
+            rows = jobs[0].encoder.query_rows([text for job in jobs for text in job.texts])
         except Exception as error:
-            if len(jobs) > 1:  # one text may be to blame for all
-                for job in jobs:
-                    self._encode([job])
+            if len(jobs) == 1:
+                jobs[0].loop.call_soon_threadsafe(_fail, jobs[0].future, error)
                 return
-            _, future, loop = jobs[0]
-            loop.call_soon_threadsafe(_fail, future, error)
+            for job in jobs:  # one text may be to blame for all
+                self._encode([job])
             return
         start = 0
-        for texts, future, loop in jobs:
-            loop.call_soon_threadsafe(_done, future, slice_rows(rows, start, start + len(texts)))
-            start += len(texts)
+        for job in jobs:
+            found = slice_rows(rows, start, start + len(job.texts))
+            job.loop.call_soon_threadsafe(_done, job.future, found)
+            start += len(job.texts)
 
 
 def _done(future: asyncio.Future[Csr], rows: Csr) -> None:
@@ -106,16 +140,13 @@ def _fail(future: asyncio.Future[Csr], error: Exception) -> None:
         future.set_exception(error)
 
 
-class NoEncoder:
-    """Stands for an index that cannot be searched for texts."""
-
-    async def encode(self, texts: Sequence[str]) -> Csr:
-        """Refuse."""
-        raise InputError(
-            expected="terms or a vector, because this index has no encoder for texts",
-            got="text",
-            hint="start the service with {encoder=...} to search for texts",
-        )
+def no_encoder() -> InputError:
+    """Return the error about an index that cannot be searched for texts."""
+    return InputError(
+        expected="terms or a vector, because this index has no encoder for texts",
+        got="text",
+        hint="start the service with {encoder=...} to search for texts",
+    )
 
 
 def rows_of(csr: Csr) -> list[tuple[list[int], list[float]]]:

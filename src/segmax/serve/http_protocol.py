@@ -84,7 +84,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _whole_head(self, data: bytes) -> bytes | None:
         """Return the head of a request with what follows, once all of it has come; None while it has not."""
         data, self._piece = self._piece + data, b""
-        if b"\r\n\r\n" in data or not _HEAD_START.match(data):
+        if b"\r\n\r\n" in data or b"\n\n" in data or not _HEAD_START.match(data):
             return data  # what does not look like HTTP is for the parser to refuse
         if len(data) > self.limits.header_bytes:
             self._refuse_head()

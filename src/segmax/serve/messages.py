@@ -116,6 +116,7 @@ class Explain(Query, kw_only=True):
     k: Count = 10
     params: Params | None = None
     where: dict[str, Any] | None = None
+    prefix: bool = False  #: as in the search to be explained
 
 
 class Inside(Query, kw_only=True):
@@ -123,6 +124,7 @@ class Inside(Query, kw_only=True):
 
     k: Count = 10
     params: Params | None = None
+    prefix: bool = False  #: as in the search to be shown
 
 
 class Score(Query, kw_only=True):

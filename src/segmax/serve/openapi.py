@@ -30,8 +30,25 @@ _PROBLEMS = {
     "422": "A value is invalid, or beyond a limit",
     "426": "A stream needs HTTP/1.1",
     "429": "Too many connections",
+    "431": "The head of the request is too large",
     "503": "Overloaded, or not ready; Retry-After says when to try again",
     "507": "The disk is full",
+}
+
+
+_HEADERS = {"X-Request-Id": {"schema": {"type": "string"}, "description": "The id of the request, in logs too"}}
+_RETRY = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds after which to try again"}}
+_METRICS = {
+    "get": {
+        "operationId": "metrics",
+        "summary": "Figures for Prometheus",
+        "tags": ["read"],
+        "security": [{"key": []}, {}],
+        "responses": {
+            "200": {"description": "Success", "content": {"text/plain": {"schema": {"type": "string"}}}},
+            **{status: {"$ref": f"#/components/responses/{status}"} for status in ("400", "401", "403", "503")},
+        },
+    }
 }
 
 
@@ -50,6 +67,7 @@ def document() -> dict[str, Any]:
         one_of = [schema_of[answer] for answer in route.answers]
         answer = one_of[0] if len(one_of) == 1 else {"oneOf": one_of}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, request, answer)
+    paths["/metrics"] = _METRICS
     return {
         "openapi": "3.1.0",
         "info": {"title": "segmax", "version": segmax.__version__, "description": _DESCRIPTION},
@@ -60,6 +78,7 @@ def document() -> dict[str, Any]:
             "responses": {
                 status: {
                     "description": text,
+                    "headers": _HEADERS | (_RETRY if status in ("429", "503") else {}),
                     "content": {"application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}}},
                 }
                 for status, text in _PROBLEMS.items()
@@ -69,7 +88,14 @@ def document() -> dict[str, Any]:
 
 
 def _operation(route: Route, request: dict[str, Any] | None, answer: dict[str, Any]) -> dict[str, Any]:
-    success: dict[str, Any] = {"description": "Success", "content": {"application/json": {"schema": answer}}}
+    content: dict[str, Any] = {"schema": answer}
+    if route.answer_example is not None:
+        content["example"] = route.answer_example
+    success: dict[str, Any] = {
+        "description": "Success",
+        "headers": _HEADERS,
+        "content": {"application/json": content},
+    }
     if route.streams:
         success["content"]["application/x-ndjson"] = {
             "schema": {"type": "string", "description": "A LineResult per line, then a StreamEnd"}
@@ -93,10 +119,10 @@ def _operation(route: Route, request: dict[str, Any] | None, answer: dict[str, A
     if parameters:
         found["parameters"] = parameters
     if request is not None:
-        content: dict[str, Any] = {"schema": request}
+        body: dict[str, Any] = {"schema": request}
         if route.example is not None:
-            content["example"] = route.example
-        found["requestBody"] = {"required": not route.optional_body, "content": {"application/json": content}}
+            body["example"] = route.example
+        found["requestBody"] = {"required": not route.optional_body, "content": {"application/json": body}}
         if route.streams:
             found["requestBody"]["content"]["application/x-ndjson"] = {
                 "schema": {"type": "string", "description": "A Record per line"}

@@ -20,18 +20,20 @@ from segmax.search.arguments import EXACT
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
 from segmax.search.queries import high_enough
-from segmax.search.results import BatchHits, Groups
+from segmax.search.results import BatchHits, Groups, Hits
 from segmax.serve import messages
 from segmax.serve.answers import Marker, batch_results, explanation, groups_result, inside_result, search_result
 from segmax.serve.catalog import Served, Source
 from segmax.serve.encoding import rows_of
-from segmax.serve.problems import ProblemError, invalid, over_limit
+from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
 from segmax.serve.searching import PlainQuery, within
-from segmax.serve.service import Service
+from segmax.serve.service import Service, Target
 from segmax.vectors.csr import Csr
 
 _MOST_CLUSTERS = 4096  # that a picture shows
 _MOST_SIZES = 1000
+_MOST_INLINE = 1000  # results that are written down on the event loop
+_SLICE = 128  # queries of a batch that are searched together
 _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _ALL_FIELDS = ("row", "title", "text", "metadata", "vector")
 
@@ -46,10 +48,9 @@ class Context:
     id: str = ""  #: of a document, as the path has it
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)  #: of the address
 
-    @property
-    def source(self) -> Source:
-        """What is served."""
-        return self.served.source
+    async def target(self) -> Target:
+        """Return what is served, caught up with whatever was acknowledged before the request came."""
+        return await self.service.target(self.served)
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
@@ -57,36 +58,48 @@ class Context:
 
 async def search(context: Context, message: messages.Search) -> messages.SearchResult | messages.GroupsResult:
     """Find the best documents for a query."""
-    service, served = context.service, context.served
+    service, target = context.service, await context.target()
     service.check_depth(message.k, message.offset, message.group_size)
     service.check_where(message.where)
-    params = service.chosen(served, message)
+    params = service.chosen(target, message)
     deadline = service.deadline(params, message.budget_ms, context.arrived)
-    await service.caught_up(served)  # before words are looked up: the vocabulary grows with the documents
-    query = await service.query(served, message, prefix=message.prefix)
-    marker = service.marker(served, query, message) if message.highlight is not False else None
+    query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
+    marker = service.marker(target, query, message) if message.highlight is not False else None
     if message.group_by is not None or message.group_size != 1:
-        found = await service.run(_grouped, served, query, message, params, deadline)
+        found = await service.run(_grouped, target.source, query, message, params, deadline)
         answer = await service.run(_groups_answer, found, message, marker)
         answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
         return answer
-    depth = message.k + message.offset
-    searcher, hits = service.searchers[served.name], None
-    if len(service.requests) == 1 and message.where is None and deadline is None:  # nobody to wait for, or to hold up
-        hits = searcher.at_once(query, depth, params)
-    if hits is None:
-        hits = await searcher.submit(query, depth, params, message.where, deadline)
-    service.counted(served, hits)
+    hits = await _found(context, target, query, message, params, deadline)
+    service.metrics.searched(target.name, hits)
     if message.min_score is not None:
         hits = high_enough(hits, message.min_score)
     if message.offset:
         hits = hits.taken(slice(message.offset, None))
-    if message.fields or marker is not None:  # which have to be decompressed, and searched for words
-        result = await service.run(_answer, hits, message, marker)
+    if message.fields or marker is not None or len(hits) > _MOST_INLINE:
+        result = await service.run(_answer, hits, message, marker)  # texts have to be decompressed, and searched
     else:
         result = _answer(hits, message, None)
     result.took_ms = (time.perf_counter() - context.arrived) * 1e3
     return result
+
+
+async def _found(
+    context: Context,
+    target: Target,
+    query: PlainQuery,
+    message: messages.Search,
+    params: SearchParams | None,
+    deadline: float | None,
+) -> Hits:
+    """Search: at once, if there is nobody to wait for or to hold up, and otherwise together with others."""
+    service = context.service
+    searcher, depth = service.searchers[target.name], message.k + message.offset
+    if len(service.requests) == 1 and message.where is None and deadline is None:
+        hits = searcher.at_once(target.source, query, depth, params)
+        if hits is not None:
+            return hits
+    return await searcher.submit(target.source, query, depth, params, message.where, deadline)
 
 
 def _answer(hits: Any, message: messages.Search, marker: Marker | None) -> messages.SearchResult:
@@ -98,9 +111,8 @@ def _groups_answer(groups: Groups, message: messages.Search, marker: Marker | No
 
 
 def _grouped(
-    served: Served, query: PlainQuery, message: messages.Search, params: SearchParams | None, deadline: float | None
+    source: Any, query: PlainQuery, message: messages.Search, params: SearchParams | None, deadline: float | None
 ) -> Groups:
-    source: Any = served.source  # overloads of a union are more than type checkers try
     found = source.search(
         query,
         message.k,
@@ -117,7 +129,7 @@ def _grouped(
 
 async def search_batch(context: Context, message: messages.BatchSearch) -> messages.BatchResult:
     """Find the best documents for many queries at once."""
-    service, served = context.service, context.served
+    service, target = context.service, await context.target()
     queries = message.queries
     if len(queries) > service.limits.batch:
         raise over_limit("queries", service.limits.batch, len(queries))
@@ -131,42 +143,45 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         service.check_where(where)
     if message.target_recall is not None and any(query.k is not None or query.params for query in queries):
         raise invalid(expected="one k and no params for all queries with target_recall", got="others")
-    shared = service.chosen(served, message)
+    shared = service.chosen(target, message)
     params = [shared if query.params is None else service.params(query.params) for query in queries]
-    await service.caught_up(served)
-    plain = await _plain_queries(context, queries)
     wheres = [message.where if query.where is None else query.where for query in queries]
-    result = await service.run(_searched_batch, context, message, plain, depths, params, wheres)
-    result.took_ms = (time.perf_counter() - context.arrived) * 1e3
-    return result
+    results: list[messages.SearchResult] = []
+    with service.batch():
+        for start in range(0, len(queries), _SLICE):  # one after the other, so that others get threads in between
+            part = slice(start, start + _SLICE)
+            plain = await _plain_queries(context, target, queries[part])
+            results += await service.run(
+                _searched_batch, context, target, message, plain, depths[part], params[part], wheres[part]
+            )
+    return messages.BatchResult(results=results, took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 
-async def _plain_queries(context: Context, queries: Sequence[messages.BatchQuery]) -> Any:
+async def _plain_queries(context: Context, target: Target, queries: Sequence[messages.BatchQuery]) -> Any:
     """Return queries as `search_batch` takes them: as one matrix if all of them are vectors, or all are texts."""
     service = context.service
-    if queries and all(query.text is not None and query.terms is None and query.vector is None for query in queries):
-        return await service.encoded(context.served, [str(query.text) for query in queries])
+    if all(query.text is not None and query.terms is None and query.vector is None for query in queries):
+        return await service.encoded(target, [str(query.text) for query in queries])
     if not all(query.vector is not None and query.text is None and query.terms is None for query in queries):
-        return [await service.query(context.served, query) for query in queries]
+        return [await service.query(target, query) for query in queries]
     pairs = [service.pair(query.vector) for query in queries if query.vector is not None]
     indptr = np.zeros(len(pairs) + 1, np.int64)
     np.cumsum([len(indices) for indices, _ in pairs], out=indptr[1:])
     indices = np.array(list(chain.from_iterable(indices for indices, _ in pairs)), np.int64)
     values = np.array(list(chain.from_iterable(values for _, values in pairs)), np.float64)
-    return Csr(indptr, indices, values, max(context.source.num_terms, int(indices.max(initial=-1)) + 1))
+    return Csr(indptr, indices, values, max(target.source.num_terms, int(indices.max(initial=-1)) + 1))
 
 
 def _searched_batch(
     context: Context,
+    target: Target,
     message: messages.BatchSearch,
     queries: Any,
     depths: list[int],
     params: list[SearchParams | None],
     wheres: list[Mapping[str, Any] | None],
-) -> messages.BatchResult:
-    if not message.queries:
-        return messages.BatchResult(results=[], took_ms=0.0)
-    hits: BatchHits = context.source.search_batch(
+) -> list[messages.SearchResult]:
+    found: BatchHits = target.source.search_batch(
         queries,
         depths,
         [one or EXACT for one in params],
@@ -175,9 +190,8 @@ def _searched_batch(
         offset=message.offset,
         min_score=message.min_score,
     )
-    context.service.metrics.searched_batch(context.served.name, hits.stats)
-    results = batch_results(hits, depths, message.fields, with_stats=message.stats)
-    return messages.BatchResult(results=results, took_ms=0.0)
+    context.service.metrics.searched_batch(target.name, found.stats)
+    return batch_results(found, depths, message.fields, with_stats=message.stats)
 
 
 async def explain(context: Context, message: messages.Explain) -> messages.Explanation:
@@ -185,10 +199,9 @@ async def explain(context: Context, message: messages.Explain) -> messages.Expla
     service = context.service
     service.check_depth(message.k, 0)
     service.check_where(message.where)
-    params = service.params(message.params)
-    await service.caught_up(context.served)
-    query = await service.query(context.served, message)
-    found = await service.run(lambda: context.source.explain(query, message.id, message.k, params, where=message.where))
+    params, target = service.params(message.params), await context.target()
+    query = await service.query(target, message, prefix=message.prefix)
+    found = await service.run(lambda: target.source.explain(query, message.id, message.k, params, where=message.where))
     return explanation(found)
 
 
@@ -196,11 +209,10 @@ async def inside(context: Context, message: messages.Inside) -> messages.InsideR
     """Show what a search decides about every cluster."""
     service = context.service
     service.check_depth(message.k, 0)
-    params = service.params(message.params)
-    await service.caught_up(context.served)
-    query = await service.query(context.served, message)
-    view = await service.run(lambda: context.source.inside(query, message.k, params))
-    part = "the largest part" if isinstance(context.source, Collection) else None
+    params, target = service.params(message.params), await context.target()
+    query = await service.query(target, message, prefix=message.prefix)
+    view = await service.run(lambda: target.source.inside(query, message.k, params))
+    part = "the largest part" if isinstance(target.source, Collection) else None
     return inside_result(view, method_name(params or EXACT), part, _MOST_CLUSTERS)
 
 
@@ -208,9 +220,9 @@ async def score(context: Context, message: messages.Score) -> messages.ScoreResu
     """Return the scores of given documents."""
     service = context.service
     _check_ids(service, message.ids)
-    await service.caught_up(context.served)
-    query = await service.query(context.served, message)
-    found = await service.run(lambda: context.source.score(query, message.ids))
+    target = await context.target()
+    query = await service.query(target, message)
+    found = await service.run(lambda: target.source.score(query, message.ids))
     return messages.ScoreResult(scores=found.tolist())
 
 
@@ -229,9 +241,9 @@ async def get_document(context: Context, message: None) -> messages.DocumentResu
     for name in fields:
         if name not in _ALL_FIELDS:
             raise invalid(option="fields", expected=f"some of {', '.join(_ALL_FIELDS)}", got=repr(name))
-    await context.service.caught_up(context.served)
-    ids = [id_in_path(context.source, context.id)]
-    return (await context.service.run(_documents, context.source, ids, fields))[0]
+    source = (await context.target()).source
+    ids = [id_in_path(source, context.id)]
+    return (await context.service.run(_documents, source, ids, fields))[0]
 
 
 async def get_documents(context: Context, message: messages.GetDocuments) -> messages.DocumentsResult:
@@ -239,8 +251,7 @@ async def get_documents(context: Context, message: messages.GetDocuments) -> mes
     if (message.ids is None) == (message.rows is None):
         raise invalid(expected="ids or rows", got="both" if message.ids is not None else "neither")
     _check_ids(context.service, message.ids or message.rows or ())
-    await context.service.caught_up(context.served)
-    source = context.source
+    source = (await context.target()).source
 
     def found() -> list[messages.DocumentResult]:
         ids = message.ids if message.rows is None else [source.id_of(row) for row in message.rows]
@@ -283,15 +294,14 @@ def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) 
 async def count(context: Context, message: messages.CountDocuments) -> messages.CountResult:
     """Count the documents that a filter matches."""
     context.service.check_where(message.where)
-    await context.service.caught_up(context.served)
-    return messages.CountResult(count=await context.service.run(context.source.count, message.where))
+    source = (await context.target()).source
+    return messages.CountResult(count=await context.service.run(source.count, message.where))
 
 
 async def facets(context: Context, message: messages.Facets) -> messages.FacetsResult:
     """Count documents by their value in a field."""
     context.service.check_where(message.where)
-    await context.service.caught_up(context.served)
-    source = context.source
+    source = (await context.target()).source
     found = await context.service.run(lambda: source.facets(message.field, message.where, limit=message.limit))
     return messages.FacetsResult(values=[messages.FacetValue(value=value, count=count) for value, count in found])
 
@@ -301,8 +311,8 @@ async def facets(context: Context, message: messages.Facets) -> messages.FacetsR
 
 async def encode(context: Context, message: messages.Encode) -> messages.EncodeResult:
     """Encode texts as queries."""
-    await context.service.caught_up(context.served)
-    rows = await context.service.encoded(context.served, message.texts) if message.texts else None
+    target = await context.target()
+    rows = await context.service.encoded(target, message.texts) if message.texts else None
     pairs = [] if rows is None else rows_of(rows)
     return messages.EncodeResult(vectors=[messages.Vector(indices=indices, values=values) for indices, values in pairs])
 
@@ -313,18 +323,18 @@ async def find_terms(context: Context, message: messages.FindTerms) -> messages.
     if given != 1:
         raise invalid(expected="exactly one of words, numbers and prefix", got=f"{given} of them")
     _check_ids(context.service, message.words or message.numbers or ())
-    await context.service.caught_up(context.served)
-    if context.source.terms is None:
+    target = await context.target()
+    if target.source.terms is None:
         raise ProblemError(409, "no-vocabulary", "this index has no vocabulary: its terms are numbers only")
-    return await context.service.run(_found_terms, context, message)
+    return await context.service.run(_found_terms, context.service, target, message)
 
 
-def _found_terms(context: Context, message: messages.FindTerms) -> messages.TermsResult:
-    terms = context.source.terms
+def _found_terms(service: Service, target: Target, message: messages.FindTerms) -> messages.TermsResult:
+    terms = target.source.terms
     assert terms is not None
     found: list[tuple[int | None, str]]
     if message.prefix is not None:
-        found = list(context.service.completions(context.served, message.prefix, message.limit))
+        found = list(service.completions(target, message.prefix, message.limit))
     elif message.words is not None:
         found = [(terms.find(word), word) for word in message.words]
     else:
@@ -339,9 +349,9 @@ def _found_terms(context: Context, message: messages.FindTerms) -> messages.Term
 # --- what is served --------------------------------------------------------------------------------------------------
 
 
-def index_info(service: Service, served: Served) -> messages.IndexInfo:
+def index_info(service: Service, target: Target) -> messages.IndexInfo:
     """Describe an index or a collection."""
-    source = served.source
+    served, source = target
     kinds = {int: "int", str: "str", None: None}
     return messages.IndexInfo(
         name=served.name,
@@ -359,7 +369,7 @@ def index_info(service: Service, served: Served) -> messages.IndexInfo:
         has_metadata=bool(source.fields),
         has_vocabulary=source.terms is not None,
         fields={name: list(kinds) for name, kinds in source.fields.items()},
-        encoder=service.encoder_name(served),
+        encoder=service.encoder_name(target),
         writable=service.settings.writable and served.is_collection,
     )
 
@@ -367,9 +377,8 @@ def index_info(service: Service, served: Served) -> messages.IndexInfo:
 async def list_indexes(context: Context, message: None) -> messages.Indexes:
     """List what is served."""
     service = context.service
-    for served in service.catalog.values():
-        await service.caught_up(served)
-    infos = await service.run(lambda: [index_info(service, served) for served in service.catalog.values()])
+    targets = [await service.target(served) for served in service.catalog.values()]
+    infos = await service.run(lambda: [index_info(service, target) for target in targets])
     return messages.Indexes(
         indexes=infos,
         version=segmax.__version__,
@@ -380,24 +389,22 @@ async def list_indexes(context: Context, message: None) -> messages.Indexes:
 
 async def get_index(context: Context, message: None) -> messages.IndexInfo:
     """Describe an index or a collection."""
-    await context.service.caught_up(context.served)
-    return await context.service.run(index_info, context.service, context.served)
+    return await context.service.run(index_info, context.service, await context.target())
 
 
 async def get_stats(context: Context, message: None) -> messages.StatsResult:
     """Return sizes and figures."""
-    await context.service.caught_up(context.served)
-    return await context.service.run(_stats, context)
+    return await context.service.run(_stats, context.service, await context.target())
 
 
-def _stats(context: Context) -> messages.StatsResult:
-    source = context.source
+def _stats(service: Service, target: Target) -> messages.StatsResult:
+    source = target.source
     sizes = np.sort(source.cluster_sizes())[::-1]
     if len(sizes) > _MOST_SIZES:
         sizes = sizes[np.linspace(0, len(sizes) - 1, _MOST_SIZES).astype(np.int64)]
     is_collection = isinstance(source, Collection)
     return messages.StatsResult(
-        info=index_info(context.service, context.served),
+        info=index_info(service, target),
         sizes=source.sizes(),
         cluster_sizes=sizes.tolist(),
         quantization_error=None if isinstance(source, Collection) else source.quantization_error,
@@ -413,5 +420,5 @@ async def health(context: Context, message: None) -> messages.Health:
 async def ready(context: Context, message: None) -> messages.Health:
     """Say whether requests are welcome."""
     if not context.service.is_ready:
-        raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=[(b"retry-after", b"1")])
+        raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=RETRY_SOON)
     return messages.Health(status="ready")

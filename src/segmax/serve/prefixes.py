@@ -35,6 +35,7 @@ class Prefixes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._words: list[str] = []
+        self._vocabulary: Vocabulary | None = None  # that they are of
 
     def completions(self, source: Source, start: str, limit: int) -> list[tuple[int, str]]:
         """Return the numbers and words that start with something, the most frequent first."""
@@ -51,8 +52,10 @@ class Prefixes:
 
     def _sorted(self, vocabulary: Vocabulary) -> list[str]:
         with self._lock:
-            if len(self._words) != len(vocabulary) and len(vocabulary) <= _MOST_TERMS:
-                self._words = sorted(vocabulary)
+            is_other = vocabulary is not self._vocabulary or len(self._words) != len(vocabulary)
+            if is_other:
+                self._words = sorted(vocabulary) if len(vocabulary) <= _MOST_TERMS else []
+                self._vocabulary = vocabulary
             return self._words
 
     def added(self, rows: Csr, source: Source, text: str) -> Csr:

@@ -22,6 +22,8 @@ from segmax.serve.messages import ENCODER, Problem
 
 PROBLEM_TYPE = b"application/problem+json"
 _URN = "urn:segmax:problem:"
+#: Tells a client when to try again.
+RETRY_SOON = [(b"retry-after", b"1")]
 _PATH = re.compile(r"'/(?:[^'/]*/)*([^'/]*)'")
 
 
@@ -49,7 +51,7 @@ class ProblemError(Exception):
         self.status = status
         self.kind = kind
         self.detail = detail
-        self.headers = headers or []
+        self.headers = list(headers or ())
         self.parts = {name: value for name, value in parts.items() if value}
 
     def problem(self, request_id: str = "") -> Problem:
@@ -80,9 +82,11 @@ def invalid(
     return problem_of(ConfigError(detail, option=option, expected=expected, got=got, hint=hint))
 
 
-def over_limit(option: str, limit: float, got: object) -> ProblemError:
+def over_limit(option: str, limit: int, got: int | str, unit: str = "") -> ProblemError:
     """Return the problem with a request that asks for more than a limit allows."""
-    return invalid(option=option, expected=f"at most {limit:,}", got=f"{got:,}" if isinstance(got, int) else got)
+    after = f" {unit}" if unit else ""
+    shown = f"{got:,}{after}" if isinstance(got, int) else got
+    return invalid(option=option, expected=f"at most {limit:,}{after}", got=shown)
 
 
 def overloaded(wait_seconds: float) -> ProblemError:
@@ -94,7 +98,7 @@ def overloaded(wait_seconds: float) -> ProblemError:
 
 def unavailable(detail: str) -> ProblemError:
     """Return the answer of a service that cannot do something right now."""
-    return ProblemError(503, "unavailable", detail, headers=[(b"retry-after", b"1")])
+    return ProblemError(503, "unavailable", detail, headers=RETRY_SOON)
 
 
 def problem_of(error: Exception) -> ProblemError:
@@ -109,7 +113,7 @@ def problem_of(error: Exception) -> ProblemError:
     parts = {"option": shown.option, "expected": shown.expected, "got": shown.got}
     parts["hint"] = shown.hint.replace("{", "").replace("}", "")
     status, kind = _status_of(error)
-    headers = [(b"retry-after", b"1")] if status == 503 else []
+    headers = RETRY_SOON if status == 503 else []
     return ProblemError(status, kind, f"{shown}", headers=headers, **parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote_to_bytes
 
@@ -14,7 +14,7 @@ from segmax.serve.problems import ProblemError
 
 Access = Literal["open", "read", "write"]
 
-_INDEX = ("v1", "indexes")
+_SHORT_PATH = 200  # bytes of a path that is remembered
 _VECTOR = {"indices": [3, 17, 250], "values": [1.2, 0.4, 2.0]}
 
 
@@ -40,6 +40,7 @@ class Route(NamedTuple):
     example: Mapping[str, Any] | None = None
     parameters: tuple[Parameter, ...] = ()
     optional_body: bool = False
+    answer_example: Mapping[str, Any] | None = None
     streams: bool = False  #: whether it also takes lines of JSON
 
 
@@ -73,6 +74,7 @@ ROUTES = (
         "search", "POST", "/v1/indexes/{name}/search", operations.search, messages.Search,
         (messages.SearchResult, messages.GroupsResult), "read", "Search for text, words or a vector",
         {"vector": _VECTOR, "k": 3, "params": {"method": "asc", "eta": 0.95}},
+        answer_example={"hits": [{"id": "d1", "score": 12.5}], "complete": True, "took_ms": 0.21},
     ),
     Route(
         "search_batch", "POST", "/v1/indexes/{name}/search/batch", operations.search_batch, messages.BatchSearch,
@@ -166,28 +168,42 @@ class Found(NamedTuple):
     values: tuple[str, ...]
 
 
-@functools.lru_cache(4096)
 def find_route(method: str, raw_path: bytes) -> Found:
     """Return what is at an address; raise the problem of one where nothing is."""
-    node = _ROOT
-    values = []
-    for raw in raw_path.split(b"/")[1:]:
-        piece = _piece(raw)
-        if piece in node and piece:
-            node = node[piece]
-        elif "" in node and piece:
-            node = node[""]
-            values.append(piece)
-        else:
-            raise _nothing_there()
-    leaves: dict[str, Route] | None = node.get(None)
-    if leaves is None:
+    return _remembered(method, raw_path) if len(raw_path) <= _SHORT_PATH else _found(method, raw_path)
+
+
+def _found(method: str, raw_path: bytes) -> Found:
+    pieces = [_piece(raw) for raw in raw_path.split(b"/")[1:]]
+    ways = list(_ways(_ROOT, pieces, ()))
+    if not ways:
         raise _nothing_there()
-    route = leaves.get(method)
-    if route is None:
-        allowed = ", ".join(sorted(leaves))
-        raise ProblemError(405, "wrong-method", f"this address takes {allowed}", headers=[(b"allow", allowed.encode())])
-    return Found(route, tuple(values))
+    for routes, values in ways:
+        if method in routes:
+            return Found(routes[method], values)
+    allowed = ", ".join(sorted({name for routes, _ in ways for name in routes}))
+    raise ProblemError(405, "wrong-method", f"this address takes {allowed}", headers=[(b"allow", allowed.encode())])
+
+
+_remembered = functools.lru_cache(1024)(_found)
+
+
+def _ways(
+    node: _Tree, pieces: list[str], values: tuple[str, ...]
+) -> Iterator[tuple[dict[str, Route], tuple[str, ...]]]:
+    """Yield what a path may mean, by method: a piece may be the name of something, or a word of an address.
+
+    A document may have the id "get", for instance.
+    """
+    if not pieces:
+        if None in node:
+            yield node[None], values
+        return
+    first, *rest = pieces
+    if first and first in node:
+        yield from _ways(node[first], rest, values)
+    if first and "" in node:
+        yield from _ways(node[""], rest, (*values, first))
 
 
 def _piece(raw: bytes) -> str:

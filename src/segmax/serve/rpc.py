@@ -1,7 +1,7 @@
 """Calls between the processes of a service, over a Unix socket that only they can reach.
 
-A message is its length in four bytes, then MessagePack: [number, operation, name, arguments], answered by [number,
-result, problem]. Calls of one connection may overtake each other.
+A message is its length in four bytes, then JSON, which has integers of any size: [number, operation, name, arguments],
+answered by [number, result, problem]. Calls of one connection may overtake each other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import itertools
 import logging
 import struct
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from segmax.serve.problems import ProblemError, problem_of, unavailable
+from segmax.serve.problems import RETRY_SOON, ProblemError, problem_of, unavailable
 from segmax.vectors.csr import Csr
 
 _LENGTH = struct.Struct("<I")
@@ -35,7 +36,7 @@ async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
         running: set[asyncio.Task[None]] = set()
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                message = msgspec.msgpack.decode(await _read(reader))
+                message = msgspec.json.decode(await _read(reader))
                 task = asyncio.create_task(answer(writer, *message))
                 running.add(task)
                 task.add_done_callback(running.discard)
@@ -68,7 +69,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
 
 
 async def _write(writer: asyncio.StreamWriter, message: list[Any]) -> None:
-    content = msgspec.msgpack.encode(message)
+    content = msgspec.json.encode(message)
     writer.write(_LENGTH.pack(len(content)) + content)
     await writer.drain()
 
@@ -88,40 +89,47 @@ class Caller:
         """Return the result of a call; raise the problem that the other process met."""
         try:
             writer = await self._connected()
-            number = next(self._numbers)
-            future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        except OSError as error:
+            raise unavailable("another process of the service is being restarted") from error
+        number = next(self._numbers)
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        try:
             await _write(writer, [number, operation, name, list(arguments)])
             return await future
         except OSError as error:
-            self._drop()
-            detail = "another process of the service is being restarted: look whether the request was carried out"
-            raise unavailable(detail) from error
+            self._drop(writer)
+            detail = "another process of the service ended meanwhile: look whether the request was carried out"
+            raise ProblemError(503, "interrupted", detail, headers=RETRY_SOON) from error
+        finally:
+            self._waiting.pop(number, None)
 
     async def _connected(self) -> asyncio.StreamWriter:
         async with self._connecting:
             if self._writer is None:
                 reader, self._writer = await asyncio.open_unix_connection(self._path)
-                self._reading = asyncio.create_task(self._read_answers(reader))
+                self._reading = asyncio.create_task(self._read_answers(reader, self._writer))
             return self._writer
 
-    async def _read_answers(self, reader: asyncio.StreamReader) -> None:
+    async def _read_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while True:
-                number, result, problem = msgspec.msgpack.decode(await _read(reader))
+                number, result, problem = msgspec.json.decode(await _read(reader))
                 future = self._waiting.pop(number, None)
                 if future is None or future.done():
                     continue
                 if problem is None:
                     future.set_result(result)
                 else:
-                    future.set_exception(ProblemError(**problem))
-        self._drop()
+                    headers = RETRY_SOON if problem["status"] == 503 else []
+                    future.set_exception(ProblemError(**problem, headers=headers))
+        self._drop(writer)
 
-    def _drop(self) -> None:
-        """Fail what is under way."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+    def _drop(self, writer: asyncio.StreamWriter) -> None:
+        """Fail what is under way on a connection that was lost, unless another one has taken its place."""
+        writer.close()
+        if self._writer is not writer:
+            return
+        self._writer = None
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
@@ -135,22 +143,16 @@ class RemoteEncoder:
         self._caller = caller
         self._name = name
 
-    async def encode(self, texts: Sequence[str]) -> Csr:
-        """Return the vectors of texts, a row each."""
-        indptr, indices, values, num_columns = await self._caller.call("encode", self._name, list(texts))
+    async def encode(self, encoder: object, texts: Sequence[str], deadline: float | None) -> Csr:
+        """Return the vectors of texts, a row each; the other process has the encoder."""
+        seconds = None if deadline is None else deadline - time.perf_counter()
+        indptr, indices, values, num_columns = await self._caller.call("encode", self._name, list(texts), seconds)
         return Csr(
-            np.frombuffer(indptr, np.int64),
-            np.frombuffer(indices, np.int64),
-            np.frombuffer(values, np.float64),
-            num_columns,
+            np.array(indptr, np.int64), np.array(indices, np.int64), np.array(values, np.float64), int(num_columns)
         )
 
 
 def packed_rows(rows: Csr) -> list[Any]:
     """Return vectors as a call returns them."""
-    return [
-        rows.indptr.astype(np.int64).tobytes(),
-        rows.indices.astype(np.int64).tobytes(),
-        rows.values.astype(np.float64).tobytes(),
-        rows.num_columns,
-    ]
+    values = np.asarray(rows.values, np.float64)
+    return [rows.indptr.tolist(), rows.indices.tolist(), values.tolist(), rows.num_columns]

@@ -37,6 +37,7 @@ _ALWAYS_WAITING = 32  # searches that may always wait: as many as an ordinary po
 class Job:
     """A search that waits for its turn."""
 
+    source: Source  #: what was served when the request came, and what its words were looked up in
     query: PlainQuery
     k: int  #: with the offset
     params: SearchParams | None
@@ -65,9 +66,9 @@ class Admission:
     def __init__(self, wait_seconds: float, threads: int) -> None:
         self._limit = wait_seconds
         self._threads = threads
+        self.num_shed = 0  #: requests that were refused, whatever for
         self.backlog = 0.0  #: seconds of work that is waiting or running
         self.num_waiting = 0  #: searches that are waiting or running
-        self.num_shed = 0
 
     def take(self, cost: float, deadline: float | None, now: float) -> None:
         """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
@@ -76,7 +77,6 @@ class Admission:
         is_too_long = wait > limit and self.num_waiting >= _ALWAYS_WAITING
         is_too_late = deadline is not None and self.num_waiting > 0 and now + wait > deadline
         if is_too_long or is_too_late:
-            self.num_shed += 1
             raise overloaded(wait)
         self.backlog += cost
         self.num_waiting += 1
@@ -109,20 +109,21 @@ class Searcher:
         self._is_running = False  # on a thread
         self._costs: dict[tuple[int, str, bool], float] = {}
 
-    def at_once(self, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
+    def at_once(self, source: Source, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
         kind = (k.bit_length(), "asc" if params is None else params.method, False)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
             return None
         start = time.perf_counter()
-        hits = self._served.source.search(query, k, params)
+        hits = source.search(query, k, params)
         self._costs[kind] = cost + _COST_SHARE * (time.perf_counter() - start - cost)
         self._on_batch()
         return hits
 
     def submit(
         self,
+        source: Source,
         query: PlainQuery,
         k: int,
         params: SearchParams | None,
@@ -134,7 +135,7 @@ class Searcher:
         cost = self._costs.get(kind, _FIRST_COST)
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Hits] = self._loop.create_future()
-        self._waiting.append(Job(query, k, params, where, deadline, future, cost, kind))
+        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind))
         if not self._is_scheduled and not self._is_running:
             self._is_scheduled = True
             self._loop.call_soon(self._drain)
@@ -145,6 +146,8 @@ class Searcher:
         self._is_scheduled = False
         jobs: list[Job] = []
         while self._waiting and len(jobs) < _MOST_BATCHED:
+            if jobs and self._waiting[0].source is not jobs[0].source:
+                break  # the index was replaced meanwhile
             job = self._waiting.popleft()
             if job.future.done():  # whoever asked has gone
                 self._admission.give_back(job.cost)
@@ -155,7 +158,7 @@ class Searcher:
         self._on_batch()
         is_cheap = sum(job.cost for job in jobs) < _INLINE_SECONDS
         if is_cheap and (len(jobs) == 1 or self._threads == 1) and all(self._is_plain(job) for job in jobs):
-            self._finish(jobs, _searched_one_by_one(self._served.source, jobs))
+            self._finish(jobs, _searched_one_by_one(jobs))
             if self._waiting:
                 self._is_scheduled = True
                 self._loop.call_soon(self._drain)
@@ -173,7 +176,7 @@ class Searcher:
 
     def _run(self, jobs: list[Job]) -> None:
         try:
-            answers = _searched(self._served.source, jobs, self._threads)
+            answers = _searched(jobs, self._threads)
         except BaseException as error:
             answers = [(error, 0.0)] * len(jobs)
         self._loop.call_soon_threadsafe(self._ran, jobs, answers)
@@ -197,14 +200,14 @@ class Searcher:
                 job.future.set_result(answer)
 
 
-def _searched_one_by_one(source: Source, jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
+def _searched_one_by_one(jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
     """Return the results of every search, or what is wrong with it, and how long it took."""
     answers: list[tuple[Hits | BaseException, float]] = []
     for job in jobs:
         start = time.perf_counter()
         found: Hits | Groups | BaseException
         try:
-            found = source.search(job.query, job.k, job.params_now(), where=job.where)
+            found = job.source.search(job.query, job.k, job.params_now(), where=job.where)
         except Exception as error:
             found = error
         assert not isinstance(found, Groups)
@@ -212,14 +215,14 @@ def _searched_one_by_one(source: Source, jobs: list[Job]) -> list[tuple[Hits | B
     return answers
 
 
-def _searched(source: Source, jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException, float]]:
+def _searched(jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException, float]]:
     """Do the same for all of them at once; a search that fails must not take the others with it."""
     if len(jobs) == 1:
-        return _searched_one_by_one(source, jobs)
+        return _searched_one_by_one(jobs)
     start = time.perf_counter()
     wheres = [job.where for job in jobs]
     try:
-        found = source.search_batch(
+        found = jobs[0].source.search_batch(
             [job.query for job in jobs],
             [job.k for job in jobs],
             [job.params_now() or EXACT for job in jobs],
@@ -227,6 +230,6 @@ def _searched(source: Source, jobs: list[Job], threads: int) -> list[tuple[Hits 
             where=None if all(where is None for where in wheres) else wheres,
         )
     except Exception:
-        return _searched_one_by_one(source, jobs)
+        return _searched_one_by_one(jobs)
     seconds = (time.perf_counter() - start) * min(threads, len(jobs)) / len(jobs)
     return [(hits, seconds) for hits in found]

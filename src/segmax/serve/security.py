@@ -75,13 +75,16 @@ class Keys:
             words = line.split()
             if not words or words[0].startswith("#"):
                 continue
-            if len(words) != 2 or words[0] not in ("read", "write") or len(words[1]) < _LEAST_KEY_CHARS:
+            is_key = len(words) == 2 and len(words[1]) >= _LEAST_KEY_CHARS and words[1].isascii()
+            if not is_key or words[0] not in ("read", "write"):
                 raise ConfigError(
                     where=f"'{path}', line {number}",
-                    expected=f"'read KEY' or 'write KEY' with a key of at least {_LEAST_KEY_CHARS} characters",
+                    expected=f"'read KEY' or 'write KEY' with a key of at least {_LEAST_KEY_CHARS} ASCII characters",
                     got="something else",  # not the line: it may be a key
                     hint="make a key with: python -c 'import secrets; print(secrets.token_urlsafe(32))'",
                 )
+            if words[1] in roles:
+                raise ConfigError(where=f"'{path}', line {number}", expected="every key once", got="a key again")
             roles[words[1]] = "write" if words[0] == "write" else "read"
         if not roles:
             raise ConfigError(where=f"'{path}'", expected="at least one key", got="none")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import logging
-from collections.abc import Callable, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,18 +14,18 @@ import msgspec
 import numpy as np
 
 from segmax.collection.collection import Collection
+from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.paper.methods import METHODS
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
-from segmax.search.results import Hits
 from segmax.serve import messages
 from segmax.serve.answers import Marker
-from segmax.serve.catalog import Catalog, Sequences, Served
-from segmax.serve.encoding import EncoderThread, Encodes, NoEncoder
+from segmax.serve.catalog import Catalog, Sequences, Served, Source
+from segmax.serve.encoding import EncoderThread, Encodes
 from segmax.serve.metrics import Metrics
 from segmax.serve.prefixes import Prefixes
-from segmax.serve.problems import ProblemError, invalid, over_limit, overloaded
+from segmax.serve.problems import invalid, over_limit, overloaded
 from segmax.serve.searching import Admission, PlainQuery, Searcher
 from segmax.serve.settings import Settings
 from segmax.serve.writing import WriterThreads, Writes
@@ -33,9 +34,30 @@ from segmax.vectors.csr import Csr
 _LOG = logging.getLogger("segmax.serve")
 _FOLLOW_SECONDS = 0.4  # between two looks at what changed on disk
 _MOST_RUNNING = 64  # requests that wait for a thread
+_MOST_BATCHES = 8  # that run or wait at the same time
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
+
+
+class Target(NamedTuple):
+    """What a request is about: an index or a collection, as it was when the request came.
+
+    All of a request uses the same source, because words have other numbers in an index that takes its place.
+    """
+
+    served: Served
+    source: Source
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self.served.name
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """What turns texts into queries, in this process."""
+        return self.served.encoder_of(self.source)
 
 
 class Backends(NamedTuple):
@@ -69,16 +91,17 @@ class Service:
         self.requests: Sized = ()  #: what the server is working on, where it says so
         self._sequences = backends.sequences
         self._given_encoders = dict(backends.encoders or {})
-        self._encoders: dict[str, Encodes] = {}
-        self._threads: list[EncoderThread] = []
+        self._encoders: dict[str, EncoderThread] = {}
         self._prefixes: dict[str, Prefixes] = {name: Prefixes() for name in catalog}
         threads = settings.num_threads
-        self.pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
+        self._pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
+        self._search_pool = ThreadPoolExecutor(2, thread_name_prefix="search")  # for which nothing else has to wait
         self._num_running = 0
+        self._num_batches = 0
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
         self.searchers = {
             name: Searcher(
-                served, self.admission, self.pool, threads, functools.partial(self.metrics.ran_together, name)
+                served, self.admission, self._search_pool, threads, functools.partial(self.metrics.ran_together, name)
             )
             for name, served in catalog.items()
         }
@@ -87,21 +110,22 @@ class Service:
     async def _follow(self) -> None:
         """Load tables of words, then look for what changed on disk, again and again."""
         loop = asyncio.get_running_loop()
-        await loop.run_in_executor(self.pool, self.catalog.warm)
+        await loop.run_in_executor(self._search_pool, self.catalog.warm)
         while True:
             await asyncio.sleep(_FOLLOW_SECONDS)
             self.metrics.flush(self.admission.num_shed)
             try:
-                await loop.run_in_executor(self.pool, self.catalog.follow)
+                await loop.run_in_executor(self._search_pool, self.catalog.follow)
             except Exception:
                 _LOG.exception("looking for changes failed")
 
     async def close(self) -> None:
         """Stop what runs beside the requests."""
         self._following.cancel()
-        for thread in self._threads:
+        for thread in self._encoders.values():
             thread.close()
-        self.pool.shutdown(wait=True)
+        self._pool.shutdown(wait=True)
+        self._search_pool.shutdown(wait=True)
         if isinstance(self.writes, WriterThreads):
             self.writes.close()
         self.catalog.close()
@@ -109,26 +133,38 @@ class Service:
     async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
         """Do something that may take long on a thread; refuse it if too much is waiting for one."""
         if self._num_running >= _MOST_RUNNING:
-            self.admission.num_shed += 1
             raise overloaded(1.0)
         self._num_running += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self.pool, functools.partial(work, *arguments))
+            return await asyncio.get_running_loop().run_in_executor(self._pool, functools.partial(work, *arguments))
         finally:
             self._num_running -= 1
 
-    async def caught_up(self, served: Served) -> None:
-        """See to it that a search finds whatever was acknowledged before it came."""
+    @contextlib.contextmanager
+    def batch(self) -> Iterator[None]:
+        """Count a batch of searches; refuse it if enough others are running to keep all threads busy."""
+        if self._num_batches >= _MOST_BATCHES:
+            raise overloaded(1.0)
+        self._num_batches += 1
+        try:
+            yield
+        finally:
+            self._num_batches -= 1
+
+    async def target(self, served: Served) -> Target:
+        """Return what a request is about: a state that has whatever was acknowledged before the request came."""
         source = served.source
-        if self._sequences is None or not isinstance(source, Collection):
-            return
-        sequence = self._sequences.get(served.name)
-        if source.sequence < sequence:
-            await self.run(served.follow, sequence)
+        if self._sequences is not None and isinstance(source, Collection):
+            sequence = self._sequences.get(served.name)
+            if source.sequence < sequence:
+                await self.run(served.follow, sequence)
+        return Target(served, served.source)
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
-    async def query(self, served: Served, message: messages.Query, *, prefix: bool = False) -> PlainQuery:
+    async def query(
+        self, target: Target, message: messages.Query, *, prefix: bool = False, deadline: float | None = None
+    ) -> PlainQuery:
         """Return a query as `Index.search` takes it; texts are encoded."""
         given = (message.text is not None) + (message.terms is not None) + (message.vector is not None)
         if given != 1:
@@ -139,9 +175,9 @@ class Service:
             self.check_terms(len(message.terms))
             return message.terms
         assert message.text is not None
-        rows = await self.encoded(served, [message.text])
-        if prefix and served.source.terms is not None:
-            rows = await self.run(self._prefixes[served.name].added, rows, served.source, message.text)
+        rows = await self.encoded(target, [message.text], deadline)
+        if prefix and target.source.terms is not None:
+            rows = await self.run(self._prefixes[target.name].added, rows, target.source, message.text)
         return rows.indices, rows.values
 
     def pair(self, vector: messages.Vector) -> tuple[list[int], list[float]]:
@@ -154,50 +190,41 @@ class Service:
         if count > self.limits.terms:
             raise over_limit("terms", self.limits.terms, count)
 
-    async def encoded(self, served: Served, texts: Sequence[str]) -> Csr:
+    async def encoded(self, target: Target, texts: Sequence[str], deadline: float | None = None) -> Csr:
         """Return the vectors of texts."""
         if len(texts) > self.limits.batch:
             raise over_limit("texts", self.limits.batch, len(texts))
         longest = max(map(len, texts), default=0)
         if longest > self.limits.text_chars:
-            raise over_limit("text", self.limits.text_chars, f"{longest:,} characters")
-        if len(texts) == 1 and longest <= _SHORT_TEXT and served.is_warm and served.name not in self._given_encoders:
-            encoder = served.encoder
-            if isinstance(encoder, BM25):
-                return encoder.query_rows(texts)
-        return await (await self._encoder(served)).encode(texts)
+            raise over_limit("text", self.limits.text_chars, longest, "characters")
+        if not target.served.is_warm:  # its words have to be loaded
+            await self.run(target.served.warm)
+        encoder = target.encoder
+        if isinstance(encoder, BM25) and len(texts) == 1 and longest <= _SHORT_TEXT:
+            return encoder.query_rows(texts)
+        return await self._encoding(target, encoder).encode(encoder, texts, deadline)
 
-    async def _encoder(self, served: Served) -> Encodes:
-        """Return what encodes texts for an index; it is loaded with the first of them."""
-        given = self._given_encoders.get(served.name)
-        if given is not None:
+    def _encoding(self, target: Target, encoder: Encoder | None) -> Encodes:
+        """Return what runs the encoder of an index: another process, if it is a model that this one has not loaded."""
+        given = self._given_encoders.get(target.name)
+        if encoder is None and given is not None:
             return given
-        found = self._encoders.get(served.name)
-        if found is None:
-            encoder = await self.run(lambda: served.encoder)
-            if encoder is None:
-                return NoEncoder()
-            found = self._encoders.get(served.name)
-            if found is None:
-                thread = EncoderThread(_Current(served), served.name)
-                self._threads.append(thread)
-                found = self._encoders[served.name] = thread
-        return found
+        if target.name not in self._encoders:
+            self._encoders[target.name] = EncoderThread(target.name)
+        return self._encoders[target.name]
 
-    def encoder_name(self, served: Served) -> str | None:
+    def encoder_name(self, target: Target) -> str | None:
         """Return a short name of what encodes texts; None if nothing does."""
-        if served.name in self._given_encoders:
-            return str(self.settings.encoders[served.name]).rstrip("/").rsplit("/", 1)[-1]
-        encoder = served.encoder
-        if encoder is None:
+        encoder = target.encoder
+        if encoder is None and target.name not in self._given_encoders:
             return None
-        described = encoder.to_dict()
-        name = str(described.get("model") or described["encoder"])
+        described = target.source.encoder_description if encoder is None else encoder.to_dict()
+        name = str((described or {}).get("model") or (described or {}).get("encoder") or "model")
         return name.rstrip("/").rsplit("/", 1)[-1]
 
-    def completions(self, served: Served, start: str, limit: int) -> list[tuple[int, str]]:
+    def completions(self, target: Target, start: str, limit: int) -> list[tuple[int, str]]:
         """Return words that start with something."""
-        return self._prefixes[served.name].completions(served.source, start, limit)
+        return self._prefixes[target.name].completions(target.source, start, limit)
 
     # --- parameters --------------------------------------------------------------------------------------------------
 
@@ -212,7 +239,7 @@ class Service:
         }
         return made_params(message.method, tuple(options.items()))
 
-    def chosen(self, served: Served, message: messages.Search | messages.BatchSearch) -> SearchParams | None:
+    def chosen(self, target: Target, message: messages.Search | messages.BatchSearch) -> SearchParams | None:
         """Return the method of a search: the one that it names, or what its target recall chooses."""
         params = self.params(message.params)
         if message.target_recall is None:
@@ -220,7 +247,7 @@ class Service:
         if params is not None:
             raise invalid(expected="params or target_recall", got="both")
         is_part = message.where is not None or getattr(message, "group_by", None) is not None
-        return None if is_part else served.source.params_for(message.k, message.target_recall)
+        return None if is_part else target.source.params_for(message.k, message.target_recall)
 
     def deadline(self, params: SearchParams | None, budget_ms: float | None, arrived: float) -> float | None:
         """Return when a search has to be over, by `time.perf_counter`."""
@@ -240,37 +267,19 @@ class Service:
 
     def check_where(self, where: Mapping[str, Any] | None) -> None:
         """Raise the problem of a filter that is too large."""
-        if where is not None and (size := _size(where)) > self.limits.terms:
-            raise over_limit("where", self.limits.terms, size)
+        if where is not None and not _is_within(where, self.limits.terms):
+            raise over_limit("where", self.limits.terms, "more", "values")
 
     # --- results -----------------------------------------------------------------------------------------------------
 
-    def marker(self, served: Served, query: PlainQuery, message: messages.Search) -> Marker | None:
+    def marker(self, target: Target, query: PlainQuery, message: messages.Search) -> Marker | None:
         """Return what marks the words of a query, if a search asks for that."""
         if message.highlight is False:
             return None
         highlight = messages.Highlight() if message.highlight is True else message.highlight
         assert isinstance(highlight, messages.Highlight)
-        split = getattr(served.encoder, "occurrences", None)
-        return Marker(frozenset(_words(served, query)), split, highlight.width)
-
-    def counted(self, served: Served, hits: Hits) -> Hits:
-        """Count a search, and return its results."""
-        self.metrics.searched(served.name, hits)
-        return hits
-
-
-class _Current:
-    """The encoder of whatever is served under a name now: an index may be replaced while requests wait."""
-
-    def __init__(self, served: Served) -> None:
-        self._served = served
-
-    def query_rows(self, batch: Sequence[str]) -> Csr:
-        encoder = self._served.encoder
-        if encoder is None:
-            raise ProblemError(409, "no-encoder", "the index was replaced by one that has no encoder for texts")
-        return encoder.query_rows(batch)
+        split = getattr(target.encoder, "occurrences", None)
+        return Marker(frozenset(_words(target.source, query)), split, highlight.width)
 
 
 def pair_of(vector: messages.Vector) -> tuple[list[int], list[float]]:
@@ -298,24 +307,24 @@ def made_params(method: str, options: tuple[tuple[str, Any], ...]) -> SearchPara
     return kind(**dict(options))
 
 
-def _words(served: Served, query: PlainQuery) -> list[str]:
+def _words(source: Source, query: PlainQuery) -> list[str]:
     """Return the words of a query, as far as the index knows them."""
     if isinstance(query, Mapping):
         return list(query)
-    terms = served.source.terms
+    terms = source.terms
     if terms is None:
         return []
     return [terms[number] for number in np.asarray(query[0]).tolist() if 0 <= number < len(terms)]
 
 
-def _size(where: object) -> int:
-    """Return how many values a filter has, whatever holds them."""
+def _is_within(where: object, limit: int) -> bool:
+    """Whether a filter has at most some number of values, whatever holds them; stops counting there."""
     waiting, count = [where], 0
-    while waiting:
+    while waiting and count + len(waiting) <= limit:
         one = waiting.pop()
         count += 1
         if isinstance(one, Mapping):
             waiting.extend(one.values())
         elif isinstance(one, list):
             waiting.extend(one)
-    return count
+    return not waiting

@@ -134,23 +134,13 @@ class Settings:
         return max(1, num_cores() // self.workers) if self.threads is None else self.threads
 
 
-def names_of(paths: list[Path]) -> dict[str, Path]:
-    """Return folders by the names under which they are served: the last part of the path, without `.segmax`.
+def name_of(path: Path) -> str:
+    """Return the name under which a folder is served: the last part of its path, without `.segmax`.
 
     Examples
     --------
-    >>> names_of([Path("data/docs.segmax"), Path("papers")])
-    {'docs': PosixPath('data/docs.segmax'), 'papers': PosixPath('papers')}
+    >>> name_of(Path("data/docs.segmax"))
+    'docs'
     """
-    found: dict[str, Path] = {}
-    for path in paths:
-        absolute = path.absolute()
-        name = absolute.name.removesuffix(".segmax") or absolute.name
-        if name in found:
-            raise ConfigError(
-                expected="folders with different names",
-                got=f"'{found[name]}' and '{path}'",
-                hint="name one of them: NAME=PATH",
-            )
-        found[name] = path
-    return found
+    last = path.absolute().name
+    return last.removesuffix(".segmax") or last

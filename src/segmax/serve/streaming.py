@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from segmax.base.errors import SegmaxError
 from segmax.collection.collection import Collection
 from segmax.serve import messages
 from segmax.serve.catalog import Served
@@ -77,8 +78,7 @@ async def delete_documents(context: Context, message: messages.Delete) -> messag
 async def delete_document(context: Context, message: None) -> messages.WriteResult:
     """Delete a document."""
     writes = writer_of(context.service, context.served)
-    await context.service.caught_up(context.served)
-    ids = [id_in_path(context.source, context.id)]
+    ids = [id_in_path((await context.target()).source, context.id)]
     return messages.WriteResult(**await writes.call("delete", context.served.name, ids, None))
 
 
@@ -242,7 +242,9 @@ async def put_stream(
             await stream.write(batch)
             room.give_back(sum(line.num_bytes for line in batch))
         problem = await reading
-    except Exception as error:  # the disk is full, or the writer has gone
+    except ProblemError as error:  # the writer has gone
+        problem = error.detail
+    except SegmaxError as error:  # the disk is full
         problem = problem_of(error).detail
     except BaseException:
         results.cancel()

@@ -23,9 +23,10 @@ import uvloop
 from prometheus_client import multiprocess
 
 from segmax.base.errors import SegmaxError
-from segmax.base.system import STOP_SIGNALS, fork, stop_process, watched_children
+from segmax.base.system import STOP_SIGNALS, fork, stop_is_pending, stop_process, watched_children
 from segmax.collection.opening import is_collection
-from segmax.serve.catalog import Catalog, Sequences
+from segmax.encoders.base import Encoder
+from segmax.serve.catalog import Catalog, Sequences, Served
 from segmax.serve.encoding import EncoderThread
 from segmax.serve.rpc import Caller, RemoteEncoder, packed_rows, serve_calls
 from segmax.serve.server import prepare_process, run_server
@@ -36,6 +37,7 @@ from segmax.serve.writing import Writer, WriterThreads
 _MOST_DEATHS = 10  # of children within `_DEATH_SECONDS`, after which starting them again is of no use
 _DEATH_SECONDS = 10.0
 _PATIENCE_SECONDS = 40.0  # for children to finish their requests
+_LOOK_SECONDS = 0.1  # between two looks whether to stop, while processes start
 _READY = b"ready\n"
 
 
@@ -71,9 +73,16 @@ class Child:
         os.close(write)
 
     def wait_until_ready(self) -> None:
-        """Wait for the first report; raise if the child could not start."""
+        """Wait for the first report; raise if the child could not start, or if this process is asked to stop."""
         content = b""
-        while not content.endswith(b"\n") and (piece := os.read(self.report, 1 << 16)):
+        while not content.endswith(b"\n"):
+            if not select.select([self.report], [], [], _LOOK_SECONDS)[0]:
+                if stop_is_pending():
+                    raise KeyboardInterrupt
+                continue
+            piece = os.read(self.report, 1 << 16)
+            if not piece:
+                break
             content += piece
         os.close(self.report)
         if content != _READY:
@@ -115,6 +124,8 @@ class Processes:
                 self._start(on_ready)
                 while has_lost_a_child():
                     self._replace_dead()
+            except KeyboardInterrupt:  # while processes were starting
+                pass
             finally:
                 self._stop()
 
@@ -191,15 +202,20 @@ class Processes:
         settings = self._settings
         wanted = {name: settings.paths[name] for name in settings.encoders}
         catalog = Catalog(Settings(paths=wanted, encoders=settings.encoders), writes=False)
-        threads: dict[str, EncoderThread] = {}
-        for name, served in catalog.items():
-            assert served.encoder is not None, "it was given"
-            threads[name] = EncoderThread(served.encoder, name)
+        threads = {name: EncoderThread(name) for name in catalog}
 
-        async def handle(operation: str, name: str, texts: list[str]) -> Any:
-            return packed_rows(await threads[name].encode(texts))
+        async def handle(operation: str, name: str, texts: list[str], seconds: float | None) -> Any:
+            deadline = None if seconds is None else time.perf_counter() + seconds
+            encoder = await asyncio.to_thread(self._current_encoder, catalog[name])
+            return packed_rows(await threads[name].encode(encoder, texts, deadline))
 
         self._run_calls("encoder", handle, on_ready)
+
+    def _current_encoder(self, served: Served) -> Encoder | None:
+        """Return the encoder of what is on disk now, with all words that a worker may know."""
+        sequence = 0 if self._sequences is None or not served.is_collection else self._sequences.get(served.name)
+        served.follow(sequence)
+        return served.encoder
 
     def _stop_with_parent(self) -> None:
         """End this process, in order, when the first one has ended without stopping it."""
