@@ -15,7 +15,7 @@ httpx = pytest.importorskip("httpx")
 from remote_samples import HITS, URL, Service, problem, same_batch, same_hits, serving, write_collection  # noqa: E402
 
 import segmax  # noqa: E402
-from segmax.errors import ConfigError, IndexClosedError, ServiceError, UnknownIdError  # noqa: E402
+from segmax.errors import ConfigError, IndexClosedError, InputError, ServiceError, UnknownIdError  # noqa: E402
 from segmax.remote import AsyncRemoteCollection, AsyncRemoteIndex, connect_async  # noqa: E402
 
 
@@ -63,6 +63,15 @@ def test_answers_are_those_of_the_library(url: str, folder: Path) -> None:
             assert await there.count({"lang": "en"}) == here.count({"lang": "en"})
             assert await there.facets("year", limit=3) == here.facets("year", limit=3)
             assert await there.row_of("d9") == here.row_of("d9")
+            assert await there.id_of(9) == here.id_of(9)
+            assert (await there.inside("copper")).clusters == here.inside("copper").clusters
+            assert await there.sizes() == here.sizes()
+            assert (await there.cluster_sizes()).tolist() == sorted(here.cluster_sizes().tolist(), reverse=True)
+            with pytest.raises(InputError, match="a collection"):
+                await there.quantization_error()
+            names = ["num_terms", "num_clusters", "num_segments", "num_postings", "num_bytes", "bits", "id_kind"]
+            assert [getattr(there, name) for name in names] == [getattr(here, name) for name in names]
+            assert there.fields == here.fields
             assert await there.text("d9") == here.text("d9")
             assert await there.metadata("d9") == here.metadata("d9")
             assert ((await there.vector("d9")) != here.vector("d9")).nnz == 0
@@ -114,7 +123,9 @@ def test_writing(url: str) -> None:
         assert await there.update({"id": "n1", "metadata": {"year": 1}}) == 1
         assert (await there.search("newest")).ids == ["n0", "n1", "n2"]
         await there.commit()
-        await there.compact()
+        steps: list[Any] = []
+        await there.compact(progress=steps.append)
+        assert (steps[-1].stage, steps[-1].done, steps[-1].total) == ("compact", 1, 1)
         assert "papers" in await there.snapshot()
         assert await there.delete(["n0", "n1", "n2"]) == 3
         with pytest.raises(UnknownIdError):

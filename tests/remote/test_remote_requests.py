@@ -197,6 +197,8 @@ def test_options_that_a_service_does_not_have_are_refused() -> None:
         index.search("copper", params=segmax.paper.ASC(risk=2.0))
     with pytest.raises(ConfigError, match="expected budget_ms to be None for explain"):
         index.explain("copper", "a", params=segmax.ASC(budget_ms=5))
+    with pytest.raises(ConfigError, match="expected budget_ms to be None for inside"):
+        index.inside("copper", params=segmax.ASC(budget_ms=5))
     with pytest.raises(ConfigError, match="fields"):
         index.search("copper", fields=["vector"])
     assert service.requests == []
@@ -275,6 +277,16 @@ def test_words_are_asked_for_once() -> None:
     terms._source._calls.forget()
     assert terms.find("copper") == 0
     assert [sent["words"] for sent in service.sent] == [["copper", "tube"], ["copper"]]
+
+
+def test_sizes_of_many_clusters_are_refused() -> None:
+    """A service returns a sample of them, which is not what was asked for."""
+    figures = {"info": {**INFO, "num_clusters": 3}, "sizes": {"docs": 7}, "cluster_sizes": [4, 1]}
+    index = Service({**figures, "quantization_error": 0.25, "collection": None}).connect()
+    with pytest.raises(InputError, match=r"expected at most 2 clusters, .* got 3; open the index where it is"):
+        index.cluster_sizes()
+    assert index.sizes() == {"docs": 7}
+    assert index.quantization_error == 0.25
 
 
 def test_facets_warn_where_values_may_be_missing() -> None:
@@ -390,6 +402,9 @@ def test_answers_that_are_not_ours(answer: Any) -> None:
         (lambda index: index.terms.find("a"), {"terms": [{"term": -1, "word": "a"}], "num_terms": 5}),
         (lambda index: index.encoder.encode_queries(["a"]), {"vectors": []}),
         (lambda index: index.explain("copper", "a"), {"id": "a"}),
+        (lambda index: index.inside("copper"), {"clusters": [{}], "final_threshold": 1, "num_blocks": 1}),
+        (lambda index: index.sizes(), {"info": INFO, "sizes": {"docs": "7"}}),
+        (lambda index: index.id_of(0), {"documents": [{"id": None}]}),
         (lambda index: index.search("copper", group_by="year"), {"groups": [{}], "complete": True}),
         (lambda index: index.search_batch(["a", "b"]), {"results": [HITS]}),
     ],

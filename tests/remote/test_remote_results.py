@@ -183,6 +183,11 @@ def test_single_documents(pair: Pair) -> None:
     there, here = pair
     ids = ["d0", "d119", "d42"]
     assert [there.row_of(id) for id in ids] == [here.row_of(id) for id in ids]
+    assert [there.id_of(here.row_of(id)) for id in ids] == ids
+    for row in (-1, 10**6, 2**70):
+        for one in pair:
+            with pytest.raises(segmax.errors.UnknownIdError):
+                one.id_of(row)
     assert [there.text(id) for id in ids] == [here.text(id) for id in ids]
     assert [there.metadata(id) for id in ids] == [here.metadata(id) for id in ids]
     assert there.score("copper noise", ids).tobytes() == here.score("copper noise", ids).tobytes()
@@ -230,7 +235,38 @@ def test_sizes(pair: Pair) -> None:
     names = ["num_docs", "num_terms", "num_clusters", "num_segments", "num_postings", "num_bytes", "bits"]
     assert [getattr(pair.there, name) for name in names] == [getattr(pair.here, name) for name in names]
     assert len(pair.there) == len(pair.here)
+    assert pair.there.id_kind is pair.here.id_kind is str
     assert pair.there.path is None
+    assert pair.there.sizes() == pair.here.sizes()
+    found, expected = pair.there.cluster_sizes(), pair.here.cluster_sizes()
+    assert found.dtype == expected.dtype
+    assert found.tolist() == sorted(expected.tolist(), reverse=True)
+
+
+def test_quantization_error(pair: Pair) -> None:
+    """An index knows it; a collection does not."""
+    if pair.there.info.is_collection:
+        with pytest.raises(segmax.errors.InputError, match=r"expected an index, .* got a collection"):
+            _ = pair.there.quantization_error
+    else:
+        assert pair.there.quantization_error == pair.here.quantization_error
+
+
+def test_inside(vectors: Pair) -> None:
+    """What a search decided about clusters, and its results, are those of the index."""
+    query = dict.fromkeys(range(0, 60, 7), 1.0)
+    for options in ({}, {"k": 3}, {"k": 10**6}, {"params": segmax.paper.ASC(mu=0.7)}):
+        found, expected = vectors.there.inside(query, **options), vectors.here.inside(query, **options)
+        assert found.clusters == expected.clusters
+        assert (found.final_threshold, found.num_blocks) == (expected.final_threshold, expected.num_blocks)
+        same_hits(found.hits, expected.hits)
+
+
+def test_inside_texts(pair: Pair) -> None:
+    """Texts are encoded by the service; of a collection, the clusters are those of the largest part."""
+    found, expected = pair.there.inside("copper noise", k=4), pair.here.inside("copper noise", k=4)
+    assert found.clusters == expected.clusters
+    same_hits(found.hits, pair.here.search("copper noise", k=4))
 
 
 def test_it_is_searchable(pair: Pair) -> None:

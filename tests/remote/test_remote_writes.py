@@ -218,7 +218,11 @@ def test_keeping(papers: Any, root: Path) -> None:
     """Commits, compactions and snapshots happen at the service; a snapshot is a collection of its own."""
     papers.add(texts(30))
     papers.commit()
-    papers.compact()
+    steps: list[tuple[str, int]] = []
+    papers.compact(progress=lambda state: steps.append((state.stage, state.done)))
+    assert steps[0] == ("compact", 0)
+    assert steps[-1] == ("compact", 1)
+    papers.compact(None)
     stats = papers.stats()
     assert (stats.num_docs, stats.num_deleted, stats.num_parts, stats.num_in_memory) == (30, 0, 1, 0)
     name = papers.snapshot()
