@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from segmax.base.display import printable
-from segmax.base.errors import SegmaxError
+from segmax.base.errors import IndexNotFoundError, SegmaxError
 from segmax.serve import openapi
 from segmax.serve.messages import ENCODER
 from segmax.serve.metrics import CONTENT_TYPE
@@ -309,7 +309,13 @@ class _Request:
         if route.streams and self._content_type() == _NDJSON:
             return await self._stream(context)
         message = await self._message(service, route)
-        result = await route.handle(context, message)
+        try:
+            result = await route.handle(context, message)
+        except IndexNotFoundError:
+            if served is None or route.access == "write":
+                raise
+            await service.run(served.follow)  # another collection took its place
+            result = await route.handle(context, message)
         return Answer(200, _JSON, ENCODER.encode(result), COMMON_HEADERS)
 
     def _query(self, route: Route) -> dict[str, str]:

@@ -142,16 +142,6 @@ export async function call(path, {body, signal, again = 1} = {}) {
   throw error;
 }
 
-/** Ask about a query whose last word may be a start; where the service does not take that, about whole words. */
-export async function callForQuery(path, {body, signal}) {
-  try {
-    return await call(path, {body, signal});
-  } catch (error) {
-    if (error.status !== 422 || !body.prefix || !error.message.includes("prefix")) throw error;
-    return call(path, {body: {...body, prefix: undefined}, signal});
-  }
-}
-
 /** The address of something about an index. */
 export const at = (index, ...parts) =>
   ["v1/indexes", ...[index, ...parts].map((part) => encodeURIComponent(part))].join("/");

@@ -23,10 +23,11 @@ const PRESETS = [
   ["5 blocks", {}, {method: "asc", max_blocks: 5}],
 ];
 
-/** The settings of B; its index may differ from A's. */
+/** The settings of B. Unless somebody chose them, B differs from A in one thing: in the index, or in its settings. */
 export function sideB(state) {
   const {index = state.index, ...settings} = state.b;
-  return {index, settings: Object.keys(settings).length ? settings : USUAL_B};
+  if (Object.keys(settings).length) return {index, settings};
+  return {index, settings: index === state.index ? USUAL_B : {}};
 }
 
 const WORK = [
@@ -334,8 +335,8 @@ export class CompareView {
               ),
             ),
           );
-    const changeB = (settings, index = state.b.index) =>
-      app.go({b: {method: "asc", ...settings, ...(index && index !== state.index ? {index} : {})}});
+    const {index: indexB, ...chosenB} = state.b;
+    const goB = (settings, index) => app.go({b: {...settings, ...(index && index !== state.index ? {index} : {})}});
     this.forms.replaceChildren(
       h(
         "fieldset",
@@ -348,8 +349,8 @@ export class CompareView {
         "fieldset",
         {class: "card side-b"},
         h("legend", {}, "B"),
-        choice("b-index", b.index, (index) => changeB(b.settings, index)),
-        settingsForm(b.settings, "b", (settings) => changeB(settings)),
+        choice("b-index", b.index, (index) => goB(chosenB, index)),
+        settingsForm(b.settings, "b", (settings) => goB({method: "asc", ...settings}, indexB)),
       ),
     );
     if (focused) document.getElementById(focused)?.focus();

@@ -1,6 +1,6 @@
 // The view from inside: what one search decided about every cluster.
 
-import {Latest, at, callForQuery, json} from "./api.js";
+import {Latest, at, call, json} from "./api.js";
 import {onWidth} from "./charts.js";
 import {ClusterChart, DECISIONS} from "./clusters.js";
 import {bar, h} from "./dom.js";
@@ -128,7 +128,7 @@ export class InsideView {
     const {app} = this;
     try {
       const answer = await this.#latest.run((signal) =>
-        app.busy(callForQuery(at(info.name, "inside"), {body: request, signal})),
+        app.busy(call(at(info.name, "inside"), {body: request, signal})),
       );
       if (answer === undefined) return;
       app.succeed();

@@ -1,6 +1,6 @@
 // The panel beside the results: a document, and why it is there. On small screens it covers them.
 
-import {Latest, at, call, callForQuery, json} from "./api.js";
+import {Latest, at, call, json} from "./api.js";
 import {byId, h} from "./dom.js";
 import {valueText, whyNotForm} from "./hits.js";
 import {explainRequest, idOf} from "./requests.js";
@@ -147,7 +147,7 @@ export class Panel {
       this.#title(null);
       return [h("p", {}, question)];
     }
-    const found = await callForQuery(at(info.name, "explain"), {body: question, signal});
+    const found = await call(at(info.name, "explain"), {body: question, signal});
     this.#title(info.has_texts ? await this.#fetch(question.id, info, signal) : null);
     const {settings} = app.state;
     const note =
