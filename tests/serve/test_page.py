@@ -346,7 +346,6 @@ def test_why_not_unknown(failing_tab: Tab) -> None:
     expect(page.locator("#panel [role=alert]")).to_have_text("No document has the id 'nobody'.")
 
 
-@pytest.mark.skipif("prefix" not in messages.Explain.__struct_fields__, reason="explanations are of whole words here")
 def test_why_counts_the_start_of_a_word(tab: Tab) -> None:
     """An explanation is of the query on the screen, whose last word may be the start of others."""
     page = tab.open("#/search?index=papers&q=wavegu")
@@ -482,6 +481,31 @@ def test_compare_settings_and_indexes(tab: Tab) -> None:
     assert "b.index=notes" in page.url
     expect(page.locator(".list-b li a").first).to_contain_text("Note")
     expect(page.locator(".summary")).to_contain_text("10 lost, 10 gained")
+
+
+def test_compare_starts_with_one_difference(tab: Tab) -> None:
+    """With the same index, B has other settings than A; with another index, both are exact until somebody chooses."""
+    page = tab.open("#/compare?index=papers&q=copper")
+    expect(page.locator("#b-eta")).to_have_value("0.9")
+    page.select_option("#b-index", "notes")
+    tab.settle()
+    assert "b.eta" not in page.url
+    expect(page.locator("#b-eta")).to_have_value("")
+    page.locator("#b-eta").fill("0.8")
+    page.locator("#b-eta").press("Enter")
+    tab.settle()
+    assert "b.eta=0.8" in page.url
+    assert "b.index=notes" in page.url
+    page.select_option("#b-index", "papers")
+    tab.settle()
+    assert "b.index" not in page.url
+    expect(page.locator("#b-eta")).to_have_value("0.8")
+
+
+def test_inside_counts_the_start_of_a_word(tab: Tab) -> None:
+    """The picture is of the query on the screen, whose last word may be the start of others."""
+    page = tab.open("#/inside?index=papers&q=wavegu")
+    expect(page.locator(".legend li b", has_text="visited")).to_be_visible()
 
 
 def test_inside(tab: Tab) -> None:
