@@ -101,6 +101,26 @@ def test_metrics_exist() -> None:
     used = set(re.findall(r"segmax_[a-z_]+", (DEPLOY / "alerts.yml").read_text() + DOCUMENT))
     used -= {"segmax_request_id"}  # of nginx
     assert {re.sub(r"_(total|bucket)$", "", name) for name in used} <= known
+    assert known <= {re.sub(r"_total$", "", name) for name in re.findall(r"`(segmax_[a-z_]+)`", DOCUMENT)}
+
+
+def test_defaults_of_limits() -> None:
+    """The table of limits has those with which the service starts."""
+    settings = pytest.importorskip("segmax.serve.settings")
+    serve = pytest.importorskip("segmax.cli.serve")
+    rows = re.findall(r"^\| `(--[a-z-]+)` \| ([\d,]+)", DOCUMENT, re.M)
+    shown = {option: float(number.replace(",", "")) for option, number in rows}
+    limits = settings.Limits()
+    expected = {option: float(getattr(limits, name)) for name, option in serve.NAMES.items()}
+    expected["--max-body-mb"] /= 1 << 20
+    assert shown == expected
+
+
+def test_names_of_snapshots() -> None:
+    """They look as the service makes them: time, number of the last write, and a suffix."""
+    names = re.findall(r"papers-\d[-\w]*", DOCUMENT)
+    assert len(names) > 2
+    assert all(re.fullmatch(r"papers-\d{8}-\d{6}-\d+-[0-9a-f]{4}", name) for name in names)
 
 
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
