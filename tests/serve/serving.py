@@ -128,6 +128,36 @@ class Service:
         return sum(memory_of(pid) for pid in [self.pid, *self.children()])
 
 
+# --- on a plain connection -------------------------------------------------------------------------------------------
+
+
+def chunk(content: bytes) -> bytes:
+    """Return a piece of a body without a length."""
+    return b"%x\r\n%b\r\n" % (len(content), content)
+
+
+def rest_of(sock: socket.socket) -> bytes:
+    """Return what comes until the other side closes the connection."""
+    pieces = []
+    with contextlib.suppress(ConnectionError):
+        while piece := sock.recv(1 << 16):
+            pieces.append(piece)
+    return b"".join(pieces)
+
+
+def read_until(sock: socket.socket, end: bytes) -> bytes:
+    """Return what comes until something has been there."""
+    content = b""
+    while end not in content:
+        piece = sock.recv(1 << 16)
+        assert piece, f"closed after {content!r}"
+        content += piece
+    return content
+
+
+# --- processes -------------------------------------------------------------------------------------------------------
+
+
 def children_of(parent: int) -> list[int]:
     """Return the processes that another one has started, without those that have ended."""
     found = []

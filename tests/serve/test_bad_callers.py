@@ -29,7 +29,7 @@ from segmax.errors import WriteError
 from segmax.serve.settings import Settings
 from segmax.serve.writing import Writer
 from serve.in_process import ask
-from serve.serving import PATIENCE, Answer, Service, eventually, memory_of, serving
+from serve.serving import PATIENCE, Answer, Service, chunk, eventually, memory_of, read_until, rest_of, serving
 
 READ, WRITE = "read-key-0123456789abcdef", "write-key-0123456789abcdef"
 SECRETS = (READ[9:], "sekretquery")  # parts of keys and queries that no log may show
@@ -60,11 +60,6 @@ def length(body: bytes) -> bytes:
 def search_with(*lines: bytes, body: bytes = b"") -> bytes:
     """Return a search with more lines in its head."""
     return head(SEARCH, HOST, KEY, JSON, *lines) + body
-
-
-def chunk(content: bytes) -> bytes:
-    """Return a piece of a body without a length."""
-    return b"%x\r\n%b\r\n" % (len(content), content)
 
 
 SOUND = search_with(length(QUERY), body=QUERY)
@@ -138,25 +133,6 @@ def talk(service: Service, *pieces: bytes) -> bytes:
             for piece in pieces:
                 sock.sendall(piece)
         return rest_of(sock)
-
-
-def rest_of(sock: socket.socket) -> bytes:
-    """Return what comes until the other side closes the connection."""
-    pieces = []
-    with contextlib.suppress(ConnectionError):
-        while piece := sock.recv(1 << 16):
-            pieces.append(piece)
-    return b"".join(pieces)
-
-
-def read_until(sock: socket.socket, end: bytes) -> bytes:
-    """Return what comes until something has been there."""
-    content = b""
-    while end not in content:
-        piece = sock.recv(1 << 16)
-        assert piece, f"closed after {content!r}"
-        content += piece
-    return content
 
 
 def statuses(reply: bytes) -> list[int]:

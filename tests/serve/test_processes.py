@@ -25,7 +25,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
 import segmax
-from serve.serving import PATIENCE, Service, children_of, eventually, is_alive, serving
+from serve.serving import PATIENCE, Service, children_of, chunk, eventually, is_alive, read_until, serving
 
 NDJSON = "application/x-ndjson"
 
@@ -79,11 +79,13 @@ def helper_of(service: Service) -> int:
 
 def listens(pid: int, port: int) -> bool:
     """Whether a process holds the socket of a port."""
-    table = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
-    inodes = {row.split()[9] for row in table if row.split()[1].endswith(f":{port:04X}") and row.split()[3] == "0A"}
-    with contextlib.suppress(OSError):
-        links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
-        return any(f"socket:[{inode}]" in links for inode in inodes)
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    sockets = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
+    with contextlib.suppress(OSError):  # it may end meanwhile
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):  # and so may its other connections
+                if str(link.readlink()) in sockets:
+                    return True
     return False
 
 
@@ -122,6 +124,20 @@ def test_a_killed_worker_is_replaced(service: Service) -> None:
     assert len(lost) <= 2 * len(threads), lost  # one each, and one that the killed worker had accepted
     assert before[1] in workers_of(service)
     assert "ended unexpectedly" in service.log
+
+
+def test_a_worker_that_cannot_start_is_started_later(papers: Path, tmp_path: Path) -> None:
+    """While an index is away, a killed worker is not replaced: the log says why, and the other worker answers."""
+    with serving(papers, "--workers", 2) as service:
+        papers.rename(tmp_path / "away")
+        kill(workers_of(service)[0])
+        eventually(lambda: "there is no index" in service.log)
+        for _ in range(20):
+            time.sleep(0.1)  # long enough for many attempts
+            assert service.search("papers", "noise", k=1)
+        (tmp_path / "away").rename(papers)
+        eventually(lambda: len(workers_of(service)) == 2)
+        assert service.log.count("\n") < 40
 
 
 def http_error() -> type[Exception]:
@@ -189,8 +205,8 @@ def test_stopping_finishes_what_is_under_way(papers: Path, notes: Path) -> None:
             service.process.send_signal(signal.SIGTERM)
             eventually(lambda service=service: _refuses(service.port))  # it stops
             service.process.send_signal(signal.SIGTERM)  # as supervisors do that lose patience
-            sock.sendall(_chunk({"id": f"last{workers}", "text": "noise"}) + b"0\r\n\r\n")
-            content += _read_until(sock, b'"done":true')
+            sock.sendall(_line(f"last{workers}") + b"0\r\n\r\n")
+            content += read_until(sock, b'"done":true')
             assert content.count(b'"ok":true') == 2
             assert service.process.wait(PATIENCE) == 0
             assert not [pid for pid in children if is_alive(pid)]
@@ -203,22 +219,12 @@ def _start_stream(sock: socket.socket, id: str) -> bytes:
     """Send the first line of a stream, and return the answer to it."""
     start = "POST /v1/indexes/notes/documents?mode=upsert HTTP/1.1\r\nHost: 127.0.0.1\r\n"
     sock.sendall(f"{start}Content-Type: {NDJSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
-    sock.sendall(_chunk({"id": id, "text": "noise"}))
-    return _read_until(sock, b'"ok":true')
+    sock.sendall(_line(id))
+    return read_until(sock, b'"ok":true')
 
 
-def _chunk(record: dict[str, Any]) -> bytes:
-    line = json.dumps(record).encode() + b"\n"
-    return b"%x\r\n%b\r\n" % (len(line), line)
-
-
-def _read_until(sock: socket.socket, end: bytes) -> bytes:
-    content = b""
-    while end not in content:
-        piece = sock.recv(1 << 16)
-        assert piece, f"closed after {content!r}"
-        content += piece
-    return content
+def _line(id: str) -> bytes:
+    return chunk(json.dumps({"id": id, "text": "noise"}).encode() + b"\n")
 
 
 @pytest.mark.slow
