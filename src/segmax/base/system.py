@@ -120,6 +120,8 @@ def watched_children() -> Iterator[Callable[[], bool]]:
     try:
         yield lambda: signal.sigwait(_WATCHED_SIGNALS) == signal.SIGCHLD
     finally:
+        while signal.sigtimedwait(_WATCHED_SIGNALS, 0) is not None:
+            pass  # asked again to stop, which it just did
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
 
 

@@ -6,6 +6,8 @@ goes wrong on the way becomes a problem; nothing else is sent as an error.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -88,7 +90,8 @@ class App:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop with the server."""
         if scope["type"] == "http":
-            await self._answer(scope, receive, send)
+            with contextlib.suppress(asyncio.CancelledError):  # the service is stopping
+                await self._answer(scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
 

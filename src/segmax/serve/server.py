@@ -138,7 +138,7 @@ def run_server(
 def prepare_process(settings: Settings) -> None:
     """Set what belongs to the whole process: how threads take turns, and where logs go."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the application logs its own failures
     _log_to_stderr("segmax.serve", "segmax: %(message)s")
     if settings.access_log:
         _log_to_stderr("segmax.access", "%(asctime)s %(message)s")

@@ -246,6 +246,8 @@ async def put_stream(
         problem = error.detail
     except SegmaxError as error:  # the disk is full
         problem = problem_of(error).detail
+    except asyncio.CancelledError:
+        problem = "the service is stopping"
     except BaseException:
         results.cancel()
         raise
