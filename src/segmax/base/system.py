@@ -114,11 +114,19 @@ def on_stop(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def watched_children() -> Iterator[Callable[[], bool]]:
-    """Hold back signals, and return a function that waits for one: True if a child ended, False if asked to stop."""
+def watched_children() -> Iterator[Callable[[float], bool]]:
+    """Hold back signals, and return a function that waits for one, at most some seconds: False if asked to stop.
+
+    It returns True if a child ended, or if nothing happened.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED_SIGNALS)
+
+    def goes_on(seconds: float) -> bool:
+        found = signal.sigtimedwait(_WATCHED_SIGNALS, seconds)
+        return found is None or found.si_signo == signal.SIGCHLD
+
     try:
-        yield lambda: signal.sigwait(_WATCHED_SIGNALS) == signal.SIGCHLD
+        yield goes_on
     finally:
         while signal.sigtimedwait(_WATCHED_SIGNALS, 0) is not None:
             pass  # asked again to stop, which it just did

@@ -22,6 +22,7 @@ from typing import Any
 import uvloop
 from prometheus_client import multiprocess
 
+from segmax.base.display import printable
 from segmax.base.errors import SegmaxError
 from segmax.base.system import STOP_SIGNALS, fork, stop_is_pending, stop_process, watched_children
 from segmax.collection.opening import is_collection
@@ -34,8 +35,10 @@ from segmax.serve.service import Backends
 from segmax.serve.settings import Settings
 from segmax.serve.writing import Writer, WriterThreads
 
-_MOST_DEATHS = 10  # of children within `_DEATH_SECONDS`, after which starting them again is of no use
-_DEATH_SECONDS = 10.0
+_FIRST_WAIT = 0.1  # seconds before a process is started again that ended soon after its start; then twice as many
+_LONGEST_WAIT = 10.0
+_LONG_LIFE_SECONDS = 10.0  # after which an end is a first one again
+_IDLE_SECONDS = 3600.0
 _PATIENCE_SECONDS = 40.0  # for children to finish their requests
 _LOOK_SECONDS = 0.1  # between two looks whether to stop, while processes start
 _READY = b"ready\n"
@@ -54,10 +57,13 @@ class Child:
         self._lifeline = lifeline
         self.pid = 0
         self.report = -1
+        self.started = 0.0
+        self.num_deaths = 0  #: one soon after the other
 
-    def start(self) -> None:
-        """Start the process."""
+    def start(self, *, is_first: bool = True) -> None:
+        """Start the process. The first reports whether it could; one that replaces another tells standard error."""
         self.report, write = os.pipe()
+        self.started = time.monotonic()
 
         def run() -> int:
             os.close(self.report)
@@ -66,11 +72,15 @@ class Child:
                 self._run(lambda: _report(write, _READY))
             except (SegmaxError, OSError) as error:
                 _report(write, str(error).encode())
+                if not is_first:
+                    sys.stderr.write(f"segmax: {printable(error)}\n")
                 return 1
             return 0
 
         self.pid = fork(run)
         os.close(write)
+        if not is_first:
+            os.close(self.report)
 
     def wait_until_ready(self) -> None:
         """Wait for the first report; raise if the child could not start, or if this process is asked to stop."""
@@ -115,14 +125,15 @@ class Processes:
         collections = [name for name, path in settings.paths.items() if is_collection(path)]
         self._sequences = Sequences(collections) if settings.writable else None
         self._children: dict[int, Child] = {}
-        self._deaths: list[float] = []
+        self._due: list[tuple[float, Child]] = []  # when to start which process again
 
     def run(self, on_ready: Callable[[], None]) -> None:
         """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT."""
-        with watched_children() as has_lost_a_child:
+        with watched_children() as goes_on:
             try:
                 self._start(on_ready)
-                while has_lost_a_child():
+                while goes_on(self._seconds_to_next()):
+                    self._bury_dead()
                     self._replace_dead()
             except KeyboardInterrupt:  # while processes were starting
                 pass
@@ -142,27 +153,35 @@ class Processes:
                 child.wait_until_ready()
         on_ready()
 
-    def _replace_dead(self) -> None:
-        """Start a new process in the place of each that has ended."""
+    def _bury_dead(self) -> None:
+        """Find out which processes have ended, and decide when others take their places: at once, or after a while."""
         while True:
             try:
                 pid, _ = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
-            if pid == 0:
-                return
             child = self._children.pop(pid, None)
             if child is None:
-                continue
-            now = time.monotonic()
-            self._deaths = [*(when for when in self._deaths if now - when < _DEATH_SECONDS), now]
-            if len(self._deaths) > _MOST_DEATHS:
-                raise ServiceFailedError(f"the {child.role} process ends again and again")
+                return
             sys.stderr.write(f"segmax: the {child.role} process {pid} ended unexpectedly; starting another one\n")
             _forget_figures(pid)
-            child.start()
+            now = time.monotonic()
+            child.num_deaths = child.num_deaths + 1 if now - child.started < _LONG_LIFE_SECONDS else 0
+            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**child.num_deaths) if child.num_deaths else 0.0
+            self._due.append((now + wait, child))
+
+    def _replace_dead(self) -> None:
+        """Start the processes whose time has come."""
+        now = time.monotonic()
+        due = [child for when, child in self._due if when <= now]
+        self._due = [(when, child) for when, child in self._due if when > now]
+        for child in due:
+            child.start(is_first=False)
             self._children[child.pid] = child
-            os.close(child.report)
+
+    def _seconds_to_next(self) -> float:
+        """Return how long there is nothing to do, unless something happens."""
+        return max(0.0, min(when for when, _ in self._due) - time.monotonic()) if self._due else _IDLE_SECONDS
 
     def _stop(self) -> None:
         """Let workers finish their requests, then the processes that they need, and wait for all of them."""
