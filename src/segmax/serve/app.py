@@ -178,6 +178,14 @@ class App:
                 request.request_id.decode(), client, scope["method"], path, status, size, seconds * 1e3,
             )  # fmt: skip
 
+    def refused(self, status: int, request_id: str, client: str) -> None:
+        """Count and log what was refused before it became a request."""
+        service = self._service
+        if service is not None:
+            service.metrics.answered("refused", status, 0.0)
+            if service.settings.access_log:
+                _ACCESS.info("%s %s - - %d 0 0.00ms", request_id, client, status)
+
     @property
     def service(self) -> Service:
         """What answers; raise a problem while the service starts or stops."""
@@ -353,9 +361,12 @@ class _Request:
         try:
             return _decoder(route.request).decode(body)
         except msgspec.ValidationError as error:
-            raise ProblemError(422, "invalid-value", f"{error}") from None
+            known = ", ".join(field.encode_name for field in msgspec.structs.fields(route.request))
+            raise ProblemError(
+                422, "invalid-value", f"the request is invalid: {error}", hint=f"it has {known}"
+            ) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProblemError(400, "malformed-json", f"{error}") from None
+            raise ProblemError(400, "malformed-json", f"the body is not valid JSON: {error}") from None
         except RecursionError:
             raise ProblemError(400, "malformed-json", "the JSON is nested too deeply") from None
 

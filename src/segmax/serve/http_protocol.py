@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     limits: Limits
+    on_refused: Callable[[int, str, str], None]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -216,12 +218,15 @@ class GuardedProtocol(HttpToolsProtocol):
             if is_other or cycle.response_started:
                 self.transport.abort()
                 return
-        body = problem.body()
+        request_id = secrets.token_hex(6)
+        self.on_refused(problem.status, request_id, self.client[0] if self.client else "-")
+        body = problem.body(request_id)
         head = [b"HTTP/1.1 %d %s" % (problem.status, problem.problem().title.encode())]
         fields = [
             (b"content-type", PROBLEM_TYPE),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
+            (b"x-request-id", request_id.encode()),
             *problem.headers,
             *COMMON_HEADERS,
         ]
@@ -264,13 +269,22 @@ def _without_upgrade(data: bytes) -> bytes:
     return _UPGRADE.sub(b"\r\nx-ignored:", head) + data[len(head) :]
 
 
-def guarded(limits: Limits) -> type[GuardedProtocol]:
-    """Return the protocol with limits, for uvicorn's configuration."""
+def guarded(limits: Limits, on_refused: Callable[[int, str, str], None]) -> type[GuardedProtocol]:
+    """Return the protocol with limits, for uvicorn's configuration.
+
+    Parameters
+    ----------
+    limits
+        What a request may ask for.
+    on_refused
+        Called with the status, the request id and the client's address of what is refused before it is a request.
+    """
 
     class Guarded(GuardedProtocol):
         pass
 
     Guarded.limits = limits
+    Guarded.on_refused = staticmethod(on_refused)
     return Guarded
 
 

@@ -30,9 +30,10 @@ _SWITCH_SECONDS = 0.0005  # after which a thread gives way to another: a search 
 
 def config_for(app: Any, limits: Limits) -> uvicorn.Config:
     """Return the configuration of uvicorn; `benchmarks.serve` uses it with a constant answer, too."""
+    on_refused = app.refused if isinstance(app, App) else lambda status, request_id, client: None
     return uvicorn.Config(
         app,
-        http=guarded(limits),
+        http=guarded(limits, on_refused),
         ws="none",
         lifespan="on",
         loop="uvloop",
