@@ -190,6 +190,41 @@ def test_a_second_head_that_stays_incomplete_is_cut_off(service: Service) -> Non
         assert statuses(rest_of(sock)) in ([408], [])
 
 
+@pytest.mark.slow
+def test_whoever_stops_in_the_middle_is_disconnected(service: Service) -> None:
+    """Bodies and streams that stop coming end after half a minute, and connections that nobody reads after one."""
+    queries = {"queries": [{"text": "noise copper"}] * 20, "k": NUM_DOCS, "fields": ["text", "metadata"]}
+    body = json.dumps(queries).encode()
+    batch = head(SEARCH.replace(b"/search", b"/search/batch"), HOST, KEY, JSON, length(body)) + body
+    with service.connect(90) as half, service.connect(90) as stream, deaf_connection(service) as deaf:
+        half.sendall(search_with(b"Content-Length: 500", body=QUERY))
+        stream.sendall(head(STREAM, HOST, WRITE_KEY, NDJSON, CHUNKED) + chunk(record("pause")))
+        read_until(stream, b'"ok":true')
+        deaf.sendall(batch * 20)  # of 20 MB: more than the system holds for a client
+        assert statuses(rest_of(half)) == [408]
+        assert statuses(rest_of(stream)) == []
+        start = time.monotonic()
+        eventually(lambda: connections(service) == 0, 90)
+        assert time.monotonic() - start > 5  # it was counted, and there was time to read
+
+
+def deaf_connection(service: Service) -> socket.socket:
+    """Return a connection that holds next to nothing of what comes."""
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    sock.settimeout(PATIENCE)
+    sock.connect(("127.0.0.1", service.port))
+    return sock
+
+
+def connections(service: Service) -> float:
+    """Return how many connections were open when the service last counted them, which is twice a second."""
+    text = service.ask("GET", "/metrics", authorization=f"Bearer {READ}").body.decode()
+    found = re.search(r"^segmax_connections(?:{.*})? (\S+)$", text, re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
 # --- lengths ---------------------------------------------------------------------------------------------------------
 
 
@@ -749,12 +784,8 @@ def test_clients_that_never_read_their_answers_are_harmless(service: Service) ->
     deaf = []
     try:
         for _ in range(50):
-            sock = socket.socket()
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-            sock.settimeout(PATIENCE)
-            sock.connect(("127.0.0.1", service.port))
-            sock.sendall(search_with(length(body), body=body) * 4)
-            deaf.append(sock)
+            deaf.append(deaf_connection(service))
+            deaf[-1].sendall(search_with(length(body), body=body) * 4)
         assert probe(service) < QUICK_SECONDS
     finally:
         for sock in deaf:
