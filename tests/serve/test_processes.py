@@ -126,6 +126,34 @@ def test_a_killed_worker_is_replaced(service: Service) -> None:
     assert "ended unexpectedly" in service.log
 
 
+def test_the_writer_outlives_a_worker_that_waits_for_it(service: Service) -> None:
+    """A worker that is killed while it waits for writes takes nothing with it, and is no error of the writer."""
+    writer = helper_of(service)
+    stop = threading.Event()
+
+    def write(name: str) -> None:
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            with contextlib.suppress(OSError, http_error()):
+                add(service, *(f"{name}-{number}-{part}" for part in range(50)), mode="upsert")
+
+    threads = [threading.Thread(target=write, args=(name,)) for name in "abcd"]
+    for thread in threads:
+        thread.start()
+    for _ in range(4):
+        time.sleep(0.3)  # of writing
+        killed = eventually(lambda: workers_of(service))[0]
+        kill(killed)
+        eventually(lambda killed=killed: len(workers_of(service)) == 2 and killed not in workers_of(service))
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert helper_of(service) == writer
+    assert add(service, "last") == 200
+    assert "Traceback" not in service.log
+
+
 def test_a_worker_that_cannot_start_is_started_later(papers: Path, tmp_path: Path) -> None:
     """While an index is away, a killed worker is not replaced: the log says why, and the other worker answers."""
     with serving(papers, "--workers", 2) as service:
