@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
 import numpy as np
 
 from segmax.search.highlighting import passages
 from segmax.search.inside import InsideView
-from segmax.search.results import BatchHits, Explanation, Groups, Hits, SearchStats
+from segmax.search.results import STATS_FIELDS, BatchHits, Explanation, Groups, Hits
 from segmax.serve import messages
 from segmax.storage.texts import StoredText
 
@@ -59,9 +58,10 @@ def _add_texts(found: list[messages.Hit], hits: Hits, fields: Sequence[str], mar
             hit.highlights = marker(stored)
 
 
-def stats_message(stats: SearchStats) -> messages.Stats:
+def stats_message(hits: Hits) -> messages.Stats:
     """Return what a search cost."""
-    return msgspec.convert(dataclasses.asdict(stats), messages.Stats)
+    values = dict(zip(STATS_FIELDS, hits.stats_row.tolist(), strict=True))
+    return messages.Stats(**values | {"budget_hit": bool(values["budget_hit"]), "swept": bool(values["swept"])})
 
 
 def search_result(
@@ -70,7 +70,7 @@ def search_result(
     """Return the answer to a search."""
     result = messages.SearchResult(hits=hit_messages(hits, fields, marker), complete=hits.complete)
     if with_stats:
-        result.stats = stats_message(hits.stats)
+        result.stats = stats_message(hits)
     return result
 
 
@@ -102,7 +102,7 @@ def groups_result(
     for group in groups:
         message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker))
         if with_stats:
-            message.stats = stats_message(group.hits.stats)
+            message.stats = stats_message(group.hits)
         found.append(message)
     return messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
 
@@ -132,6 +132,6 @@ def inside_result(view: InsideView, method: str, part: str | None, most: int) ->
         num_clusters=len(view.clusters),
         final_threshold=view.final_threshold,
         num_blocks=view.num_blocks,
-        stats=stats_message(view.hits.stats),
+        stats=stats_message(view.hits),
         part=part,
     )

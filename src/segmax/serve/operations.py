@@ -76,8 +76,9 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
         hits = high_enough(hits, message.min_score)
     if message.offset:
         hits = hits.taken(slice(message.offset, None))
-    if message.fields or marker is not None or len(hits) > _MOST_INLINE:
-        result = await service.run(_answer, hits, message, marker)  # texts have to be decompressed, and searched
+    is_long = len(hits) > _MOST_INLINE or any(field != "row" for field in message.fields)
+    if is_long or marker is not None:  # texts have to be decompressed, and words looked for
+        result = await service.run(_answer, hits, message, marker)
     else:
         result = _answer(hits, message, None)
     result.took_ms = (time.perf_counter() - context.arrived) * 1e3
