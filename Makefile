@@ -30,7 +30,8 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop) \
 		$$($(PY) .ci/requirements.py browser)
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
-	$(PY) -m pytest -q -m "slow or not slow" tests/encoders tests/integrations tests/io tests/experiments/test_experiments_recipe.py
+	$(PY) -m pytest -q -m "slow or not slow" tests/encoders tests/integrations tests/io tests/remote/test_remote_integrations.py \
+		tests/experiments/test_experiments_recipe.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q tests/test_documents.py
 	$(PY) -m pytest -q -k torch --ignore=tests/encoders
 

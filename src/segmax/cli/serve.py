@@ -106,7 +106,7 @@ def parser() -> argparse.ArgumentParser:
         "--max-wait-ms",
         metavar="X",
         type=real_number,
-        default=3.0,
+        default=2.0,
         help="how long a search may have to wait for others before it gets status 503 (default: %(default)s)",
     )
     limits.add_argument(

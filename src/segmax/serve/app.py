@@ -28,7 +28,7 @@ from segmax.serve.messages import ENCODER
 from segmax.serve.metrics import CONTENT_TYPE
 from segmax.serve.operations import Context
 from segmax.serve.page import asset
-from segmax.serve.problems import PROBLEM_TYPE, RETRY_SOON, ProblemError, invalid, problem_of
+from segmax.serve.problems import PROBLEM_TYPE, RETRY_SOON, ProblemError, invalid, overloaded, problem_of
 from segmax.serve.routes import Access, Found, Route, find_route
 from segmax.serve.security import COMMON_HEADERS, PAGE_HEADERS, same_origin
 from segmax.serve.service import Service
@@ -132,7 +132,7 @@ class App:
         is_unclear = len(headers) != len(scope["headers"]) and _is_unclear(scope["headers"])
         request_id = headers.get(b"x-request-id", b"")
         if not _REQUEST_ID.fullmatch(request_id):
-            request_id = f"{self._id_start}-{next(self._ids):x}".encode()
+            request_id = self._new_id()
         request = _Request(self, scope, headers, receive, send, request_id, arrived)
         try:
             if is_unclear:
@@ -185,6 +185,23 @@ class App:
             service.metrics.answered("refused", status, 0.0)
             if service.settings.access_log:
                 _ACCESS.info("%s %s - - %d 0 0.00ms", request_id, client, status)
+
+    def shedder(self, raw_path: bytes) -> Callable[..., Awaitable[None]] | None:
+        """Return what refuses a search at once while too many wait: looking at it would take time from these."""
+        service = self._service
+        is_full = service is not None and raw_path.endswith(b"/search") and service.admission.is_full
+        return self._shed if is_full else None
+
+    async def _shed(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Refuse a search."""
+        request_id = self._new_id()
+        answer = self._problem(overloaded(1.0), request_id)
+        await _send_answer(send, answer, request_id, is_head=False)
+        if self._service is not None:
+            self._service.metrics.answered("search", answer.status, 0.0)
+
+    def _new_id(self) -> bytes:
+        return f"{self._id_start}-{next(self._ids):x}".encode()
 
     @property
     def service(self) -> Service:

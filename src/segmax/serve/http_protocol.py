@@ -33,6 +33,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     limits: Limits
     on_refused: Callable[[int, str, str], None]
+    shedder: Callable[[bytes], Any]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -154,7 +155,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
-        super()._start_asgi_task(cycle, app)
+        super()._start_asgi_task(cycle, self.shedder(cycle.scope["raw_path"]) or app)
 
     def _unsupported_upgrade_warning(self) -> None:
         """Refuse CONNECT, and what else the parser takes for the end of HTTP."""
@@ -269,7 +270,9 @@ def _without_upgrade(data: bytes) -> bytes:
     return _UPGRADE.sub(b"\r\nx-ignored:", head) + data[len(head) :]
 
 
-def guarded(limits: Limits, on_refused: Callable[[int, str, str], None]) -> type[GuardedProtocol]:
+def guarded(
+    limits: Limits, on_refused: Callable[[int, str, str], None], shedder: Callable[[bytes], Any]
+) -> type[GuardedProtocol]:
     """Return the protocol with limits, for uvicorn's configuration.
 
     Parameters
@@ -278,6 +281,8 @@ def guarded(limits: Limits, on_refused: Callable[[int, str, str], None]) -> type
         What a request may ask for.
     on_refused
         Called with the status, the request id and the client's address of what is refused before it is a request.
+    shedder
+        Returns an application that refuses requests for a path, if that should not even be looked at now; else None.
     """
 
     class Guarded(GuardedProtocol):
@@ -285,6 +290,7 @@ def guarded(limits: Limits, on_refused: Callable[[int, str, str], None]) -> type
 
     Guarded.limits = limits
     Guarded.on_refused = staticmethod(on_refused)
+    Guarded.shedder = staticmethod(shedder)
     return Guarded
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from segmax.collection.collection import Collection
@@ -64,6 +66,7 @@ class Metrics:
         self._answers: dict[tuple[str, int], int] = {}
         self._pending: dict[str, list[int]] = {}
         self._num_batches: dict[str, int] = {}
+        self._batch_times: list[tuple[str, NDArray[np.uint64]]] = []
         self._observe: dict[str, Histogram] = {}
         self._observe_search: dict[str, Histogram] = {}
         self._num_shed = 0
@@ -90,10 +93,8 @@ class Metrics:
             sums[place] += row[column]
 
     def searched_batch(self, name: str, stats: BatchStats) -> None:
-        """Count many searches. Threads may call this, so nothing of the event loop's own is touched."""
-        histogram = self._search_seconds.labels(name)
-        for nanoseconds in stats.elapsed_ns.tolist():
-            histogram.observe(nanoseconds / 1e9)
+        """Count many searches; their times are sorted into the histogram later."""
+        self._batch_times.append((name, stats.elapsed_ns))
         for field, column in zip(_SUMS, _COLUMNS, strict=True):
             self._sums[field].labels(name).inc(int(stats.table[:, column].sum()))
 
@@ -115,6 +116,10 @@ class Metrics:
                 if count:
                     self._sums[field].labels(name).inc(count)
             self._pending[name] = [0] * len(_SUMS)
+        times, self._batch_times = self._batch_times, []
+        for name, elapsed_ns in times:
+            for nanoseconds in elapsed_ns.tolist():
+                self._searches(name).observe(nanoseconds / 1e9)
         batches, self._num_batches = self._num_batches, {}
         for name, count in batches.items():
             self._batches.labels(name).inc(count)

@@ -25,12 +25,12 @@ from segmax.serve.problems import overloaded
 PlainQuery = tuple[Any, Any] | Mapping[str, float]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
-_INLINE_SECONDS = 0.0015  # of work that the event loop may do by itself between two looks at its sockets
+_INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
 _FIRST_COST = 0.0004  # of a search that nothing is known about
 _COST_SHARE = 0.1  # of the last search in the running mean
 _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
-_ALWAYS_WAITING = 32  # searches that may always wait: as many as an ordinary pool of connections sends
+_ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -73,13 +73,23 @@ class Admission:
     def take(self, cost: float, deadline: float | None, now: float) -> None:
         """Add work to what is waiting; raise the problem of an overload if it would have to wait too long."""
         wait = self.backlog / self._threads
-        limit = max(self._limit, _WAIT_COSTS * cost)
-        is_too_long = wait > limit and self.num_waiting >= _ALWAYS_WAITING
+        is_too_long = wait > max(self._limit, _WAIT_COSTS * cost) and self._is_long
         is_too_late = deadline is not None and self.num_waiting > 0 and now + wait > deadline
         if is_too_long or is_too_late:
             raise overloaded(wait)
         self.backlog += cost
         self.num_waiting += 1
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next search would be refused, unless it is of a kind that takes longer than most."""
+        mean = self.backlog / max(1, self.num_waiting)
+        return self._is_long and self.backlog / self._threads > max(self._limit, _WAIT_COSTS * mean)
+
+    @property
+    def _is_long(self) -> bool:
+        """Whether more are waiting than always may."""
+        return self.num_waiting >= _ALWAYS_WAITING * self._threads
 
     def give_back(self, cost: float) -> None:
         """Take work that is done off what is waiting."""
@@ -145,10 +155,14 @@ class Searcher:
         """Run what is waiting: here, if that takes next to no time, and otherwise on a thread."""
         self._is_scheduled = False
         jobs: list[Job] = []
+        seconds = 0.0
         while self._waiting and len(jobs) < _MOST_BATCHED:
             if jobs and self._waiting[0].source is not jobs[0].source:
                 break  # the index was replaced meanwhile
+            if jobs and self._threads == 1 and seconds + self._waiting[0].cost > _INLINE_SECONDS:
+                break  # one thread gains nothing from larger batches, and sockets have to be looked at
             job = self._waiting.popleft()
+            seconds += job.cost
             if job.future.done():  # whoever asked has gone
                 self._admission.give_back(job.cost)
             else:
@@ -156,8 +170,8 @@ class Searcher:
         if not jobs:
             return
         self._on_batch()
-        is_cheap = sum(job.cost for job in jobs) < _INLINE_SECONDS
-        if is_cheap and (len(jobs) == 1 or self._threads == 1) and all(self._is_plain(job) for job in jobs):
+        is_cheap = seconds <= _INLINE_SECONDS and (len(jobs) == 1 or self._threads == 1)
+        if is_cheap and all(self._is_plain(job) for job in jobs):
             self._finish(jobs, _searched_one_by_one(jobs))
             if self._waiting:
                 self._is_scheduled = True

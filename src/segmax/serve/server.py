@@ -30,10 +30,12 @@ _SWITCH_SECONDS = 0.0005  # after which a thread gives way to another: a search 
 
 def config_for(app: Any, limits: Limits) -> uvicorn.Config:
     """Return the configuration of uvicorn; `benchmarks.serve` uses it with a constant answer, too."""
-    on_refused = app.refused if isinstance(app, App) else lambda status, request_id, client: None
+    is_ours = isinstance(app, App)
+    on_refused = app.refused if is_ours else lambda status, request_id, client: None
+    shedder = app.shedder if is_ours else lambda raw_path: None
     return uvicorn.Config(
         app,
-        http=guarded(limits, on_refused),
+        http=guarded(limits, on_refused, shedder),
         ws="none",
         lifespan="on",
         loop="uvloop",

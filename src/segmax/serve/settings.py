@@ -43,7 +43,7 @@ class Limits:
     body_seconds
         How long a request's body may take to arrive; in a stream, the longest pause.
     wait_ms
-        How long a search may be expected to wait for others before it is refused. A few dozen may always wait.
+        How long a search may be expected to wait for others before it is refused. A few may always wait.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Limits:
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0
     body_seconds: float = 30.0
-    wait_ms: float = 3.0
+    wait_ms: float = 2.0
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
