@@ -55,7 +55,7 @@ async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
             except Exception:
                 _LOG.exception("%s of '%s' failed", operation, name)
                 problem = ProblemError(500, "internal", "the service failed").to_dict()
-        with contextlib.suppress(ConnectionError):
+        with contextlib.suppress(ConnectionError, RuntimeError):  # uvloop's, if the caller has gone
             await _write(writer, [number, result, problem])
 
     return await asyncio.start_unix_server(connected, path)
