@@ -29,6 +29,8 @@ from serve.serving import PATIENCE, Service, children_of, chunk, eventually, is_
 
 NDJSON = "application/x-ndjson"
 
+pytestmark = pytest.mark.slow  # every test starts processes, and waits for some to end
+
 
 @pytest.fixture
 def papers(tmp_path: Path) -> Path:
@@ -255,7 +257,6 @@ def _line(id: str) -> bytes:
     return chunk(json.dumps({"id": id, "text": "noise"}).encode() + b"\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_does_not_finish_is_cut_off(papers: Path, notes: Path, workers: int) -> None:
     """A stream that nobody ends holds a stop up for half a minute, and no longer; what was acknowledged is there."""
@@ -460,7 +461,6 @@ def test_figures_of_all_workers_add_up(service: Service) -> None:
 # --- encoders --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_models_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Path) -> None:
     """Texts are encoded as in the library, searches for vectors do not wait for them, and it is replaced if it dies."""
     pytest.importorskip("torch")
