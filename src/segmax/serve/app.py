@@ -379,9 +379,8 @@ class _Request:
             return _decoder(route.request).decode(body)
         except msgspec.ValidationError as error:
             known = ", ".join(field.encode_name for field in msgspec.structs.fields(route.request))
-            raise ProblemError(
-                422, "invalid-value", f"the request is invalid: {error}", hint=f"it has {known}"
-            ) from None
+            detail = f"the request is invalid: {error}; its fields are {known}"
+            raise ProblemError(422, "invalid-value", detail) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProblemError(400, "malformed-json", f"the body is not valid JSON: {error}") from None
         except RecursionError:
