@@ -65,7 +65,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     params = service.chosen(target, message)
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
-    marker = service.marker(target, query, message) if message.highlight is not False else None
+    marker = service.marker(target, query, message)
     if message.group_by is not None or message.group_size != 1:
         found = await service.run(_grouped, target.source, query, message, params, deadline)
         answer = await service.run(_groups_answer, found, message, marker)

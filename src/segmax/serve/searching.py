@@ -23,6 +23,8 @@ from segmax.serve.problems import overloaded
 
 #: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
 PlainQuery = tuple[Any, Any] | Mapping[str, float]
+#: Searches of one kind take about as long: about how many results, the method, and whether there is a filter.
+Kind = tuple[int, str, bool]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
 _INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
@@ -45,7 +47,7 @@ class Job:
     deadline: float | None  #: by `time.perf_counter`
     future: asyncio.Future[Hits]
     cost: float
-    kind: tuple[int, str, bool]
+    kind: Kind
 
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
@@ -117,17 +119,17 @@ class Searcher:
         self._waiting: deque[Job] = deque()
         self._is_scheduled = False
         self._is_running = False  # on a thread
-        self._costs: dict[tuple[int, str, bool], float] = {}
+        self._costs: dict[Kind, float] = {}
 
     def at_once(self, source: Source, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
-        kind = (k.bit_length(), "asc" if params is None else params.method, False)
+        kind = _kind_of(k, params, is_filtered=False)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
             return None
         start = time.perf_counter()
         hits = source.search(query, k, params)
-        self._costs[kind] = cost + _COST_SHARE * (time.perf_counter() - start - cost)
+        self._learn(kind, time.perf_counter() - start)
         self._on_batch()
         return hits
 
@@ -141,7 +143,7 @@ class Searcher:
         deadline: float | None,
     ) -> asyncio.Future[Hits]:
         """Return the future results of a search; raise the problem of an overload if it would wait too long."""
-        kind = (k.bit_length(), "asc" if params is None else params.method, where is not None)
+        kind = _kind_of(k, params, is_filtered=where is not None)
         cost = self._costs.get(kind, _FIRST_COST)
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Hits] = self._loop.create_future()
@@ -201,6 +203,11 @@ class Searcher:
         if self._waiting and not self._is_scheduled:
             self._drain()
 
+    def _learn(self, kind: Kind, seconds: float) -> None:
+        """Take the time of a search into account for the next ones of its kind."""
+        before = self._costs.get(kind, seconds)
+        self._costs[kind] = before + _COST_SHARE * (seconds - before)
+
     def _finish(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
         for job, (answer, seconds) in zip(jobs, answers, strict=True):
             self._admission.give_back(job.cost)
@@ -208,10 +215,14 @@ class Searcher:
                 if not job.future.done():
                     job.future.set_exception(answer)
                 continue
-            before = self._costs.get(job.kind, seconds)
-            self._costs[job.kind] = before + _COST_SHARE * (seconds - before)
+            self._learn(job.kind, seconds)
             if not job.future.done():
                 job.future.set_result(answer)
+
+
+def _kind_of(k: int, params: SearchParams | None, *, is_filtered: bool) -> Kind:
+    """Return what the time of a search depends on most."""
+    return k.bit_length(), (params or EXACT).method, is_filtered
 
 
 def _searched_one_by_one(jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
