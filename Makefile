@@ -5,7 +5,7 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp bindings/*.cpp bindings/*.hpp benchmarks/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv' -o -path '*/page/*')
 
-.PHONY: demo test test-slow test-extras lint types cpp-test aarch64-test docker-test sanitize bench race soak crash report stubs format clean
+.PHONY: demo test test-slow test-extras test-ray lint types cpp-test aarch64-test docker-test sanitize bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -17,7 +17,7 @@ test: lint types cpp-test
 	$(PY) -m pytest -q -n auto --dist worksteal
 
 test-slow: sanitize
-	$(PY) -m pytest -q -m slow --ignore=tests/collection/test_crash.py
+	$(PY) -m pytest -q -m slow --ignore=tests/collection/test_crash.py --ignore=tests/ray
 	$(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
 # Kills, failing disks and power losses at every system call of a collection's history: about an hour.
@@ -34,6 +34,11 @@ test-extras: $(VENV)/.encoders
 		tests/experiments/test_experiments_recipe.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q tests/test_documents.py
 	$(PY) -m pytest -q -k torch --ignore=tests/encoders
+
+# Tests on a real Ray cluster of several simulated nodes, in a network namespace that has the loopback device alone.
+test-ray: $(VENV)/.ray
+	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m "slow or not slow" tests/ray
+	.ci/loopback $(CURDIR)/$(PY) -m pytest -q tests/test_documents.py -k "runs and sharding"
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 
@@ -52,6 +57,10 @@ $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES)
 
 $(VENV)/.encoders: $(VENV)/.installed
 	$(PY) -m pip install -q torch==2.13.0 $$($(PY) .ci/requirements.py encoders)
+	touch $@
+
+$(VENV)/.ray: $(VENV)/.installed
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py ray)
 	touch $@
 
 # --- checks ---
@@ -126,8 +135,9 @@ race: $(VENV)/.installed
 
 # One writer, readers and merges against each other, for MINUTES.
 MINUTES ?= 10
-soak: $(VENV)/.installed
+soak: $(VENV)/.installed $(VENV)/.ray
 	$(PY) -m tests.collection.soak --minutes $(MINUTES)
+	SEGMAX_KILLS=50 .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_chaos.py
 
 # The page of all experiments of the paper, docs/report.html, drawn from the outcomes that are kept.
 report: $(VENV)/.installed

@@ -174,7 +174,7 @@ def by_top_terms(docs: sp.csr_matrix, num_clusters: int, seed: int, *, count: in
     """Cluster by cosine on the heaviest terms of every document, by √weight × rarity; no projection, no balancing."""
     with one_thread():
         rows = unit_rows(docs, count)
-        sample = rows[sample_rows(docs.shape[0], num_clusters * km._SAMPLE_PER_CLUSTER, seed)]
+        sample = rows[sample_rows(docs.shape[0], num_clusters * km.SAMPLE_PER_CLUSTER, seed)]
         centroids = sample[sample_rows(sample.shape[0], num_clusters, seed + 1)].toarray()
         for _ in range(iterations):
             centroids = moved(sample, nearest(sample, centroids), centroids)

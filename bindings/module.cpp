@@ -39,4 +39,5 @@ NB_MODULE(_core, module) {
     segmax::bindings::register_masks(module);
     segmax::bindings::register_search(module);
     segmax::bindings::register_parts(module);
+    segmax::bindings::register_router(module);
 }

@@ -10,6 +10,7 @@ void register_index(nanobind::module_& module);
 void register_io(nanobind::module_& module);
 void register_masks(nanobind::module_& module);
 void register_parts(nanobind::module_& module);
+void register_router(nanobind::module_& module);
 void register_search(nanobind::module_& module);
 
 }  // namespace segmax::bindings

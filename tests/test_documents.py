@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,7 @@ def needed(block: str) -> set[str]:
     for node in ast.walk(ast.parse(block)):
         if isinstance(node, ast.Import):
             found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {"ray" for alias in node.names if alias.name == "segmax.ray"}
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             found.add(node.module.partition(".")[0])
             found |= {"torch"} if {alias.name for alias in node.names} & {"SparseModel", "UniCOIL", "LexMAE"} else set()
@@ -60,8 +62,13 @@ def needed(block: str) -> set[str]:
 
 
 def missing(block: str) -> list[str]:
-    """The packages that a block imports and that are not installed."""
-    return sorted(name for name in needed(block) if importlib.util.find_spec(name) is None)
+    """The packages that a block imports and that are not installed, or may not be used here."""
+    return sorted(name for name in needed(block) if importlib.util.find_spec(name) is None or not may_use(name))
+
+
+def may_use(package: str) -> bool:
+    """Whether a block may use a package here. Ray binds to the outer address of a machine where it finds one."""
+    return package != "ray" or [name for _, name in socket.if_nameindex()] == ["lo"]
 
 
 @pytest.fixture
@@ -121,7 +128,7 @@ def run_python(document: str) -> list[str]:
     left_out = []
     for block in blocks_of(document, "python"):
         if absent := missing(block):
-            assert not ALL_EXTRAS, f"{document}: a block needs {', '.join(absent)}"
+            assert not ALL_EXTRAS or absent == ["ray"], f"{document}: a block needs {', '.join(absent)}"
             left_out += absent
             continue
         exec(compile(block, document, "exec"), namespace)

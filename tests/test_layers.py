@@ -23,7 +23,8 @@ LAYERS = [
     "building paper",
     "text",
     "collection",
-    "evaluation inspection remote",
+    "shards",
+    "evaluation inspection planning ray remote",
     "front",  # the modules beside the rooms: `segmax` itself, `segmax.errors`, `segmax.pruning`, ...
     "experiments integrations serve",
     "cli",

@@ -629,6 +629,22 @@ class Lattice:
 
     @property
     def num_terms(self) -> int: ...
+    def prepare(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        params: Sequence[SearchParams],
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.float64],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
+        """
+        Queries as integers: (indptr, terms, weights, what 1 is worth, unknown and dropped terms).
+        """
 
 class Mask:
     """The rows of an index that a search may return; immutable."""
@@ -822,3 +838,96 @@ class Parts:
         """
         All queries, with one k, SearchParams and masks for all or for each: (numbers, scores, counts, parts, rows, stats), padded with number -1 and score 0.
         """
+
+class Maxima:
+    """The largest codes of terms in groups of documents; immutable."""
+
+    def __init__(
+        self,
+        num_quartets: int,
+        first_mark: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        first_value: Annotated[NDArray[numpy.uint64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        marks: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        values: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        shard_first_quartet: Annotated[
+            NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)
+        ],
+        tops: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+    def bounds(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.uint64], numpy.typing.NDArray[numpy.float64]
+    ]:
+        """
+        By prepared query and shard: the best MaxSBound, 4 times the best AvgSBound, and what to order by.
+        """
+
+    def promise(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+    ) -> numpy.typing.NDArray[numpy.float64]:
+        """By prepared query and shard: what to order by."""
+
+class MaximaCollector:
+    """Finds the largest code of every term in every unit."""
+
+    def __init__(
+        self,
+        num_terms: int,
+        most: int,
+        scale: Annotated[NDArray[numpy.float64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """
+        `most` terms of every unit are kept, the heaviest by code * scale; 0 keeps all.
+        """
+
+    @overload
+    def add(
+        self,
+        indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        codes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        units: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+    @overload
+    def add(
+        self,
+        indptr: Annotated[NDArray[numpy.int64], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        terms: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        codes: Annotated[NDArray[numpy.uint16], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        units: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """
+        Take in documents, each of one unit; those of a unit come together, units of later calls are larger.
+        """
+
+    def finish(
+        self,
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint16]
+    ]:
+        """
+        By term how many units have it; then units, ascending, and codes, term by term.
+        """
+
+def pack_maxima(
+    first: numpy.typing.NDArray[numpy.uint64],
+    units: numpy.typing.NDArray[numpy.uint32],
+    codes: numpy.typing.NDArray[numpy.uint16],
+    shard_first_quartet: numpy.typing.NDArray[numpy.uint32],
+    tops: numpy.typing.NDArray[numpy.uint16],
+) -> tuple[
+    numpy.typing.NDArray[numpy.uint64],
+    numpy.typing.NDArray[numpy.uint64],
+    numpy.typing.NDArray[numpy.uint8],
+    numpy.typing.NDArray[numpy.uint8],
+]:
+    """
+    Maxima, given term by term, as `Maxima` takes them: (first_mark, first_value, marks, values).
+    """

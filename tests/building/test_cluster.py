@@ -177,7 +177,7 @@ def test_balance_of_any_sizes(seed: int) -> None:
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
     with one_thread(), progress_of(False) as progress, progress.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
-        assigner = kmeans._Assigner(centroids, kmeans._flat_index(centroids))
+        assigner = kmeans.Assigner(centroids, kmeans._flat_index(centroids))
         balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
     sizes = np.bincount(balanced, minlength=num_clusters)
     mean = num_docs / num_clusters

@@ -11,6 +11,7 @@ SegmaxError
 ├── CollectionLockedError (BlockingIOError)  another process or object writes to the collection
 ├── UnknownIdError (KeyError)             no document has this id
 ├── ServiceError (ConnectionError)        a service cannot be reached, is overloaded, or answers something else
+├── ShardsUnavailableError (ConnectionError)  shards on other machines gave no answer in time
 └── WriteError (OSError)                  the index could not be written; nothing was changed
     └── WriterStoppedError                what is on disk is unknown; open the collection again
 
@@ -268,6 +269,17 @@ class ServiceError(SegmaxError, ConnectionError):
     >>> error = ServiceError("http://localhost:8080 cannot be reached", hint="is the service running?")
     >>> isinstance(error, ConnectionError), str(error)
     (True, 'http://localhost:8080 cannot be reached; is the service running?')
+    """
+
+
+class ShardsUnavailableError(SegmaxError, ConnectionError):
+    """Shards of an index on many machines gave no answer in time, and the caller did not allow partial answers.
+
+    Examples
+    --------
+    >>> error = ShardsUnavailableError("shard 3 gave no answer in 2 s", hint="try again, or open more {replicas}")
+    >>> isinstance(error, ConnectionError), str(error)
+    (True, 'shard 3 gave no answer in 2 s; try again, or open more replicas')
     """
 
 

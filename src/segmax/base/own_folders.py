@@ -9,14 +9,16 @@ from typing import Literal
 from segmax.base.files import open_regular
 
 _HEAD_BYTES = 256
+Kind = Literal["index", "collection", "sharded index"]
 #: By the file that describes it.
-_FORMATS: tuple[tuple[str, Literal["index", "collection"], bytes], ...] = (
+_FORMATS: tuple[tuple[str, Kind, bytes], ...] = (
     ("meta.json", "index", rb'"format":\s*"segmax"'),
     ("manifest.json", "collection", rb'"format":\s*"segmax-collection"'),
+    ("sharded.json", "sharded index", rb'"format":\s*"segmax-sharded"'),
 )
 
 
-def own_folder(path: Path) -> Literal["index", "collection"] | None:
+def own_folder(path: Path) -> Kind | None:
     """Return what a path claims to be; None if it is nothing of ours."""
     for name, kind, mark in _FORMATS:
         try:

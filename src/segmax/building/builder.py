@@ -23,7 +23,7 @@ from segmax.building.clustering import DIMENSIONS, Clustering, ClusterJob, Label
 from segmax.building.given_metadata import check_metadata, metadata_by_row
 from segmax.building.given_texts import check_texts, texts_by_row
 from segmax.building.inputs import open_source
-from segmax.building.points import Projection, Projector, rarity, term_frequencies
+from segmax.building.points import Projection, Projector, rarity, term_factor, term_frequencies
 from segmax.building.reading import ReadDocuments, read_documents
 from segmax.building.resources import BuildResources, ResourceOptions, open_resources
 from segmax.building.segments import checked_segments, independent_segments, kmeans_segments, random_segments
@@ -354,9 +354,7 @@ class _Clustered(NamedTuple):
 def _cluster(read: ReadDocuments, coding: _Coding, request: BuildRequest, resources: BuildResources) -> _Clustered:
     spool, config = read.spool, request.config
     rare = rarity(term_frequencies(spool, resources.workers), spool.num_rows)
-    # Only ratios count, and 32 bits hold them only if they are about 1.
-    factor = np.sqrt(coding.scale / coding.scale.max(initial=1e-300)) * rare
-    projector = Projector(spool, factor.astype(np.float32), config.seed)
+    projector = Projector(spool, term_factor(coding.scale, rare), config.seed)
     if not isinstance(request.clustering, Labels):
         _check_segments(config.clusters_for(spool.num_rows), config, spool.num_rows)
     job = ClusterJob(

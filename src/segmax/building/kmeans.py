@@ -19,9 +19,11 @@ from segmax.building.points import Floats, Points, normalized
 from segmax.building.resources import BuildResources
 from segmax.vectors.rows import sample_rows
 
-_SAMPLE_PER_CLUSTER = 64
+#: Documents per cluster that k-means is trained on.
+SAMPLE_PER_CLUSTER = 64
 _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
+_CELL_ITERATIONS = 10  # to find cells for given centroids
 _SPLIT_FLOATS = 1 << 22  # of clusters that are split together
 _BATCH = 4096  # points in memory at a time, where there may be many
 _RESTART_STEP = 7919
@@ -52,7 +54,7 @@ def kmeans(points: Points, num_clusters: int, options: KMeansOptions, resources:
     num_cells = 0 if num_clusters <= _FLAT_CLUSTERS else round(num_clusters**0.5)
     progress, workers = resources.progress, resources.workers
     with progress.stage("cluster", options.restarts + num_cells, "runs") as stage:
-        sample = _Sample(points, num_clusters * _SAMPLE_PER_CLUSTER, options.seed, resources)
+        sample = _Sample(points, num_clusters * SAMPLE_PER_CLUSTER, options.seed, resources)
         trainer = _Trainer(options, workers, stage)
         assigner = (
             trainer.two_levels(sample, num_clusters, num_cells) if num_cells else trainer.flat(sample, num_clusters)
@@ -99,14 +101,54 @@ class _Sample:
         return (self._decode(self._kept[start : start + _BATCH]) for start in range(0, len(self), _BATCH))
 
 
-class _Assigner:
+class Cells(NamedTuple):
+    """Many centroids in groups: of a point, only those in the nearest cells are compared."""
+
+    centers: Floats
+    owner: NDArray[np.int64]  #: by centroid: its cell
+
+
+def cells_of(centroids: Floats, seed: int) -> Cells | None:
+    """Return cells for centroids; None where there are so few that a point is compared with all of them.
+
+    Call it inside `points.one_thread`.
+    """
+    if len(centroids) <= _FLAT_CLUSTERS:
+        return None
+    centers = _spherical(centroids, round(len(centroids) ** 0.5), seed, _CELL_ITERATIONS)[1]
+    return Cells(centers, Assigner(centers, _flat_index(centers)).nearest(centroids))
+
+
+def centroids_of(points: Points, labels: NDArray[np.int64], num_clusters: int) -> Floats:
+    """Return the mean of every cluster, scaled to unit length."""
+    sums: NDArray[np.float64] | None = None
+    at = 0
+    for number in range(points.num_batches):
+        batch = points.batch(number)
+        if sums is None:
+            sums = np.zeros((num_clusters, batch.shape[1]))
+        np.add.at(sums, labels[at : at + len(batch)], batch)
+        at += len(batch)
+    assert sums is not None  # there is a document
+    lengths = np.sqrt((sums * sums).sum(axis=1))[:, None]
+    return np.asarray(np.divide(sums, lengths, out=sums, where=lengths > 0), dtype=np.float32)
+
+
+class Assigner:
     """Finds the nearest of many centroids."""
 
     def __init__(self, centroids: Floats, index: Any) -> None:
         self.centroids = centroids
         self._index = index
 
+    @classmethod
+    def of_centroids(cls, centroids: Floats, cells: Cells | None) -> Assigner:
+        """Return what finds the nearest of given centroids; cells, where there are any, say where to look."""
+        centroids = np.ascontiguousarray(centroids, dtype=np.float32)
+        return cls(centroids, _flat_index(centroids) if cells is None else _cell_index(*cells, centroids))
+
     def nearest(self, points: Floats) -> NDArray[np.int64]:
+        """Return the number of the nearest centroid of every point; call it inside `points.one_thread`."""
         _one_thread_here()
         labels = np.asarray(self._index.search(points, 1)[1], dtype=np.int64).reshape(-1)
         return np.maximum(labels, np.int64(0))  # -1 where all cells that were looked into are empty
@@ -118,10 +160,10 @@ class _Trainer:
         self._workers = workers
         self._stage = stage
 
-    def flat(self, sample: _Sample, num_clusters: int) -> _Assigner:
+    def flat(self, sample: _Sample, num_clusters: int) -> Assigner:
         """Run k-means on all of a small sample."""
         centroids = self._best(sample.take(np.arange(len(sample))), num_clusters)
-        return _Assigner(centroids, _flat_index(centroids))
+        return Assigner(centroids, _flat_index(centroids))
 
     def _best(self, points: Floats, num_clusters: int) -> Floats:
         """Run k-means `restarts` times and keep the best result."""
@@ -136,10 +178,10 @@ class _Trainer:
         assert best is not None
         return best[1]
 
-    def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> _Assigner:
+    def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> Assigner:
         """Find cells, then clusters inside each in proportion to its size: the cost grows with √clusters."""
         cells = self._best(sample.take(sample_rows(len(sample), num_cells * 256, self._seed)), num_cells)
-        coarse = _Assigner(cells, _flat_index(cells))
+        coarse = Assigner(cells, _flat_index(cells))
         cell_of = np.concatenate([coarse.nearest(points) for points in sample.batches()])
         sizes = np.bincount(cell_of, minlength=num_cells)
         shares = _shares(sizes, num_clusters)
@@ -159,7 +201,7 @@ class _Trainer:
             self._stage.advance(1)
         centroids = np.concatenate(found)
         owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
-        return _Assigner(centroids, _cell_index(cells, centroids, owner))
+        return Assigner(centroids, _cell_index(cells, owner, centroids))
 
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
@@ -192,7 +234,7 @@ def _spherical(sample: Floats, num_clusters: int, seed: int, iterations: int) ->
 def kmeans_small(points: Floats, num_clusters: int, seed: int, iterations: int) -> NDArray[np.int64]:
     """Return a label per point, all of them in memory; call it inside `points.one_thread`."""
     centroids = _spherical(points, num_clusters, seed, iterations)[1]
-    return _Assigner(centroids, _flat_index(centroids)).nearest(points)
+    return Assigner(centroids, _flat_index(centroids)).nearest(points)
 
 
 def _flat_index(centroids: Floats) -> Any:
@@ -203,7 +245,7 @@ def _flat_index(centroids: Floats) -> Any:
     return index
 
 
-def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> Any:
+def _cell_index(cells: Floats, owner: NDArray[np.int64], centroids: Floats) -> Any:
     """Return an index of centroids that looks only into the cells nearest to a point."""
     import faiss
 
@@ -220,7 +262,7 @@ def _cell_index(cells: Floats, centroids: Floats, owner: NDArray[np.int64]) -> A
 
 
 def _balanced(
-    points: Points, labels: NDArray[np.int64], assigner: _Assigner, num_clusters: int, stage: Stage
+    points: Points, labels: NDArray[np.int64], assigner: Assigner, num_clusters: int, stage: Stage
 ) -> NDArray[np.int64]:
     """Dissolve tiny clusters and split large ones, so that sizes are near the target and the number is right.
 
@@ -275,7 +317,7 @@ def _dissolve(
         return labels
     kept = np.flatnonzero(~dissolved)
     labels = labels.copy()
-    assigner = _Assigner(centroids[kept], _flat_index(centroids[kept]))
+    assigner = Assigner(centroids[kept], _flat_index(centroids[kept]))
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         labels[some] = kept[assigner.nearest(points.take(some))]

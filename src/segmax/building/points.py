@@ -7,7 +7,7 @@ random projection of the same size separates topics far less well. docs/building
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 import numpy as np
@@ -113,6 +113,18 @@ class Projection:
             directions = _orthogonal(factor * self._product_back(sample, documents / lengths))
         self._matrix = factor * directions
 
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Projection:
+        """Return the projection that `arrays` describes."""
+        made = cls.__new__(cls)
+        made._row_of_term, made._matrix = arrays["row_of_term"], arrays["matrix"]
+        made.num_dims = made._matrix.shape[1]
+        return made
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return what it consists of, for a file: other processes project the same way."""
+        return {"row_of_term": self._row_of_term, "matrix": self._matrix}
+
     def apply(self, docs: Csr) -> Floats:
         """Return the documents as vectors of unit length; zeros for those without a known term."""
         return normalized(self._product(docs))
@@ -212,6 +224,12 @@ def term_frequencies(spool: Spool, workers: Workers) -> NDArray[np.int64]:
     for counts in workers.map(lambda docs: np.bincount(docs.indices, minlength=spool.num_columns), spool):
         frequency += counts
     return frequency
+
+
+def term_factor(scale: NDArray[np.float64], rare: NDArray[np.float64]) -> Floats:
+    """Return √scale × rarity per term, by which directions weigh codes."""
+    # Only ratios count, and 32 bits hold them only if they are about 1.
+    return np.asarray(np.sqrt(scale / scale.max(initial=1e-300)) * rare, dtype=np.float32)
 
 
 def rarity(frequency: NDArray[np.int64], num_docs: int) -> NDArray[np.float64]:

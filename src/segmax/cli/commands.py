@@ -45,6 +45,7 @@ _TABLE = (
     Command("tune", "segmax.cli.tune", "calibrate an index for --target-recall on your queries"),
     Command("evaluate", "segmax.cli.evaluate", "compare search methods by relevance and latency"),
     Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),
+    Command("plan", "segmax.cli.plan", "plan a cluster: machines, memory, disk, build hours and money"),
     Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
     Command("build", "segmax.cli.build", "build an index from vectors, such as encode writes"),
     Command("convert", "segmax.cli.convert", "convert vectors to another file format"),

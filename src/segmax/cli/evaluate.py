@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from segmax.base.display import json_text, printable
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.text_table import Column, tables
+from segmax.cli.opening import opened
 from segmax.cli.parser import (
     CommandParser,
     add_index,
+    add_max_shards,
     add_progress,
     add_query_encoder,
     add_results,
@@ -41,6 +43,10 @@ A method is a name, alone or with options of its Python class: asc,
 asc:eta=0.95, asc:mu=0.7,eta=0.9, asc:budget_ms=0.5, exhaustive, and the paper's
 sequential:mu=0.9 (ASC step by step), anytime:mu=0.9 and maxscore.
 Separate methods with spaces or commas. t-tests compare each with the first.
+
+INDEX may be ray://PATH, for a sharded index on a Ray cluster, or the address of
+an index at a service, as for segmax search. Latency includes other machines
+then, if a query waits for them.
 """
 _EXAMPLES = """\
   segmax index nfcorpus/ nf.segmax && segmax evaluate nf.segmax --data nfcorpus/
@@ -48,6 +54,7 @@ _EXAMPLES = """\
   segmax evaluate docs.segmax --data dl19/ --runs runs --csv dl19.csv
   segmax evaluate docs.segmax --data scifact/ --methods exhaustive asc:eta=0.9
   segmax evaluate docs.segmax --queries queries.jsonl --plot methods.png --json
+  segmax evaluate ray://docs.sharded --queries queries.npz --max-shards 4
 """
 
 
@@ -101,6 +108,7 @@ def _add_method_options(group: argparse._ArgumentGroup) -> None:
         f"(default: {' '.join(map(method_name, DEFAULT_METHODS))})",
     )
     add_results(group)
+    add_max_shards(group)
     group.add_argument(
         "--passes",
         metavar="N",
@@ -128,21 +136,22 @@ def _add_output_options(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> None:
     """Run `segmax evaluate`."""
     _check(args)
-    found = evaluate(
-        args.index,
-        args.queries,
-        args.qrels,
-        data=args.data,
-        split=args.split,
-        encoder=args.encoder,
-        methods=_methods(args.methods) if args.methods else DEFAULT_METHODS,
-        k=args.k,
-        min_rel=args.min_rel,
-        drop_self=args.drop_self,
-        passes=args.passes,
-        runs=args.runs,
-        progress=shows_progress(args.progress),
-    )
+    with opened(args.index, args.encoder, preload=True) as index:
+        found = evaluate(
+            index,
+            args.queries,
+            args.qrels,
+            data=args.data,
+            split=args.split,
+            methods=_methods(args.methods) if args.methods else DEFAULT_METHODS,
+            k=args.k,
+            min_rel=args.min_rel,
+            drop_self=args.drop_self,
+            passes=args.passes,
+            max_shards=args.max_shards,
+            runs=args.runs,
+            progress=shows_progress(args.progress),
+        )
     if args.csv is not None:
         found.to_csv(args.csv)
     if args.plot is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 import segmax
 from segmax.base.display import json_text
@@ -13,7 +14,12 @@ from segmax.drawing.figures import check_plot
 from segmax.inspection.inspecting import inspect
 from segmax.inspection.plots import plot_summary
 from segmax.inspection.summary import STAND_IN_TERMS, IndexSummary
+from segmax.ray.address import is_ray_address, parse_ray_address
 from segmax.text.queries import read_encoded_queries
+
+if TYPE_CHECKING:
+    from segmax.inspection.collections import CollectionSummary
+    from segmax.inspection.sharded import ShardedSummary
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -21,12 +27,15 @@ Show what an index contains: counts and options, bytes per structure, sizes of
 clusters, and how tight the bounds of clusters are. Tightness is the best score
 in a cluster (Actual) divided by its bound (MaxSBound, BoundSum or AvgSBound),
 averaged over a sample of queries and over the clusters that match them.
-Of a collection, show its documents, its parts and their sizes.
+Of a collection, show its documents, its parts and their sizes. Of a sharded
+index, ray://PATH, show its shards and how many of them searches ask; that reads
+its description only, and needs no Ray cluster.
 """
 _EXAMPLES = """\
   segmax inspect docs.segmax
   segmax inspect docs.segmax --queries queries.npz --sample 200 --plot docs.png
   segmax inspect docs.segmax --json | jq .tightness.max_bound.mean
+  segmax inspect ray://docs.sharded
 """
 
 
@@ -62,12 +71,11 @@ def run(args: argparse.Namespace) -> None:
     """Run `segmax inspect`."""
     if args.plot is not None:
         check_plot(args.plot)
-    with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
-        summary = inspect(index, queries, args.sample, args.seed)
+    summary = _inspected(args)
     if args.plot is not None:
         if not isinstance(summary, IndexSummary):
-            raise ConfigError(option="plot", expected="left out for a collection", got=f"'{args.plot}'")
+            expected = "left out for a collection, and for a sharded index"
+            raise ConfigError(option="plot", expected=expected, got=f"'{args.plot}'")
         plot_summary(summary, args.plot)
     if args.json:
         sys.stdout.write(json_text(summary.to_dict(), indent=1) + "\n")
@@ -75,3 +83,16 @@ def run(args: argparse.Namespace) -> None:
         from rich.console import Console
 
         Console(highlight=False).print(summary)
+
+
+def _inspected(args: argparse.Namespace) -> IndexSummary | CollectionSummary | ShardedSummary:
+    if is_ray_address(args.index):
+        if args.queries is not None:
+            expected = "left out for a sharded index, whose shards are not opened"
+            raise ConfigError(option="queries", expected=expected, got=f"'{args.queries}'")
+        from segmax.shards.opening import open_described
+
+        return inspect(open_described(parse_ray_address(args.index).path))
+    with segmax.open(args.index, encoder=args.encoder) as index:
+        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
+        return inspect(index, queries, args.sample, args.seed)

@@ -123,6 +123,17 @@ def add_query_encoder(parser: argparse._ActionsContainer) -> None:
     )
 
 
+def add_max_shards(parser: argparse._ActionsContainer) -> None:
+    """Add --max-shards for commands that search."""
+    parser.add_argument(
+        "--max-shards",
+        metavar="N",
+        type=positive_number,
+        help="of a sharded index, ask only the N shards that promise most, so that results may be missing (default: as "
+        "many as exact results take)",
+    )
+
+
 def add_results(parser: argparse._ActionsContainer) -> None:
     """Add -k."""
     parser.add_argument(

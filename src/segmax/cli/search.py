@@ -7,10 +7,12 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-import segmax
+from segmax.base.errors import ConfigError
+from segmax.cli.opening import opened
 from segmax.cli.parser import (
     CommandParser,
     add_index,
+    add_max_shards,
     add_query_encoder,
     add_results,
     add_threads,
@@ -24,8 +26,6 @@ from segmax.cli.show import NARROWING, answer, as_json, as_run, show, typed_line
 from segmax.cli.unanswered import Reason, summary, why_nothing
 
 if TYPE_CHECKING:
-    from segmax import Collection, Index
-    from segmax.remote import RemoteIndex
     from segmax.search.protocol import Searchable
     from segmax.search.results import BatchHits
     from segmax.text.queries import EncodedQueries
@@ -44,7 +44,8 @@ collection. An argument with spaces is a text to search for, and so is one with
 a slash if there is no such folder: "how to read data.json", AC/DC.
 
 INDEX may be the address of an index at a service (segmax serve). If the service
-asks for a key, set SEGMAX_API_KEY.
+asks for a key, set SEGMAX_API_KEY. ray://PATH opens a sharded index on a Ray
+cluster; options follow as in a URL, and segmax serve --help lists them.
 """
 _EXAMPLES = """\
   segmax search docs.segmax
@@ -54,6 +55,7 @@ _EXAMPLES = """\
   segmax search docs.segmax queries.npz --eta 0.95
   segmax search http://localhost:8080/v1/indexes/docs noise of diodes
   segmax search docs.segmax noise --where '{"year": {"$gte": 1960}}' --offset 10
+  segmax search ray://docs.sharded noise of diodes --max-shards 2
 """
 
 
@@ -77,6 +79,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--offset", metavar="N", type=whole_number, help="leave out the first N results (default: 0)")
     made.add_argument("--min-score", metavar="X", type=real_number, help="leave out results that score less")
+    add_max_shards(made)
     add_threads(made)
     add_query_encoder(made)
     made.add_argument("--json", action="store_true", help="print a line of JSON per query")
@@ -92,20 +95,21 @@ def run(args: argparse.Namespace) -> None:
     how |= {} if args.where is None else {"where": read_filter(args.where)}
     how |= {name: value for name in ("offset", "min_score") if (value := getattr(args, name)) is not None}
     start = time.perf_counter()
-    with _opened(args) as index:
+    with opened(args.index, args.encoder) as index:
+        how |= _shards(index, args.max_shards)
         if file is None:
             _search_texts(index, text, how, args, start)
         else:
             _search_file(index, file, {**how, "threads": args.threads}, args)
 
 
-def _opened(args: argparse.Namespace) -> Index | Collection | RemoteIndex:
-    """Open the index, or connect to it, where an address is given."""
-    if not args.index.startswith(("http://", "https://")):
-        return segmax.open(args.index, encoder=args.encoder)
-    connected = segmax.connect(args.index)
-    connected.encoder = args.encoder
-    return connected
+def _shards(index: Searchable, max_shards: int | None) -> dict[str, Any]:
+    """Return how many shards a search may ask; raise ConfigError if the index has none."""
+    if max_shards is None:
+        return {}
+    if getattr(index, "num_shards", None) is None:
+        raise ConfigError(option="max_shards", expected="left out for an index without shards", got=max_shards)
+    return {"max_shards": max_shards}
 
 
 def _search_texts(

@@ -27,12 +27,18 @@ its folder, without .segmax; NAME=PATH chooses another name.
 The service listens on this machine only, and nobody can change anything. Other
 machines need --host, and then keys (--api-keys) or an explicit --no-auth;
 changes to collections need --writable.
+
+PATH may be ray://PATH for a sharded index, whose shards are opened on a Ray
+cluster. Options follow as in a URL: ray:///data/docs.sharded?replicas=2. They
+are replicas, address, deadline_s, allow_partial, hedge, num_cpus, threads,
+cache and start_s, as for segmax.ray.open.
 """
 _EXAMPLES = """\
   segmax serve docs.segmax
   segmax serve docs.segmax papers --writable --snapshots backups --workers 4
   segmax serve bm25=docs.segmax splade=splade.segmax --encoder splade=stored
   segmax serve docs.segmax --host 0.0.0.0 --api-keys keys.txt
+  segmax serve 'ray:///data/docs.sharded?replicas=2&address=auto&deadline_s=5'
 """
 
 #: Options that have another name in Python than on the command line.
@@ -50,7 +56,7 @@ NAMES = {
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax serve`."""
     made = CommandParser("serve", _HELP, _EXAMPLES, usage="segmax serve [options] [NAME=]PATH ...")
-    made.add_argument("paths", metavar="[NAME=]PATH", nargs="+", help="an index or a collection")
+    made.add_argument("paths", metavar="[NAME=]PATH", nargs="+", help="an index or a collection, or ray://PATH")
     made.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="where to listen (default: %(default)s)")
     made.add_argument("--port", metavar="N", type=whole_number, default=8080, help="0: any free one (default: 8080)")
     made.add_argument(
@@ -183,22 +189,25 @@ def settings_of(args: argparse.Namespace) -> Settings:
     )
 
 
-def _named_paths(given: list[str]) -> dict[str, Path]:
-    """Return folders by name; a name may stand before the path."""
+def _named_paths(given: list[str]) -> dict[str, Path | str]:
+    """Return folders and addresses by name; a name may stand before the path."""
+    from segmax.ray.address import is_ray_address, parse_ray_address
     from segmax.serve.settings import name_of
 
-    found: dict[str, Path] = {}
+    found: dict[str, Path | str] = {}
     for text in given:
         name, equals, path = text.partition("=")
         if not (equals and name and "/" not in name and not Path(text).exists()):
-            name, path = name_of(Path(text)), text
+            name, path = name_of(text), text
         if name in found:
             raise ConfigError(
                 expected="a name of its own for each path",
                 got=f"'{found[name]}' and '{path}', both named {name!r}",
                 hint="write NAME=PATH to name one of them",
             )
-        found[name] = Path(path)
+        if is_ray_address(path):
+            parse_ray_address(path)  # raises here for what is wrong with it
+        found[name] = path if is_ray_address(path) else Path(path)
     return found
 
 

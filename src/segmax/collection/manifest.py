@@ -191,10 +191,11 @@ def _content(folder: Path) -> bytes:
         if not folder.exists():
             raise _nothing_at(folder) from error
         is_index = own_folder(folder) == "index"
+        others = {"index": "an index, which does not change", "sharded index": "a sharded index, which does not change"}
         raise FormatError(
             where=f"'{folder}'",
             expected="a segmax collection",
-            got="an index, which does not change" if is_index else f"something without {MANIFEST_NAME}",
+            got=others.get(own_folder(folder) or "", f"something without {MANIFEST_NAME}"),
             hint="start a collection from it with segmax.Collection.from_index" if is_index else "",
         ) from error
     except OSError as error:

@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import checked_int
+from segmax.base.checks import checked_int, shown
 from segmax.base.errors import ConfigError, InputError, UnknownIdError, WriteError
 from segmax.base.progress import Progress, ProgressOption, progress_of
 from segmax.collection.opening import open_searchable
@@ -54,6 +54,7 @@ def evaluate(
     min_rel: int = 1,
     drop_self: bool | None = None,
     passes: int = 3,
+    max_shards: int | None = None,
     runs: PathLike | None = None,
     progress: ProgressOption = None,
 ) -> Evaluation:
@@ -91,6 +92,9 @@ def evaluate(
         id of a document, not counting numbers.
     passes
         How often queries are timed.
+    max_shards
+        Of a sharded index: how many shards the methods may ask. Exhaustive search, which their results are compared
+        with, asks all.
     runs
         A folder for a TREC run per method; files there are replaced.
     progress
@@ -120,7 +124,7 @@ def evaluate(
             raise InputError(expected="queries", got="none")
         own = _own_rows(opened, judged.queries.ids, drop_self)
         files = stack.enter_context(_run_files(runs, named))
-        asked = _Asked(opened, judged, own, k, min_rel)
+        asked = _Asked(opened, judged, own, k, min_rel, _shards(opened, max_shards))
         tallies = {name: _Tally() for name in named}
         with progress_of(progress) as shown:
             _ask_all(asked, named, passes, tallies, files, shown)
@@ -156,6 +160,16 @@ def _opened(index: Searchable | PathLike, encoder: object, stack: contextlib.Exi
             hint="assign index.encoder",
         )
     return index
+
+
+def _shards(index: Searchable, max_shards: int | None) -> dict[str, int]:
+    """Return what limits the shards that methods may ask, as a search takes it."""
+    if max_shards is None:
+        return {}
+    if getattr(index, "num_shards", None) is None:
+        expected = "left out for an index without shards"
+        raise ConfigError(option="max_shards", expected=expected, got=shown(max_shards))
+    return {"max_shards": checked_int("max_shards", max_shards, 1)}
 
 
 def _named(methods: Mapping[str, SearchParams] | Iterable[SearchParams | str]) -> dict[str, SearchParams]:
@@ -209,11 +223,18 @@ class _Asked:
     own: NDArray[np.int64]
     k: int
     min_rel: int
+    limits: Mapping[str, Any]  #: of the shards that methods may ask
 
     def search(self, rows: range, params: SearchParams) -> BatchHits:
+        return self._searched(rows, params, self.limits)
+
+    def exact(self, rows: range) -> BatchHits:
+        return self._searched(rows, _EXACT, {})
+
+    def _searched(self, rows: range, params: SearchParams, limits: Mapping[str, Any]) -> BatchHits:
         encoded = self.judged.queries.only(list(rows))
         depth = self.k + int((self.own >= 0).any())  # one more for the dropped document
-        return self.index.search_batch(encoded.vectors, depth, params, threads=1)
+        return self.index.search_batch(encoded.vectors, depth, params, threads=1, **limits)
 
 
 def _ask_all(
@@ -228,7 +249,7 @@ def _ask_all(
     with progress.stage("evaluate", count * len(named) * (passes + 1), "searches") as stage:
         for start in range(0, count, _CHUNK):
             rows = range(start, min(start + _CHUNK, count))
-            exact = _Answers(asked, rows, asked.search(rows, _EXACT))
+            exact = _Answers(asked, rows, asked.exact(rows))
             times: dict[str, list[NDArray[np.float64]]] = {name: [] for name in named}
             for name, params in named.items():
                 hits = asked.search(rows, params)

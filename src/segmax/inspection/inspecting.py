@@ -11,6 +11,8 @@ from segmax.search.index import Index
 if TYPE_CHECKING:
     from segmax.collection.collection import Collection
     from segmax.inspection.collections import CollectionSummary
+    from segmax.inspection.sharded import ShardedSummary
+    from segmax.shards.sharded import ShardedIndex
 
 
 @overload
@@ -21,17 +23,22 @@ def inspect(index: Index, queries: object = ..., sample: int = ..., seed: int = 
 def inspect(index: Collection, queries: object = ..., sample: int = ..., seed: int = ...) -> CollectionSummary: ...
 
 
+@overload
+def inspect(index: ShardedIndex, queries: object = ..., sample: int = ..., seed: int = ...) -> ShardedSummary: ...
+
+
 def inspect(
-    index: Index | Collection, queries: object = None, sample: int = 50, seed: int = 0
-) -> IndexSummary | CollectionSummary:
+    index: Index | Collection | ShardedIndex, queries: object = None, sample: int = 50, seed: int = 0
+) -> IndexSummary | CollectionSummary | ShardedSummary:
     """Return what is in an index: counts, options, sizes, clusters, and how tight its bounds are.
 
-    Of a collection: its documents, its parts and their sizes.
+    Of a collection: its documents, its parts and their sizes. Of a sharded index: its shards, and how many of them
+    searches ask.
 
     Parameters
     ----------
     index
-        An open index, or a collection.
+        An open index, a collection, or a sharded index.
     queries
         Queries to measure tightness with: a scipy or torch sparse matrix with one query per row, or an iterable of
         single queries. By default documents of the index, each cut to its 24 largest weights.
@@ -59,6 +66,11 @@ def inspect(
     from segmax.collection.collection import Collection  # loads what builds parts
     from segmax.inspection.collections import collection_summary
 
-    if not isinstance(index, Collection):
+    if isinstance(index, Collection):
+        return collection_summary(index)
+    from segmax.inspection.sharded import sharded_summary
+    from segmax.shards.sharded import ShardedIndex
+
+    if not isinstance(index, ShardedIndex):
         raise ConfigError(option="index", expected="an index or a collection", got=type(index).__name__)
-    return collection_summary(index)
+    return sharded_summary(index)

@@ -85,6 +85,7 @@ class AsyncRemoteIndex(Described):
         where: Filter | None = ...,
         offset: int = ...,
         min_score: float | None = ...,
+        max_shards: int | None = ...,
         fields: Iterable[str] = ...,
     ) -> Hits: ...
 
@@ -101,6 +102,7 @@ class AsyncRemoteIndex(Described):
         min_score: float | None = ...,
         group_by: str,
         group_size: int = ...,
+        max_shards: int | None = ...,
         fields: Iterable[str] = ...,
     ) -> Groups: ...
 
@@ -116,6 +118,7 @@ class AsyncRemoteIndex(Described):
         min_score: float | None = None,
         group_by: str | None = None,
         group_size: int = 1,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> Hits | Groups:
         """Return the k best documents for one query; parameters are those of `RemoteIndex.search`."""
@@ -129,6 +132,7 @@ class AsyncRemoteIndex(Described):
             min_score=min_score,
             group_by=group_by,
             group_size=group_size,
+            max_shards=max_shards,
             fields=fields,
         )
         return await self._run(call)
@@ -143,6 +147,7 @@ class AsyncRemoteIndex(Described):
         where: Filter | Sequence[Filter | None] | None = None,
         offset: int = 0,
         min_score: float | None = None,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> BatchHits:
         """Search many queries; parameters are those of `RemoteIndex.search_batch`."""
@@ -154,6 +159,7 @@ class AsyncRemoteIndex(Described):
             where=where,
             offset=offset,
             min_score=min_score,
+            max_shards=max_shards,
             fields=fields,
         )
         return await self._run(call)
@@ -161,10 +167,17 @@ class AsyncRemoteIndex(Described):
     # --- documents, words and texts ----------------------------------------------------------------------------------
 
     async def explain(
-        self, query: Query, id: DocId, k: int = 10, params: SearchParams | None = None, *, where: Filter | None = None
+        self,
+        query: Query,
+        id: DocId,
+        k: int = 10,
+        params: SearchParams | None = None,
+        *,
+        where: Filter | None = None,
+        max_shards: int | None = None,
     ) -> Explanation:
         """Explain why a document is or is not among the k best."""
-        return await self._run(self._calls.explain(query, id, k, params, where=where))
+        return await self._run(self._calls.explain(query, id, k, params, where=where, max_shards=max_shards))
 
     async def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""

@@ -50,6 +50,7 @@ class Info(NamedTuple):
     fields: dict[str, tuple[str, ...]]
     encoder: str | None
     writable: bool
+    num_shards: int | None = None  #: of a sharded index
 
     @classmethod
     def from_answer(cls, answer: Any) -> Info:
@@ -71,6 +72,7 @@ class Info(NamedTuple):
             has_metadata=flag(said["has_metadata"]),
             has_vocabulary=flag(said["has_vocabulary"]),
             writable=flag(said["writable"]),
+            num_shards=None if said.get("num_shards") is None else whole(said["num_shards"]),
             **{name: whole(said[name]) for name in numbers},
         )
 

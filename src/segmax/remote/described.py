@@ -48,6 +48,11 @@ class Described:
         return self.info.num_clusters
 
     @property
+    def num_shards(self) -> int | None:
+        """The number of shards of a sharded index; None for another one."""
+        return self.info.num_shards
+
+    @property
     def num_segments(self) -> int:
         """The number of segments per cluster."""
         return self.info.num_segments

@@ -165,6 +165,7 @@ class RemoteIndex(Described):
         where: Filter | None = ...,
         offset: int = ...,
         min_score: float | None = ...,
+        max_shards: int | None = ...,
         fields: Iterable[str] = ...,
     ) -> Hits: ...
 
@@ -181,6 +182,7 @@ class RemoteIndex(Described):
         min_score: float | None = ...,
         group_by: str,
         group_size: int = ...,
+        max_shards: int | None = ...,
         fields: Iterable[str] = ...,
     ) -> Groups: ...
 
@@ -197,6 +199,7 @@ class RemoteIndex(Described):
         min_score: float | None = None,
         group_by: str | None = None,
         group_size: int = 1,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> Hits | Groups:
         """Return the k best documents for one query, as `Index.search` of the served index does.
@@ -209,6 +212,9 @@ class RemoteIndex(Described):
             As for `Index.search`. A budget (`budget_ms`) counts for the whole request at the service.
         trace
             Not over a service; use `explain`.
+        max_shards
+            Of a sharded index (`num_shards` is not None): ask only so many shards, those that promise most. The results
+            may lack documents then, and `hits.complete` is False.
         fields
             What to fetch with the results: "text", "metadata" or both. Without it, `hits.texts` and `hits.metadata`
             fetch these on first use, for all results with one request.
@@ -231,6 +237,7 @@ class RemoteIndex(Described):
             min_score=min_score,
             group_by=group_by,
             group_size=group_size,
+            max_shards=max_shards,
             fields=fields,
         )
         return self._run(call)
@@ -246,6 +253,7 @@ class RemoteIndex(Described):
         where: Filter | Sequence[Filter | None] | None = None,
         offset: int = 0,
         min_score: float | None = None,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> BatchHits:
         """Search many queries: arrays of shape (queries, k), padded with row -1 and score 0.
@@ -259,7 +267,7 @@ class RemoteIndex(Described):
             As for `Index.search_batch`.
         threads
             Has no effect: the service decides.
-        fields
+        max_shards, fields
             As for `search`.
         """
         call = self._calls.search_batch(
@@ -271,6 +279,7 @@ class RemoteIndex(Described):
             where=where,
             offset=offset,
             min_score=min_score,
+            max_shards=max_shards,
             fields=fields,
         )
         return self._run(call)
@@ -296,9 +305,14 @@ class RemoteIndex(Described):
         params: SearchParams | None = None,
         *,
         where: Filter | None = None,
+        max_shards: int | None = None,
     ) -> Explanation:
-        """Explain why a document is or is not among the k best; parameters are those of `Index.explain`."""
-        return self._run(self._calls.explain(self._encoded(query), id, k, params, where=where))
+        """Explain why a document is or is not among the k best; parameters are those of `Index.explain` and `search`.
+
+        Of a sharded index, `reason` names the shard and says whether it was asked.
+        """
+        call = self._calls.explain(self._encoded(query), id, k, params, where=where, max_shards=max_shards)
+        return self._run(call)
 
     def inside(self, query: Query, k: int = 10, params: SearchParams | None = None) -> InsideView:
         """Search, and return what was decided about clusters, with their bounds and θ; see `Index.inside`.

@@ -8,6 +8,7 @@ import math
 import sys
 from typing import Any, NamedTuple
 
+from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError
 from segmax.metadata import parse_where
 from segmax.search.arguments import core_params
@@ -81,6 +82,11 @@ def least_score(score: float | None) -> float | None:
     if score is None or score == -math.inf:
         return None
     return min(score, sys.float_info.max)
+
+
+def shards_of(max_shards: int | None) -> int | None:
+    """Return how many shards to ask; raise ConfigError for what is no number of shards."""
+    return None if max_shards is None else min(checked_int("max_shards", max_shards, 1), MOST)
 
 
 def given(**options: Any) -> dict[str, Any]:

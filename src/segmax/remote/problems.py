@@ -13,6 +13,7 @@ from segmax.base.errors import (
     InputError,
     SegmaxError,
     ServiceError,
+    ShardsUnavailableError,
     UnknownIdError,
     WriteError,
 )
@@ -26,6 +27,7 @@ _KINDS: dict[str, type[SegmaxError]] = {
     "not-written": WriteError,
     "disk-full": WriteError,
     "damaged": FormatError,
+    "shards-unavailable": ShardsUnavailableError,
 }
 _PARTS = ("option", "expected", "got", "hint")
 

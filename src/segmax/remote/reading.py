@@ -19,7 +19,7 @@ from segmax.remote import answers
 from segmax.remote.answers import Figures, FoundDocument
 from segmax.remote.calls import Call, Request, record, understood, whole
 from segmax.remote.found import no_texts
-from segmax.remote.params import filter_of, given, without_budget
+from segmax.remote.params import filter_of, given, shards_of, without_budget
 from segmax.remote.searching import Searching
 from segmax.search.arguments import checked_k
 from segmax.search.inside import InsideView
@@ -46,13 +46,21 @@ class Reading(Searching):
     # --- single documents --------------------------------------------------------------------------------------------
 
     def explain(
-        self, query: object, id: DocId, k: int, params: SearchParams | None, *, where: Filter | None = None
+        self,
+        query: object,
+        id: DocId,
+        k: int,
+        params: SearchParams | None,
+        *,
+        where: Filter | None = None,
+        max_shards: int | None = None,
     ) -> Call[Explanation]:
         """Explain a document."""
         asked = yield from self.query(query)
         most = yield from self.most(checked_k(k))
         method = without_budget(params, "explain")
-        message = asked | given(id=plain_id(id), k=min(checked_k(k), most), params=method, where=filter_of(where))
+        how = given(params=method, where=filter_of(where), max_shards=shards_of(max_shards))
+        message = asked | how | given(id=plain_id(id), k=min(checked_k(k), most))
         return (yield from self.asked("explain", message, answers.explanation))
 
     def inside(self, query: object, k: int, params: SearchParams | None) -> Call[InsideView]:
@@ -164,7 +172,8 @@ class Reading(Searching):
         """Return what coding the weights lost."""
         found = yield from self.figures()
         if found.quantization_error is None:
-            raise InputError(expected="an index, to know what coding its weights lost", got="a collection")
+            got = "a collection" if self.info.is_collection else "a sharded index"
+            raise InputError(expected="an index, to know what coding its weights lost", got=got)
         return found.quantization_error
 
     # --- texts -------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from segmax.remote.answers import MakeDocs, Ranking
 from segmax.remote.calls import Call, Request, to_json, understood
 from segmax.remote.endpoint import Endpoint
 from segmax.remote.found import FoundDocs, NothingMore
-from segmax.remote.params import MOST, check_target, filter_of, given, least_score, method_of
+from segmax.remote.params import MOST, check_target, filter_of, given, least_score, method_of, shards_of
 from segmax.remote.queries import Message, listed, several, single, words_beside_numbers
 from segmax.search.arguments import checked_k, num_threads, per_query
 from segmax.search.methods import SearchParams
@@ -43,6 +43,7 @@ class Searching(Endpoint):
         min_score: float | None = None,
         group_by: str | None = None,
         group_size: int = 1,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> Call[Hits | Groups]:
         """Search for one query."""
@@ -63,6 +64,7 @@ class Searching(Endpoint):
             where=filtered,
             offset=wanted.offset or None,
             min_score=least_score(wanted.min_score),
+            max_shards=shards_of(max_shards),
             group_by=group_by,
             group_size=None if group_by is None else min(wanted.group_size, most),
             budget_ms=budget_ms,
@@ -85,6 +87,7 @@ class Searching(Endpoint):
         where: Filter | Sequence[Filter | None] | None = None,
         offset: int = 0,
         min_score: float | None = None,
+        max_shards: int | None = None,
         fields: Iterable[str] = (),
     ) -> Call[BatchHits]:
         """Search for many queries, with as many requests as the limits of the service ask for."""
@@ -110,6 +113,7 @@ class Searching(Endpoint):
             where=wheres[0] if len(wheres) == 1 else None,
             offset=wanted.offset or None,
             min_score=least_score(wanted.min_score),
+            max_shards=shards_of(max_shards),
             fields=_wire_fields(chosen),
             stats=True,
         )

@@ -6,11 +6,13 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
+from msgspec import UNSET
 
 from segmax.search.highlighting import passages
 from segmax.search.inside import InsideView
 from segmax.search.results import STATS_FIELDS, BatchHits, Explanation, Groups, Hits
 from segmax.serve import messages
+from segmax.shards.found import RoutedBatchHits, RoutedHits
 from segmax.storage.texts import StoredText
 
 _MOST_MARKED = 100_000  # characters of a text in which words are looked for
@@ -71,6 +73,9 @@ def search_result(
     result = messages.SearchResult(hits=hit_messages(hits, fields, marker), complete=hits.complete)
     if with_stats:
         result.stats = stats_message(hits)
+    if isinstance(hits, RoutedHits):
+        result.missing_share = hits.routing.missing_share or UNSET
+        result.shards_asked = len(hits.routing.asked) if with_stats else UNSET
     return result
 
 
@@ -78,7 +83,7 @@ def batch_results(
     found: BatchHits, depths: Sequence[int], fields: Sequence[str], *, with_stats: bool
 ) -> list[messages.SearchResult]:
     """Return the answers to many searches; where only ids and scores are wanted, from the arrays of all of them."""
-    if fields or with_stats:
+    if fields or with_stats or (isinstance(found, RoutedBatchHits) and not found.is_whole):
         return [
             search_result(hits.taken(slice(0, depth)), fields, None, with_stats=with_stats)
             for hits, depth in zip(found, depths, strict=True)
@@ -104,7 +109,10 @@ def groups_result(
         if with_stats:
             message.stats = stats_message(group.hits)
         found.append(message)
-    return messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
+    answer = messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
+    shares = [group.hits.routing.missing_share for group in groups if isinstance(group.hits, RoutedHits)]
+    answer.missing_share = max(shares, default=0.0) or UNSET
+    return answer
 
 
 def explanation(found: Explanation) -> messages.Explanation:

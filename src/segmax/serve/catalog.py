@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
 import mmap
 import struct
@@ -9,17 +11,21 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from segmax.base.errors import SegmaxError
+from segmax.base.errors import SegmaxError, ShardsUnavailableError
 from segmax.collection.collection import Collection
 from segmax.collection.manifest import MANIFEST_NAME
 from segmax.collection.opening import is_collection, open_searchable
 from segmax.encoders.base import Encoder
+from segmax.ray.address import is_ray_address, open_address, parse_ray_address
 from segmax.search.index import Index
 from segmax.serve.problems import ProblemError
 from segmax.serve.settings import Settings
+from segmax.shards.manifest import MANIFEST_NAME as SHARDED_NAME
+from segmax.shards.sharded import ShardedIndex
+from segmax.shards.storage import is_address
 from segmax.storage.meta import META_NAME
 
-Source = Index | Collection
+Source = Index | Collection | ShardedIndex
 
 _LOG = logging.getLogger("segmax.serve")
 
@@ -53,12 +59,13 @@ class Sequences:
 
 
 class Served:
-    """An index or a collection under its name."""
+    """An index or a collection under its name; its path is a folder, or the address of an index on Ray."""
 
-    def __init__(self, name: str, path: Path, encoder: object, *, writable: bool) -> None:
+    def __init__(self, name: str, path: Path | str, encoder: object, *, writable: bool) -> None:
         self.name = name
         self.path = path
-        self.is_collection = is_collection(path)
+        self.is_on_ray = is_ray_address(path)  #: whether its shards are elsewhere, so that every answer may take long
+        self.is_collection = not self.is_on_ray and is_collection(path)
         self.writable = writable and self.is_collection
         self.is_warm = False  #: whether its tables of words are in memory, so that a text is encoded at once
         self._choice = encoder
@@ -68,6 +75,8 @@ class Served:
         self.source = self._opened()
 
     def _opened(self) -> Source:
+        if self.is_on_ray:
+            return open_address(str(self.path), encoder=self._choice)
         if self.writable:
             return Collection.open(self.path, encoder=self._choice)
         return open_searchable(self.path, encoder=self._choice)
@@ -76,6 +85,8 @@ class Served:
     def version(self) -> str:
         """What changes when documents do."""
         source = self.source
+        if isinstance(source, ShardedIndex):
+            return hashlib.sha256("".join(shard.hash for shard in source.shards).encode()).hexdigest()[:16]
         if isinstance(source, Index):
             return f"{self._stamp[0]:x}-{self._stamp[1]:x}"
         return f"{source.identity}-{source.sequence}"
@@ -109,6 +120,9 @@ class Served:
         encoder = self.encoder_of(source)
         if encoder is not None:
             encoder.query_rows(["a"])
+        if isinstance(source, ShardedIndex):
+            with contextlib.suppress(ShardsUnavailableError):  # which searches may do without
+                _ = source.fields  # asked for once
 
     def follow(self, sequence: int = 0) -> None:
         """Take over what changed on disk, at least up to a write of a collection. One thread at a time does it."""
@@ -152,17 +166,23 @@ class Served:
 _GONE = (0, 0)
 
 
-def _stamp(path: Path) -> tuple[int, int]:
-    """Return what changes when an index is replaced: the inode and the time of its `meta.json`.
+def _stamp(path: Path | str) -> tuple[int, int]:
+    """Return what changes when an index is replaced: the inode and the time of its `meta.json`, or `sharded.json`.
 
-    For a collection it is the inode of its manifest, which is enough to see that it took the place of an index.
+    For a collection it is the inode of its manifest, which is enough to see that it took the place of an index. What is
+    at an address of fsspec is not followed: asking a bucket several times a second costs money.
     """
-    for name in (META_NAME, MANIFEST_NAME):
+    names: tuple[str, ...] = (META_NAME, MANIFEST_NAME)
+    if is_ray_address(path):
+        path, names = parse_ray_address(str(path)).path, (SHARDED_NAME,)
+        if is_address(path):
+            return _GONE
+    for name in names:
         try:
-            found = (path / name).stat()
+            found = Path(path, name).stat()
         except OSError:
             continue
-        return found.st_ino, found.st_mtime_ns if name == META_NAME else 0
+        return found.st_ino, 0 if name == MANIFEST_NAME else found.st_mtime_ns
     return _GONE
 
 

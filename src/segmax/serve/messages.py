@@ -78,6 +78,7 @@ class Search(Query, kw_only=True):
     where: dict[str, Any] | None = None
     offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
     min_score: float | None = None
+    max_shards: Count | None = None  #: of a sharded index: ask only so many shards, those that promise most
     group_by: Name | None = None
     group_size: Count = 1
     budget_ms: Annotated[float, Meta(gt=0, le=600_000)] | None = None
@@ -105,6 +106,7 @@ class BatchSearch(Request, kw_only=True):
     where: dict[str, Any] | None = None
     offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
     min_score: float | None = None
+    max_shards: Count | None = None  #: of a sharded index: ask only so many shards, those that promise most
     fields: Fields = []
     stats: bool = False
 
@@ -116,6 +118,7 @@ class Explain(Query, kw_only=True):
     k: Count = 10
     params: Params | None = None
     where: dict[str, Any] | None = None
+    max_shards: Count | None = None  #: as in the search to be explained
     prefix: bool = False  #: as in the search to be explained
 
 
@@ -248,12 +251,17 @@ class Stats(Struct, kw_only=True):
 
 
 class SearchResult(Struct, kw_only=True):
-    """The results of a search, best first; `complete` is false where a budget or a limit left something out."""
+    """The results of a search, best first.
+
+    `complete` is false where a budget or a limit left something out, or where shards were left out or gave no answer.
+    """
 
     hits: list[Hit]
     complete: bool
+    missing_share: float | UnsetType = UNSET  #: the share of documents in shards that gave no answer; left out if 0
     took_ms: float | UnsetType = UNSET  #: in the service, from the request to the answer
     stats: Stats | UnsetType = UNSET
+    shards_asked: int | UnsetType = UNSET  #: of a sharded index, with `stats`
 
 
 class GroupResult(Struct, kw_only=True):
@@ -270,6 +278,7 @@ class GroupsResult(Struct, kw_only=True):
     groups: list[GroupResult]
     complete: bool
     took_ms: float
+    missing_share: float | UnsetType = UNSET  #: the share of documents in shards that gave no answer; left out if 0
 
 
 class BatchResult(Struct, kw_only=True):
@@ -305,6 +314,10 @@ class Explanation(Struct, kw_only=True):
     threshold: float
     final_threshold: float
     reason: str
+    shard: int | UnsetType = UNSET  #: of a sharded index: where the document is, and what was decided about that shard
+    shard_decision: str | UnsetType = UNSET
+    shard_max_bound: float | UnsetType = UNSET
+    shard_avg_bound: float | UnsetType = UNSET
 
 
 class Cluster(Struct, kw_only=True):
@@ -415,6 +428,7 @@ class IndexInfo(Struct, kw_only=True):
     fields: dict[str, list[str]]  #: of the metadata, and the kinds of values in each
     encoder: str | None  #: what turns texts into queries; null: searches need vectors, or weights by word
     writable: bool
+    num_shards: int | UnsetType = UNSET  #: of a sharded index
 
 
 class Indexes(Struct, kw_only=True):

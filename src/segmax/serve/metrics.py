@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, multiprocess
 
 from segmax.collection.collection import Collection
+from segmax.ray.opening import RayIndex
 from segmax.search.results import STATS_FIELDS, BatchStats, Hits
+from segmax.shards.sharded import ShardedIndex
 
 if TYPE_CHECKING:
     from segmax.serve.catalog import Served
@@ -61,6 +63,10 @@ class Metrics:
                 "index_bytes": "Size of all components",
                 "parts": "Parts of a collection",
                 "log_bytes": "Size of a collection's log",
+                "shards": "Shards of a sharded index",
+                "shards_up": "Shards with at least one replica that answers",
+                "replicas_up": "Replicas of shards that answer",
+                "replica_restarts": "How often replicas were started again",
             }.items()
         }
         self._answers: dict[tuple[str, int], int] = {}
@@ -143,5 +149,12 @@ class Metrics:
         if isinstance(source, Collection):
             stats = source.stats()
             figures |= {"parts": stats.num_parts, "log_bytes": stats.log_bytes}
+        if isinstance(source, ShardedIndex):
+            figures |= {"shards": source.num_shards}
+        if isinstance(source, RayIndex):
+            status = source.status()
+            replicas = [replica.state for shard in status.shards for replica in shard.replicas]
+            figures |= {"shards_up": sum(shard.serves for shard in status.shards), "replicas_up": replicas.count("up")}
+            figures |= {"replica_restarts": status.restarts}
         for name, value in figures.items():
             self._gauges[name].labels(served.name).set(value)

@@ -25,10 +25,12 @@ from segmax.search.results import BatchHits, Groups, Hits
 from segmax.serve import messages
 from segmax.serve.answers import Marker, batch_results, explanation, groups_result, inside_result, search_result
 from segmax.serve.catalog import Served, Source
+from segmax.serve.documents import documents_by_id, documents_by_row
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
 from segmax.serve.searching import PlainQuery, within
 from segmax.serve.service import Service, Target
+from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
 
 _MOST_CLUSTERS = 4096  # that a picture shows
@@ -63,15 +65,17 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     service.check_depth(message.k, message.offset, message.group_size)
     service.check_where(message.where)
     params = service.chosen(target, message)
+    max_shards = service.shards(target, message.max_shards, message.target_recall)
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
     marker = service.marker(target, query, message)
     if message.group_by is not None or message.group_size != 1:
-        found = await service.run(_grouped, target.source, query, message, params, deadline)
-        answer = await service.run(_groups_answer, found, message, marker)
+        source = target.source
+        found = await service.run(_grouped, source, query, message, params, deadline, max_shards, of=source)
+        answer = await service.run(_groups_answer, found, message, marker, of=source)
         answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
         return answer
-    hits = await _found(context, target, query, message, params, deadline)
+    hits = await _found(context, target, query, message, params, deadline, max_shards)
     service.metrics.searched(target.name, hits)
     if message.min_score is not None:
         hits = high_enough(hits, message.min_score)
@@ -79,7 +83,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
         hits = hits.taken(slice(message.offset, None))
     is_long = len(hits) > _MOST_INLINE or any(field != "row" for field in message.fields)
     if is_long or marker is not None:  # texts have to be decompressed, and words looked for
-        result = await service.run(_answer, hits, message, marker)
+        result = await service.run(_answer, hits, message, marker, of=target.source)
     else:
         result = _answer(hits, message, None)
     result.took_ms = (time.perf_counter() - context.arrived) * 1e3
@@ -93,6 +97,7 @@ async def _found(
     message: messages.Search,
     params: SearchParams | None,
     deadline: float | None,
+    max_shards: int | None,
 ) -> Hits:
     """Search: at once, if there is nobody to wait for or to hold up, and otherwise together with others."""
     service = context.service
@@ -101,7 +106,7 @@ async def _found(
         hits = searcher.at_once(target.source, query, depth, params)
         if hits is not None:
             return hits
-    return await searcher.submit(target.source, query, depth, params, message.where, deadline)
+    return await searcher.submit(target.source, query, depth, params, message.where, deadline, max_shards)
 
 
 def _answer(hits: Any, message: messages.Search, marker: Marker | None) -> messages.SearchResult:
@@ -113,7 +118,12 @@ def _groups_answer(groups: Groups, message: messages.Search, marker: Marker | No
 
 
 def _grouped(
-    source: Any, query: PlainQuery, message: messages.Search, params: SearchParams | None, deadline: float | None
+    source: Any,
+    query: PlainQuery,
+    message: messages.Search,
+    params: SearchParams | None,
+    deadline: float | None,
+    max_shards: int | None,
 ) -> Groups:
     found = source.search(
         query,
@@ -124,6 +134,7 @@ def _grouped(
         min_score=message.min_score,
         group_by=message.group_by,
         group_size=message.group_size,
+        **({} if max_shards is None else {"max_shards": max_shards}),
     )
     assert isinstance(found, Groups)
     return found
@@ -146,6 +157,7 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
     if message.target_recall is not None and any(query.k is not None or query.params for query in queries):
         raise invalid(expected="one k and no params for all queries with target_recall", got="others")
     shared = service.chosen(target, message)
+    max_shards = service.shards(target, message.max_shards, message.target_recall)
     params = [shared if query.params is None else service.params(query.params) for query in queries]
     wheres = [message.where if query.where is None else query.where for query in queries]
     results: list[messages.SearchResult] = []
@@ -153,9 +165,11 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         for start in range(0, len(queries), _SLICE):  # one after the other, so that others get threads in between
             part = slice(start, start + _SLICE)
             plain = await _plain_queries(context, target, queries[part])
-            work = partial(_searched_batch, context, target, message, plain, depths[part], params[part], wheres[part])
+            how = depths[part], params[part], wheres[part], max_shards
+            work = partial(_searched_batch, context, target, message, plain, *how)
             is_alone = len(service.requests) == 1 and len(queries) <= _SLICE  # a short work that holds up nobody
-            results += work() if is_alone else await service.run(work)
+            is_here = is_alone and not target.served.is_on_ray
+            results += work() if is_here else await service.run(work, of=target.source)
     return messages.BatchResult(results=results, took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 
@@ -182,15 +196,18 @@ def _searched_batch(
     depths: list[int],
     params: list[SearchParams | None],
     wheres: Sequence[Mapping[str, Any] | None],
+    max_shards: int | None,
 ) -> list[messages.SearchResult]:
+    limits: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
     found: BatchHits = target.source.search_batch(
         queries,
         depths,
         [one or EXACT for one in params],
-        threads=context.service.settings.num_threads,
+        threads=None if target.served.is_on_ray else context.service.settings.num_threads,
         where=None if all(where is None for where in wheres) else list(wheres),
         offset=message.offset,
         min_score=message.min_score,
+        **limits,
     )
     context.service.metrics.searched_batch(target.name, found.stats)
     return batch_results(found, depths, message.fields, with_stats=message.stats)
@@ -202,9 +219,11 @@ async def explain(context: Context, message: messages.Explain) -> messages.Expla
     service.check_depth(message.k, 0)
     service.check_where(message.where)
     params, target = service.params(message.params), await context.target()
+    max_shards = service.shards(target, message.max_shards)
+    limits: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
     query = await service.query(target, message, prefix=message.prefix)
-    found = await service.run(lambda: target.source.explain(query, message.id, message.k, params, where=message.where))
-    return explanation(found)
+    explain = partial(target.source.explain, query, message.id, message.k, params, where=message.where, **limits)
+    return explanation(await service.run(explain, of=target.source))
 
 
 async def inside(context: Context, message: messages.Inside) -> messages.InsideResult:
@@ -212,9 +231,15 @@ async def inside(context: Context, message: messages.Inside) -> messages.InsideR
     service = context.service
     service.check_depth(message.k, 0)
     params, target = service.params(message.params), await context.target()
+    source = target.source
+    if isinstance(source, ShardedIndex):
+        detail = (
+            "this index lies in shards, which are not shown from inside: explain is about one document and its shard"
+        )
+        raise ProblemError(409, "sharded", detail)
     query = await service.query(target, message, prefix=message.prefix)
-    view = await service.run(lambda: target.source.inside(query, message.k, params))
-    part = "the largest part" if isinstance(target.source, Collection) else None
+    view = await service.run(source.inside, query, message.k, params)
+    part = "the largest part" if isinstance(source, Collection) else None
     return inside_result(view, method_name(params or EXACT), part, _MOST_CLUSTERS)
 
 
@@ -224,7 +249,7 @@ async def score(context: Context, message: messages.Score) -> messages.ScoreResu
     _check_ids(service, message.ids)
     target = await context.target()
     query = await service.query(target, message)
-    found = await service.run(lambda: target.source.score(query, message.ids))
+    found = await service.run(target.source.score, query, message.ids, of=target.source)
     return messages.ScoreResult(scores=found.tolist())
 
 
@@ -245,7 +270,7 @@ async def get_document(context: Context, message: None) -> messages.DocumentResu
             raise invalid(option="fields", expected=f"some of {', '.join(_ALL_FIELDS)}", got=repr(name))
     source = (await context.target()).source
     ids = [id_in_path(source, context.id)]
-    return (await context.service.run(_documents, source, ids, fields))[0]
+    return (await context.service.run(documents_by_id, source, ids, fields, of=source))[0]
 
 
 async def get_documents(context: Context, message: messages.GetDocuments) -> messages.DocumentsResult:
@@ -254,12 +279,11 @@ async def get_documents(context: Context, message: messages.GetDocuments) -> mes
         raise invalid(expected="ids or rows", got="both" if message.ids is not None else "neither")
     _check_ids(context.service, message.ids or message.rows or ())
     source = (await context.target()).source
-
-    def found() -> list[messages.DocumentResult]:
-        ids = message.ids if message.rows is None else [source.id_of(row) for row in message.rows]
-        return _documents(source, ids or [], message.fields)
-
-    return messages.DocumentsResult(documents=await context.service.run(found))
+    work = documents_by_row if message.rows is not None else documents_by_id
+    wanted = message.ids or message.rows or []
+    return messages.DocumentsResult(
+        documents=await context.service.run(work, source, wanted, message.fields, of=source)
+    )
 
 
 def id_in_path(source: Source, text: str) -> int | str:
@@ -271,40 +295,19 @@ def id_in_path(source: Source, text: str) -> int | str:
     return int(text)
 
 
-def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> list[messages.DocumentResult]:
-    vectors = source.vectors(ids) if "vector" in fields and ids else None
-    has_texts, has_metadata = source.texts is not None, bool(source.fields)
-    found = []
-    for number, id in enumerate(ids):
-        row = source.row_of(id)  # raises if it is not there
-        document = messages.DocumentResult(id=id)
-        if "row" in fields:
-            document.row = row
-        if has_texts and ("title" in fields or "text" in fields):
-            stored = source.text(id)
-            document.title = stored.title if "title" in fields else UNSET
-            document.text = stored.text if "text" in fields else UNSET
-        if "metadata" in fields:
-            document.metadata = source.metadata(id) if has_metadata else None
-        if vectors is not None:
-            one = vectors[number]
-            document.vector = messages.Vector(indices=one.indices.tolist(), values=one.data.astype(float).tolist())
-        found.append(document)
-    return found
-
-
 async def count(context: Context, message: messages.CountDocuments) -> messages.CountResult:
     """Count the documents that a filter matches."""
     context.service.check_where(message.where)
     source = (await context.target()).source
-    return messages.CountResult(count=await context.service.run(source.count, message.where))
+    return messages.CountResult(count=await context.service.run(source.count, message.where, of=source))
 
 
 async def facets(context: Context, message: messages.Facets) -> messages.FacetsResult:
     """Count documents by their value in a field."""
     context.service.check_where(message.where)
     source = (await context.target()).source
-    found = await context.service.run(lambda: source.facets(message.field, message.where, limit=message.limit))
+    work = partial(source.facets, message.field, message.where, limit=message.limit)
+    found = await context.service.run(work, of=source)
     return messages.FacetsResult(values=[messages.FacetValue(value=value, count=count) for value, count in found])
 
 
@@ -328,7 +331,7 @@ async def find_terms(context: Context, message: messages.FindTerms) -> messages.
     target = await context.target()
     if target.source.terms is None:
         raise ProblemError(409, "no-vocabulary", "this index has no vocabulary: its terms are numbers only")
-    return await context.service.run(_found_terms, context.service, target, message)
+    return await context.service.run(_found_terms, context.service, target, message, of=target.source)
 
 
 def _found_terms(service: Service, target: Target, message: messages.FindTerms) -> messages.TermsResult:
@@ -357,7 +360,7 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
     kinds = {int: "int", str: "str", None: None}
     return messages.IndexInfo(
         name=served.name,
-        kind="index" if isinstance(source, Index) else "collection",
+        kind="collection" if isinstance(source, Collection) else "index",
         version=served.version,
         num_docs=source.num_docs,
         num_terms=source.num_terms,
@@ -373,6 +376,7 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
         fields={name: list(kinds) for name, kinds in source.fields.items()},
         encoder=service.encoder_name(target),
         writable=service.settings.writable and served.is_collection,
+        num_shards=source.num_shards if isinstance(source, ShardedIndex) else UNSET,
     )
 
 
@@ -380,7 +384,7 @@ async def list_indexes(context: Context, message: None) -> messages.Indexes:
     """List what is served."""
     service = context.service
     targets = [await service.target(served) for served in service.catalog.values()]
-    infos = await service.run(lambda: [index_info(service, target) for target in targets])
+    infos = [await service.run(index_info, service, target, of=target.source) for target in targets]
     return messages.Indexes(
         indexes=infos,
         version=segmax.__version__,
@@ -391,12 +395,14 @@ async def list_indexes(context: Context, message: None) -> messages.Indexes:
 
 async def get_index(context: Context, message: None) -> messages.IndexInfo:
     """Describe an index or a collection."""
-    return await context.service.run(index_info, context.service, await context.target())
+    target = await context.target()
+    return await context.service.run(index_info, context.service, target, of=target.source)
 
 
 async def get_stats(context: Context, message: None) -> messages.StatsResult:
     """Return sizes and figures."""
-    return await context.service.run(_stats, context.service, await context.target())
+    target = await context.target()
+    return await context.service.run(_stats, context.service, target, of=target.source)
 
 
 def _stats(service: Service, target: Target) -> messages.StatsResult:
@@ -404,13 +410,12 @@ def _stats(service: Service, target: Target) -> messages.StatsResult:
     sizes = np.sort(source.cluster_sizes())[::-1]
     if len(sizes) > _MOST_SIZES:
         sizes = sizes[np.linspace(0, len(sizes) - 1, _MOST_SIZES).astype(np.int64)]
-    is_collection = isinstance(source, Collection)
     return messages.StatsResult(
         info=index_info(service, target),
         sizes=source.sizes(),
         cluster_sizes=sizes.tolist(),
-        quantization_error=None if isinstance(source, Collection) else source.quantization_error,
-        collection=messages.PartStats(**source.stats()._asdict()) if is_collection else None,  # type: ignore[union-attr]
+        quantization_error=source.quantization_error if isinstance(source, Index) else None,
+        collection=messages.PartStats(**source.stats()._asdict()) if isinstance(source, Collection) else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import re
 from http import HTTPStatus
 from typing import Any
@@ -15,11 +16,13 @@ from segmax.base.errors import (
     InputError,
     MissingPackageError,
     SegmaxError,
+    ShardsUnavailableError,
     UnknownIdError,
     WriteError,
 )
 from segmax.serve.messages import ENCODER, Problem
 
+_LOG = logging.getLogger("segmax.serve")
 PROBLEM_TYPE = b"application/problem+json"
 _URN = "urn:segmax:problem:"
 #: Tells a client when to try again.
@@ -109,6 +112,10 @@ def problem_of(error: Exception) -> ProblemError:
         return unavailable("there is not enough memory for this request right now")
     if not isinstance(error, SegmaxError):
         raise error
+    if isinstance(error, ShardsUnavailableError):
+        _LOG.warning("%s", error)  # which names machines: that is for the log only
+        detail = "shards of this index gave no answer in time: try again"
+        return ProblemError(503, "shards-unavailable", detail, headers=RETRY_SOON)
     shown = error.edited(_without_folders)  # which are nobody's business
     parts = {"option": shown.option, "expected": shown.expected, "got": shown.got}
     parts["hint"] = shown.hint.replace("{", "").replace("}", "")

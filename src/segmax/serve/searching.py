@@ -2,7 +2,7 @@
 
 The event loop only collects. A few cheap searches run there and then, because handing them to a thread would take
 longer than they do. Others run as one batch on a thread that holds no lock of Python's, while the loop goes on reading
-requests.
+requests. Searches of shards on other machines mostly wait, so several batches of these are under way at a time.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from segmax.base.errors import ShardsUnavailableError
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
 from segmax.search.results import Groups, Hits
 from segmax.serve.catalog import Served, Source
 from segmax.serve.problems import overloaded
+from segmax.shards.sharded import ShardedIndex
 
 #: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
 PlainQuery = tuple[Any, Any] | Mapping[str, float]
@@ -33,6 +35,7 @@ _COST_SHARE = 0.1  # of the last search in the running mean
 _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
+BATCHES_ON_RAY = 4  #: batches of searches of an index on Ray that are under way at the same time
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -48,6 +51,11 @@ class Job:
     future: asyncio.Future[Hits]
     cost: float
     kind: Kind
+    max_shards: int | None = None
+
+    def fits(self, other: Job) -> bool:
+        """Whether both can be searched in one batch: the index was not replaced between them, for instance."""
+        return self.source is other.source and self.max_shards == other.max_shards
 
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
@@ -100,7 +108,21 @@ class Admission:
 
 
 class Searcher:
-    """Searches one index or collection for many requests."""
+    """Searches one index or collection for many requests.
+
+    Parameters
+    ----------
+    served
+        What is searched.
+    admission
+        What decides whether more searches are taken on.
+    pool
+        Threads for batches.
+    threads
+        Threads of the core that work on a batch.
+    on_batch
+        Called for every batch.
+    """
 
     def __init__(
         self,
@@ -118,11 +140,14 @@ class Searcher:
         self._loop = asyncio.get_running_loop()
         self._waiting: deque[Job] = deque()
         self._is_scheduled = False
-        self._is_running = False  # on a thread
+        self._num_running = 0  # batches on threads
+        self._most_running = BATCHES_ON_RAY if served.is_on_ray else 1
         self._costs: dict[Kind, float] = {}
 
     def at_once(self, source: Source, query: PlainQuery, k: int, params: SearchParams | None) -> Hits | None:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
+        if self._served.is_on_ray:
+            return None
         kind = _kind_of(k, params, is_filtered=False)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
@@ -141,27 +166,36 @@ class Searcher:
         params: SearchParams | None,
         where: Mapping[str, Any] | None,
         deadline: float | None,
+        max_shards: int | None = None,
     ) -> asyncio.Future[Hits]:
         """Return the future results of a search; raise the problem of an overload if it would wait too long."""
         kind = _kind_of(k, params, is_filtered=where is not None)
         cost = self._costs.get(kind, _FIRST_COST)
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Hits] = self._loop.create_future()
-        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind))
-        if not self._is_scheduled and not self._is_running:
+        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind, max_shards))
+        self._schedule()
+        return future
+
+    def _schedule(self) -> None:
+        """Run what is waiting when the event loop has read what has come, if another batch may run."""
+        if self._waiting and not self._is_scheduled and self._num_running < self._most_running:
             self._is_scheduled = True
             self._loop.call_soon(self._drain)
-        return future
 
     def _drain(self) -> None:
         """Run what is waiting: here, if that takes next to no time, and otherwise on a thread."""
         self._is_scheduled = False
+        is_on_ray = self._served.is_on_ray
         jobs: list[Job] = []
+        others: list[Job] = []  # that wait for another batch
         seconds = 0.0
         while self._waiting and len(jobs) < _MOST_BATCHED:
-            if jobs and self._waiting[0].source is not jobs[0].source:
-                break  # the index was replaced meanwhile
-            if jobs and self._threads == 1 and seconds + self._waiting[0].cost > _INLINE_SECONDS:
+            if jobs and not self._waiting[0].fits(jobs[0]):
+                others.append(self._waiting.popleft())
+                continue
+            is_enough = seconds + self._waiting[0].cost > _INLINE_SECONDS if jobs else False
+            if is_enough and self._threads == 1 and not is_on_ray:
                 break  # one thread gains nothing from larger batches, and sockets have to be looked at
             job = self._waiting.popleft()
             seconds += job.cost
@@ -169,18 +203,17 @@ class Searcher:
                 self._admission.give_back(job.cost)
             else:
                 jobs.append(job)
+        self._waiting.extendleft(reversed(others))
         if not jobs:
             return
         self._on_batch()
-        is_cheap = seconds <= _INLINE_SECONDS and (len(jobs) == 1 or self._threads == 1)
+        is_cheap = not is_on_ray and seconds <= _INLINE_SECONDS and (len(jobs) == 1 or self._threads == 1)
         if is_cheap and all(self._is_plain(job) for job in jobs):
             self._finish(jobs, _searched_one_by_one(jobs))
-            if self._waiting:
-                self._is_scheduled = True
-                self._loop.call_soon(self._drain)
-            return
-        self._is_running = True
-        self._loop.run_in_executor(self._pool, self._run, jobs)
+        else:
+            self._num_running += 1
+            self._loop.run_in_executor(self._pool, self._run, jobs)
+        self._schedule()
 
     def _is_plain(self, job: Job) -> bool:
         """Whether nothing has to be looked up for a search that might take long."""
@@ -198,7 +231,7 @@ class Searcher:
         self._loop.call_soon_threadsafe(self._ran, jobs, answers)
 
     def _ran(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
-        self._is_running = False
+        self._num_running -= 1
         self._finish(jobs, answers)
         if self._waiting and not self._is_scheduled:
             self._drain()
@@ -225,19 +258,31 @@ def _kind_of(k: int, params: SearchParams | None, *, is_filtered: bool) -> Kind:
     return k.bit_length(), (params or EXACT).method, is_filtered
 
 
+def _limits(job: Job) -> dict[str, Any]:
+    """Return what only searches of sharded indexes have."""
+    return {} if job.max_shards is None else {"max_shards": job.max_shards}
+
+
 def _searched_one_by_one(jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
     """Return the results of every search, or what is wrong with it, and how long it took."""
     answers: list[tuple[Hits | BaseException, float]] = []
     for job in jobs:
         start = time.perf_counter()
-        found: Hits | Groups | BaseException
+        answer: Hits | BaseException
         try:
-            found = job.source.search(job.query, job.k, job.params_now(), where=job.where)
+            answer = _searched_one(job)
         except Exception as error:
-            found = error
-        assert not isinstance(found, Groups)
-        answers.append((found, time.perf_counter() - start))
+            answer = error
+        answers.append((answer, time.perf_counter() - start))
     return answers
+
+
+def _searched_one(job: Job) -> Hits:
+    found: Hits | Groups = job.source.search(job.query, job.k, job.params_now(), where=job.where, **_limits(job))
+    assert not isinstance(found, Groups)
+    if isinstance(job.source, ShardedIndex):
+        _ = found.ids  # here, because shards may have to be asked for them
+    return found
 
 
 def _searched(jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException, float]]:
@@ -245,15 +290,20 @@ def _searched(jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException,
     if len(jobs) == 1:
         return _searched_one_by_one(jobs)
     start = time.perf_counter()
-    wheres = [job.where for job in jobs]
+    source, wheres = jobs[0].source, [job.where for job in jobs]
     try:
-        found = jobs[0].source.search_batch(
+        found = source.search_batch(
             [job.query for job in jobs],
             [job.k for job in jobs],
             [job.params_now() or EXACT for job in jobs],
             threads=threads,
             where=None if all(where is None for where in wheres) else wheres,
+            **_limits(jobs[0]),
         )
+        if isinstance(source, ShardedIndex):
+            found.ids_of(found.rows[found.rows >= 0])  # here, and for all of them with one round of calls
+    except ShardsUnavailableError as error:
+        return [(error, 0.0)] * len(jobs)  # which took until the deadline, and would again
     except Exception:
         return _searched_one_by_one(jobs)
     seconds = (time.perf_counter() - start) * min(threads, len(jobs)) / len(jobs)

@@ -26,15 +26,17 @@ from segmax.serve.encoding import EncoderThread, Encodes
 from segmax.serve.metrics import Metrics
 from segmax.serve.prefixes import Prefixes
 from segmax.serve.problems import invalid, over_limit, overloaded
-from segmax.serve.searching import Admission, PlainQuery, Searcher
+from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher
 from segmax.serve.settings import Settings
 from segmax.serve.writing import WriterThreads, Writes
+from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
 
 _LOG = logging.getLogger("segmax.serve")
 _FOLLOW_SECONDS = 0.4  # between two looks at what changed on disk
 _MOST_RUNNING = 64  # requests that wait for a thread
 _MOST_BATCHES = 8  # that run or wait at the same time
+_CALLS_ON_RAY = 16  # threads that wait for shards, beside those for searches
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
@@ -96,16 +98,24 @@ class Service:
         threads = settings.num_threads
         self._pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
         self._search_pool = ThreadPoolExecutor(2, thread_name_prefix="search")  # for which nothing else has to wait
-        self._num_running = 0
+        # Threads that wait for other machines: nothing that this machine can answer by itself has to wait for them.
+        on_ray = any(served.is_on_ray for served in catalog.values())
+        self._ray_pool = ThreadPoolExecutor(_CALLS_ON_RAY, thread_name_prefix="ray") if on_ray else None
+        self._num_running = {False: 0, True: 0}  # by whether they wait for Ray
         self._num_batches = 0
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
-        self.searchers = {
-            name: Searcher(
-                served, self.admission, self._search_pool, threads, functools.partial(self.metrics.ran_together, name)
-            )
-            for name, served in catalog.items()
-        }
+        self._ray_searches: list[ThreadPoolExecutor] = []
+        self.searchers = {name: self._searcher(served, threads) for name, served in catalog.items()}
         self._following = asyncio.create_task(self._follow())
+
+    def _searcher(self, served: Served, threads: int) -> Searcher:
+        """Return what searches an index; one on Ray has its own threads, which wait, and its own admission."""
+        on_batch = functools.partial(self.metrics.ran_together, served.name)
+        if not served.is_on_ray:
+            return Searcher(served, self.admission, self._search_pool, threads, on_batch)
+        pool = ThreadPoolExecutor(BATCHES_ON_RAY, thread_name_prefix=f"ray-{served.name}")
+        self._ray_searches.append(pool)
+        return Searcher(served, Admission(self.limits.wait_ms / 1e3, BATCHES_ON_RAY), pool, 1, on_batch)
 
     async def _follow(self) -> None:
         """Load tables of words, then look for what changed on disk, again and again."""
@@ -126,19 +136,27 @@ class Service:
             thread.close()
         self._pool.shutdown(wait=True)
         self._search_pool.shutdown(wait=True)
+        for pool in (*self._ray_searches, self._ray_pool):
+            if pool is not None:
+                pool.shutdown(wait=True)
         if isinstance(self.writes, WriterThreads):
             self.writes.close()
         self.catalog.close()
 
-    async def run(self, work: Callable[..., Result], *arguments: Any) -> Result:
-        """Do something that may take long on a thread; refuse it if too much is waiting for one."""
-        if self._num_running >= _MOST_RUNNING:
+    async def run(self, work: Callable[..., Result], *arguments: Any, of: Source | None = None) -> Result:
+        """Do something that may take long on a thread; refuse it if too much is waiting for one.
+
+        `of` is what it is about: an index on Ray is asked by threads of its own.
+        """
+        is_on_ray = isinstance(of, ShardedIndex)
+        if self._num_running[is_on_ray] >= _MOST_RUNNING:
             raise overloaded(1.0)
-        self._num_running += 1
+        self._num_running[is_on_ray] += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._pool, functools.partial(work, *arguments))
+            pool = self._ray_pool if is_on_ray else self._pool
+            return await asyncio.get_running_loop().run_in_executor(pool, functools.partial(work, *arguments))
         finally:
-            self._num_running -= 1
+            self._num_running[is_on_ray] -= 1
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:
@@ -177,7 +195,8 @@ class Service:
         assert message.text is not None
         rows = await self.encoded(target, [message.text], deadline)
         if prefix and target.source.terms is not None:
-            rows = await self.run(self._prefixes[target.name].added, rows, target.source, message.text)
+            add = self._prefixes[target.name].added
+            rows = await self.run(add, rows, target.source, message.text, of=target.source)
         return rows.indices, rows.values
 
     def pair(self, vector: messages.Vector) -> tuple[list[int], list[float]]:
@@ -198,7 +217,7 @@ class Service:
         if longest > self.limits.text_chars:
             raise over_limit("text", self.limits.text_chars, longest, "characters")
         if not target.served.is_warm:  # its words have to be loaded
-            await self.run(target.served.warm)
+            await self.run(target.served.warm, of=target.source)
         encoder = target.encoder
         if isinstance(encoder, BM25) and len(texts) == 1 and longest <= _SHORT_TEXT:
             return encoder.query_rows(texts)
@@ -246,8 +265,23 @@ class Service:
             return params
         if params is not None:
             raise invalid(expected="params or target_recall", got="both")
+        if isinstance(target.source, ShardedIndex):
+            return None  # a recall chooses shards there
         is_part = message.where is not None or getattr(message, "group_by", None) is not None
         return None if is_part else target.source.params_for(message.k, message.target_recall)
+
+    def shards(self, target: Target, max_shards: int | None, target_recall: float | None = None) -> int | None:
+        """Return how many shards a search may ask: what it says, or what its target recall chooses; None: all."""
+        source = target.source
+        if isinstance(source, ShardedIndex):
+            if target_recall is None:
+                return max_shards
+            if max_shards is not None:
+                raise invalid(expected="max_shards or target_recall", got="both")
+            return source.routing.shards_for(target_recall)
+        if max_shards is not None:
+            raise invalid(option="max_shards", expected="left out, because this index has no shards", got=max_shards)
+        return None
 
     def deadline(self, params: SearchParams | None, budget_ms: float | None, arrived: float) -> float | None:
         """Return when a search has to be over, by `time.perf_counter`."""

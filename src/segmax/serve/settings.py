@@ -9,6 +9,7 @@ from pathlib import Path
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.errors import ConfigError
 from segmax.base.system import num_cores
+from segmax.ray.address import is_ray_address, parse_ray_address
 from segmax.serve.security import HostCheck, Keys
 
 _MIB = 1 << 20
@@ -80,7 +81,8 @@ class Settings:
     Parameters
     ----------
     paths
-        Folders of indexes and collections, by the name under which they are served.
+        Folders of indexes and collections, by the name under which they are served; or addresses of sharded indexes, as
+        `segmax.ray.address` takes them.
     encoders
         What encodes texts, by the same names: as `segmax.open` takes it.
     writable
@@ -107,7 +109,7 @@ class Settings:
     False
     """
 
-    paths: Mapping[str, Path]
+    paths: Mapping[str, Path | str]
     encoders: Mapping[str, object] = dataclasses.field(default_factory=dict)
     writable: bool = False
     snapshots: Path | None = None
@@ -120,6 +122,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         checked_int("workers", self.workers, 1, 1024)
+        if self.workers > 1 and any(is_ray_address(path) for path in self.paths.values()):
+            expected = "1 with an index on Ray, because every worker would start its own actors"
+            raise ConfigError(option="workers", expected=expected, got=self.workers)
         if self.threads is not None:
             checked_int("threads", self.threads, 1, 1024)
         for name in self.encoders:
@@ -134,13 +139,15 @@ class Settings:
         return max(1, num_cores() // self.workers) if self.threads is None else self.threads
 
 
-def name_of(path: Path) -> str:
+def name_of(path: str | Path) -> str:
     """Return the name under which a folder is served: the last part of its path, without `.segmax`.
 
     Examples
     --------
-    >>> name_of(Path("data/docs.segmax"))
-    'docs'
+    >>> name_of("data/docs.segmax"), name_of("ray:///data/docs.sharded?replicas=2")
+    ('docs', 'docs')
     """
-    last = path.absolute().name
+    if isinstance(path, str) and is_ray_address(path):
+        return parse_ray_address(path).name
+    last = Path(path).absolute().name
     return last.removesuffix(".segmax") or last

@@ -53,6 +53,13 @@ def claims_to_be_an_index(path: Path) -> bool:
         return False
 
 
+#: What else a folder of ours can be, and what opens that.
+_OTHERS = {
+    "collection": ("a collection", "segmax.open and segmax.Collection.open open collections"),
+    "sharded index": ("a sharded index", "open it with segmax.ray.open, or as ray://PATH on the command line"),
+}
+
+
 def _content(path: Path) -> bytes:
     try:
         with open_regular(path / META_NAME) as file:
@@ -60,9 +67,10 @@ def _content(path: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
         if not path.exists():
             raise _nothing_at(path) from error
-        if own_folder(path) == "collection":
-            hint = "segmax.open and segmax.Collection.open open collections"
-            raise FormatError(where=f"'{path}'", expected="a segmax index", got="a collection", hint=hint) from error
+        kind = own_folder(path)
+        if kind in _OTHERS:
+            got, hint = _OTHERS[kind]
+            raise FormatError(where=f"'{path}'", expected="a segmax index", got=got, hint=hint) from error
         raise FormatError(
             where=f"'{path}'",
             expected="a segmax index",

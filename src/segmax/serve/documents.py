@@ -1,0 +1,55 @@
+"""Documents as messages: titles, texts, metadata and vectors, looked up by id or by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import UNSET
+
+from segmax.serve import messages
+from segmax.serve.catalog import Source
+from segmax.shards.documents import Documents, documents_of, ids_of_rows
+from segmax.shards.sharded import ShardedIndex
+
+
+def documents_by_id(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> list[messages.DocumentResult]:
+    """Return documents with some fields; raise UnknownIdError if one is not there."""
+    vectors = source.vectors(ids) if "vector" in fields and ids else None
+    with_texts = source.texts is not None and ("title" in fields or "text" in fields)
+    with_metadata = "metadata" in fields and bool(source.fields)
+    looked_up = _looked_up(source, ids, with_texts, with_metadata)
+    found = []
+    for number, id in enumerate(ids):
+        document = messages.DocumentResult(id=id)
+        if "row" in fields:
+            document.row = int(looked_up.rows[number])
+        if looked_up.texts is not None:
+            stored = looked_up.texts[number]
+            document.title = stored.title if "title" in fields else UNSET
+            document.text = stored.text if "text" in fields else UNSET
+        if "metadata" in fields:
+            document.metadata = None if looked_up.metadata is None else looked_up.metadata[number]
+        if vectors is not None:
+            one = vectors[number]
+            document.vector = messages.Vector(indices=one.indices.tolist(), values=one.data.astype(float).tolist())
+        found.append(document)
+    return found
+
+
+def documents_by_row(source: Source, rows: Sequence[int], fields: Sequence[str]) -> list[messages.DocumentResult]:
+    """Return documents with some fields, by their input rows; raise UnknownIdError if one is not there."""
+    if isinstance(source, ShardedIndex):
+        return documents_by_id(source, ids_of_rows(source, rows), fields)
+    return documents_by_id(source, [source.id_of(row) for row in rows], fields)
+
+
+def _looked_up(source: Source, ids: Sequence[int | str], with_texts: bool, with_metadata: bool) -> Documents:
+    """Return rows, texts and metadata of documents."""
+    if isinstance(source, ShardedIndex):
+        return documents_of(source, ids, texts=with_texts, metadata=with_metadata)
+    return Documents(
+        np.array([source.row_of(id) for id in ids], dtype=np.int64),
+        [source.text(id) for id in ids] if with_texts else None,
+        [source.metadata(id) for id in ids] if with_metadata else None,
+    )

@@ -1,0 +1,500 @@
+"""The service in front of a sharded index: the same answers as from one index, and what only shards have.
+
+The shards are in this process; tests/ray has the same service in front of a cluster.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+
+import segmax
+from conftest import refused
+from segmax.cli.serve import parser, settings_of
+from segmax.errors import ConfigError, InputError, ShardsUnavailableError
+from segmax.io import open_texts
+from segmax.ray.address import parse_ray_address
+from segmax.remote import connect_async
+from segmax.serve import catalog
+from segmax.serve.server import create_app
+from segmax.serve.settings import Settings
+from segmax.shards.making.building import build
+from segmax.shards.opening import ShardOpening, open_with, read_manifest
+from segmax.shards.sharded import ShardedIndex
+from segmax.shards.storage import open_storage
+from segmax.shards.transport import Call, LocalTransport, Missing
+from serve.in_process import BASE, ask, asked, post
+from sharded_samples import write_texts
+
+NUM_SHARDS = 4
+
+
+class Shaky(LocalTransport):
+    """Shards in this process that can be switched off, or wait for a signal before they answer."""
+
+    def __init__(self, shards: Sequence[Any]) -> None:
+        super().__init__(shards)
+        self.silent: set[int] = set()
+        self.gate: threading.Event | None = None
+        self.is_closed = False
+
+    def ask(self, calls: Sequence[Call], *, deadline: float | None = None, allow_partial: bool = False) -> list[Any]:
+        """Ask the shards that are on."""
+        if self.gate is not None and any(call.method == "search" for call in calls):
+            assert self.gate.wait(30)
+        if not allow_partial and any(call.shard in self.silent for call in calls):
+            raise ShardsUnavailableError("shard 1 on node 10.0.0.7 gave no answer", hint="pass {allow_partial=True}")
+        return [Missing(call.shard, "down") if call.shard in self.silent else self._answer(call) for call in calls]
+
+    def _answer(self, call: Call) -> Any:
+        return super().ask([call])[0]
+
+    def close(self) -> None:
+        """Note that nobody needs the shards anymore."""
+        self.is_closed = True
+        super().close()
+
+
+class Opener:
+    """Stands for `open_address`: opens the shards here, and keeps what it opened."""
+
+    def __init__(self) -> None:
+        self.transports: list[Shaky] = []
+
+    def __call__(self, address: str, *, encoder: object = None) -> ShardedIndex:
+        """Open the index at the path of an address."""
+        path, options = parse_ray_address(address)
+        storage = open_storage(path)
+
+        def transport(manifest: Any) -> Shaky:
+            made = Shaky([ShardOpening(storage, number, manifest)() for number in range(len(manifest.shards))])
+            self.transports.append(made)
+            return made
+
+        allow_partial = options.get("allow_partial", False)
+        return open_with(storage, transport, ShardedIndex, encoder, allow_partial=allow_partial)
+
+
+@pytest.fixture
+def opener(monkeypatch: pytest.MonkeyPatch) -> Opener:
+    """Lets the service open addresses of Ray without Ray."""
+    made = Opener()
+    monkeypatch.setattr(catalog, "open_address", made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Files of texts."""
+    return write_texts(tmp_path_factory.mktemp("texts"))
+
+
+@pytest.fixture(scope="module")
+def one(files: list[str]) -> segmax.Index:
+    """One index over everything."""
+    return segmax.from_texts(open_texts(files), metadata="all")
+
+
+@pytest.fixture(scope="module")
+def path(files: list[str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same documents in shards."""
+    path = tmp_path_factory.mktemp("sharded") / "docs.sharded"
+    build(files, path, shards=NUM_SHARDS, encoder="bm25", metadata="all", num_clusters=16)
+    return path
+
+
+@pytest.fixture
+def settings(path: Path, opener: Opener) -> Settings:
+    """The sharded index under the name docs."""
+    return Settings(paths={"docs": f"ray://{path}"})
+
+
+@pytest.fixture
+def partial(path: Path, opener: Opener) -> Settings:
+    """The same, where partial answers are allowed."""
+    return Settings(paths={"docs": f"ray://{path}?allow_partial=true"})
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_search_of_shards_is_answered_as_one_of_an_index(settings: Settings, one: segmax.Index) -> None:
+    """Ids, scores, rows, texts and metadata are those of one index, to the last bit."""
+    expected = one.search("word1 word7", k=5, offset=2)
+    body = {"text": "word1 word7", "k": 5, "offset": 2, "fields": ["row", "title", "text", "metadata"], "stats": True}
+    found = post(settings, "/v1/indexes/docs/search", body).json()
+    assert [hit["id"] for hit in found["hits"]] == expected.ids
+    assert [hit["score"] for hit in found["hits"]] == expected.scores.tolist()
+    assert [hit["row"] for hit in found["hits"]] == expected.rows.tolist()
+    assert [(hit["title"], hit["text"]) for hit in found["hits"]] == [tuple(text) for text in expected.texts]
+    assert [hit["metadata"] for hit in found["hits"]] == expected.metadata
+    assert found["complete"]
+    assert "missing_share" not in found
+    assert 1 <= found["shards_asked"] <= NUM_SHARDS
+
+
+def test_searches_that_come_together_are_searched_together(settings: Settings, one: segmax.Index) -> None:
+    """Many searches at once, of several kinds, each get their own answer."""
+    texts = [f"word{number % 17} word{number % 5}" for number in range(60)]
+    limits = [None if number % 3 else 2 for number in range(60)]
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        bodies = [{"text": text, "k": 4, "max_shards": most} for text, most in zip(texts, limits, strict=True)]
+        answers = await asyncio.gather(*(client.post("/v1/indexes/docs/search", json=body) for body in bodies))
+        return [answer.json() for answer in answers]
+
+    for text, most, found in zip(texts, limits, ask(settings, scenario), strict=True):
+        if most is None:
+            assert [hit["id"] for hit in found["hits"]] == one.search(text, k=4).ids
+
+
+def test_a_batch_is_answered_as_one_of_an_index(settings: Settings, one: segmax.Index) -> None:
+    """With filters, depths of their own and least scores."""
+    queries = [{"text": f"word{number}", "k": 1 + number % 4} for number in range(70)]
+    body = {"queries": queries, "where": {"year": {"$gte": 2001}}, "min_score": 0.5}
+    found = post(settings, "/v1/indexes/docs/search/batch", body).json()["results"]
+    for query, answer in zip(queries, found, strict=True):
+        expected = one.search(query["text"], k=query["k"], where=body["where"], min_score=0.5)
+        assert [(hit["id"], hit["score"]) for hit in answer["hits"]] == [tuple(hit) for hit in expected]
+
+
+def test_groups_are_those_of_one_index(settings: Settings, one: segmax.Index) -> None:
+    """A search by groups asks as deep as it takes."""
+    found = post(settings, "/v1/indexes/docs/search", {"text": "word1", "k": 3, "group_by": "year", "group_size": 2})
+    expected = one.search("word1", k=3, group_by="year", group_size=2)
+    groups = [(group["value"], [hit["id"] for hit in group["hits"]]) for group in found.json()["groups"]]
+    assert groups == [(group.value, group.hits.ids) for group in expected]
+
+
+def test_documents_are_those_of_one_index(settings: Settings, one: segmax.Index) -> None:
+    """By id, by many ids and by row; scores, counts, facets and words, too."""
+    ids = ["2/7", "0/3", "1/11", "0/99"]
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        async def asked(part: str, body: Any) -> Any:
+            return (await client.post(f"/v1/indexes/docs/{part}", json=body)).json()
+
+        fields = ["row", "title", "text", "metadata", "vector"]
+        return [
+            await asked("documents/get", {"ids": ids, "fields": fields}),
+            await asked("documents/get", {"rows": [one.row_of(id) for id in ids], "fields": fields}),
+            (await client.get("/v1/indexes/docs/documents/0%2F3")).json(),
+            await asked("score", {"text": "word1 word2", "ids": ids}),
+            await asked("count", {"where": {"year": 2002}}),
+            await asked("facets", {"field": "year"}),
+            await asked("terms", {"prefix": "word1", "limit": 3}),
+            (await client.post("/v1/indexes/docs/documents/get", json={"rows": [10**6]})).status_code,
+            (await client.get("/v1/indexes/docs/documents/nobody")).status_code,
+        ]
+
+    by_id, by_row, single, scores, count, facets, terms, *refusals = ask(settings, scenario)
+    assert by_id == by_row
+    for id, found in zip(ids, by_id["documents"], strict=True):
+        assert found["id"] == id
+        assert found["row"] == one.row_of(id)
+        assert (found["title"], found["text"]) == one.text(id)
+        assert found["metadata"] == one.metadata(id)
+        assert found["vector"]["indices"] == one.vector(id).indices.tolist()
+        assert found["vector"]["values"] == one.vector(id).data.tolist()
+    assert single["text"] == one.text("0/3").text
+    assert scores["scores"] == one.score("word1 word2", ids).tolist()
+    assert count["count"] == one.count({"year": 2002})
+    assert [(value["value"], value["count"]) for value in facets["values"]] == one.facets("year")
+    assert len(terms["terms"]) == 3
+    assert refusals == [404, 404]
+
+
+def test_an_index_of_shards_says_what_it_is(settings: Settings, one: segmax.Index) -> None:
+    """It is listed as an index with shards, has figures, and Prometheus knows it."""
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        listed = (await client.get("/v1/indexes")).json()["indexes"][0]
+        return [listed, (await client.get("/v1/indexes/docs/stats")).json(), (await client.get("/metrics")).text]
+
+    listed, stats, metrics = ask(settings, scenario)
+    assert listed == stats["info"]
+    assert (listed["kind"], listed["num_shards"], listed["num_docs"]) == ("index", NUM_SHARDS, one.num_docs)
+    assert listed["fields"] == {name: list(kinds) for name, kinds in one.fields.items()}
+    assert (listed["encoder"], listed["writable"], len(listed["version"])) == ("bm25", False, 16)
+    assert sum(stats["cluster_sizes"]) == one.num_docs
+    assert f'segmax_documents{{index="docs"}} {float(one.num_docs)}' in metrics
+    assert f'segmax_shards{{index="docs"}} {float(NUM_SHARDS)}' in metrics
+
+
+def test_an_explanation_names_the_shard(settings: Settings, one: segmax.Index) -> None:
+    """It has the score of one index, and says what was decided about the shard of the document."""
+    best = one.search("word3", k=1)
+    found = post(settings, "/v1/indexes/docs/explain", {"text": "word3", "id": best.ids[0]}).json()
+    assert (found["score"], found["rank"], found["shard_decision"]) == (best.scores[0], 1, "asked")
+    assert 0 <= found["shard"] < NUM_SHARDS
+
+
+# --- fewer shards ----------------------------------------------------------------------------------------------------
+
+
+def test_max_shards_asks_fewer_and_says_so(settings: Settings) -> None:
+    """A search of one shard asks one, and is not complete; so are those of a batch."""
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        few = {"k": 50, "max_shards": 1, "stats": True}
+        single = await client.post("/v1/indexes/docs/search", json={"text": "word1", **few})
+        batch = await client.post("/v1/indexes/docs/search/batch", json={"queries": [{"text": "word1"}], **few})
+        return [single.json(), batch.json()["results"][0]]
+
+    single, batch = ask(settings, scenario)
+    assert single["shards_asked"] == 1
+    assert not single["complete"]
+    assert "missing_share" not in single
+    assert [hit["id"] for hit in single["hits"]] == [hit["id"] for hit in batch["hits"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ({"max_shards": 0}, "max_shards"),
+        ({"max_shards": 1, "target_recall": 0.9}, "max_shards or target_recall"),
+        ({"target_recall": 0.9, "params": {"method": "asc"}}, "params or target_recall"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(settings: Settings, body: dict[str, Any], expected: str) -> None:
+    """With a problem that names it."""
+    found = post(settings, "/v1/indexes/docs/search", {"text": "word1", **body})
+    assert found.status_code == 422
+    assert expected in found.json()["detail"]
+
+
+def test_a_target_recall_may_ask_fewer_shards(settings: Settings, one: segmax.Index) -> None:
+    """Of a small index nothing was measured, so that all are asked."""
+    found = post(settings, "/v1/indexes/docs/search", {"text": "word1", "target_recall": 0.9}).json()
+    assert [hit["id"] for hit in found["hits"]] == one.search("word1").ids
+
+
+def test_one_index_has_no_shards_to_choose_from(one: segmax.Index, tmp_path: Path) -> None:
+    """There max_shards is refused."""
+    one.save(tmp_path / "one.segmax")
+    settings = Settings(paths={"one": tmp_path / "one.segmax"})
+    for part, body in (("search", {}), ("explain", {"id": "0/3"}), ("search", {"group_by": "year"})):
+        found = post(settings, f"/v1/indexes/one/{part}", {"text": "word1", "max_shards": 2, **body})
+        assert (found.status_code, found.json()["option"]) == (422, "max_shards")
+    found = post(settings, "/v1/indexes/one/search/batch", {"queries": [{"text": "word1"}], "max_shards": 2})
+    assert found.status_code == 422
+
+
+def test_there_is_no_view_from_inside(settings: Settings) -> None:
+    """It is about the clusters of one index; the answer says what to use instead."""
+    found = post(settings, "/v1/indexes/docs/inside", {"text": "word1"})
+    assert (found.status_code, found.json()["type"]) == (409, "urn:segmax:problem:sharded")
+    assert "explain" in found.json()["detail"]
+
+
+# --- shards that give no answer --------------------------------------------------------------------------------------
+
+
+def test_shards_that_give_no_answer_are_a_problem_to_try_again(settings: Settings, opener: Opener) -> None:
+    """Status 503 with Retry-After, one search or many, and nothing about machines in the answer."""
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        opener.transports[0].silent = {1}
+        body = {"text": "word1 word2", "k": 40}
+        several = await asyncio.gather(*(client.post("/v1/indexes/docs/search", json=body) for _ in range(12)))
+        batch = await client.post("/v1/indexes/docs/search/batch", json={"queries": [{"text": "word1"}], "k": 40})
+        return [*several, batch, await client.get("/v1/indexes/docs/documents/0%2F3")]
+
+    for answer in ask(settings, scenario):
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:segmax:problem:shards-unavailable"
+        assert answer.headers["retry-after"] == "1"
+        assert "10.0.0.7" not in answer.text
+
+
+def test_partial_answers_are_marked(partial: Settings, opener: Opener, path: Path, one: segmax.Index) -> None:
+    """Where they are allowed: complete is false, and missing_share is the share of documents in silent shards."""
+    shards = read_manifest(open_storage(path)).shards
+    share = shards[1].num_docs / one.num_docs
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        opener.transports[0].silent = {1}
+        body = {"text": "word1", "k": 100}
+        single = (await client.post("/v1/indexes/docs/search", json=body)).json()
+        several = await asyncio.gather(*(client.post("/v1/indexes/docs/search", json=body) for _ in range(8)))
+        batch = await client.post("/v1/indexes/docs/search/batch", json={"queries": [{"text": "word1"}], "k": 100})
+        groups = await client.post("/v1/indexes/docs/search", json={**body, "group_by": "year"})
+        return [single, *(one.json() for one in several), batch.json()["results"][0], groups.json()]
+
+    for found in ask(partial, scenario):
+        assert not found["complete"]
+        assert found["missing_share"] == pytest.approx(share)
+
+
+def test_searches_that_wait_for_shards_hold_up_nothing_else(
+    settings: Settings, opener: Opener, one: segmax.Index, tmp_path: Path
+) -> None:
+    """While shards are silent, the same process answers searches of other indexes."""
+    one.save(tmp_path / "one.segmax")
+    both = Settings(paths={**settings.paths, "one": tmp_path / "one.segmax"})
+
+    async def scenario() -> None:
+        async with asked(both) as client:
+            gate = opener.transports[0].gate = threading.Event()
+            body = {"text": "word1", "fields": ["text"]}
+            waiting = [asyncio.create_task(client.post("/v1/indexes/docs/search", json=body)) for _ in range(30)]
+            batch = {"queries": [{"text": "word1"}]}
+            waiting.append(asyncio.create_task(client.post("/v1/indexes/docs/search/batch", json=batch)))
+            try:
+                for _ in range(5):
+                    found = await asyncio.wait_for(client.post("/v1/indexes/one/search", json=body), 10)
+                    assert found.status_code == 200
+                assert not any(task.done() for task in waiting)
+            finally:
+                gate.set()
+            assert {task.status_code for task in await asyncio.gather(*waiting)} == {200}
+
+    asyncio.run(scenario())
+
+
+def test_too_many_searches_are_refused(settings: Settings, opener: Opener) -> None:
+    """While shards are silent, searches beyond what may wait get status 503 at once."""
+
+    async def scenario() -> list[int]:
+        async with asked(settings) as client:
+            gate = opener.transports[0].gate = threading.Event()
+            body = {"text": "word1"}
+            waiting = [asyncio.create_task(client.post("/v1/indexes/docs/search", json=body)) for _ in range(400)]
+            done, _ = await asyncio.wait(waiting, timeout=1)
+            refused = [task.result().status_code for task in done]
+            gate.set()
+            accepted = [answer.status_code for answer in await asyncio.gather(*(set(waiting) - done))]
+            assert set(accepted) == {200}
+            assert len(accepted) >= 64
+            return refused
+
+    assert set(asyncio.run(scenario())) == {503}
+
+
+# --- the client ------------------------------------------------------------------------------------------------------
+
+
+def test_the_client_searches_shards(settings: Settings, opener: Opener, one: segmax.Index) -> None:
+    """It returns what one index returns, passes max_shards on, and raises what the index would."""
+    queries = [f"word{number} word1" for number in range(9)]
+
+    async def scenario(app: Any) -> None:
+        transport = httpx.ASGITransport(app=app)
+        async with await connect_async(BASE, transport=transport, retries=0) as docs:
+            assert docs.num_shards == NUM_SHARDS
+            for query in queries:
+                assert (await docs.search(query, k=7)).ids == one.search(query, k=7).ids
+            batch = await docs.search_batch(queries, k=7)
+            assert np.array_equal(batch.rows, one.search_batch(queries, k=7).rows)
+            few = await docs.search(queries[0], k=100, max_shards=1)
+            assert not few.complete
+            assert (await docs.search_batch(queries[:1], k=100, max_shards=1)).ids == [few.ids]
+            reason = (await docs.explain(queries[0], one.search(queries[0], k=1).ids[0], max_shards=1)).reason
+            assert "shard" in reason
+            with refused(ConfigError, option="max_shards"):
+                await docs.search(queries[0], max_shards=0)
+            with refused(InputError, message="explain"):
+                await docs.inside(queries[0])
+            with refused(InputError, got="a sharded index"):
+                await docs.quantization_error()
+            opener.transports[0].silent = {0, 1, 2, 3}
+            with refused(ShardsUnavailableError, message="gave no answer"):
+                await docs.search(queries[0])
+
+    async def run() -> None:
+        app = create_app(settings)
+        await app.start()
+        try:
+            await scenario(app)
+        finally:
+            await app.stop()
+
+    asyncio.run(run())
+
+
+# --- another index takes its place -----------------------------------------------------------------------------------
+
+
+def test_a_replaced_index_is_followed(settings: Settings, opener: Opener, files: list[str], tmp_path: Path) -> None:
+    """A new sharded.json is opened, and its answers have the new documents; closing the service closes the shards."""
+    place = tmp_path / "docs.sharded"
+    build(files[:1], place, shards=2, encoder="bm25", num_clusters=4)
+    followed = Settings(paths={"docs": f"ray://{place}"})
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        before = (await client.get("/v1/indexes/docs")).json()
+        build(files, tmp_path / "new", shards=3, encoder="bm25", num_clusters=9)
+        place.rename(tmp_path / "old")
+        (tmp_path / "new").rename(place)
+        end = time.monotonic() + 30
+        while (after := (await client.get("/v1/indexes/docs")).json())["version"] == before["version"]:
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        return [before, after]
+
+    before, after = ask(followed, scenario)
+    assert (before["num_shards"], before["num_docs"]) == (2, 100)
+    assert (after["num_shards"], after["num_docs"]) == (3, 260)
+    assert opener.transports[-1].is_closed
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+def settings_from(*arguments: str) -> Settings:
+    """What `segmax serve` makes of its arguments."""
+    return settings_of(parser().parse_args(list(arguments)))
+
+
+def test_addresses_have_names() -> None:
+    """That of the folder, or one that is given."""
+    made = settings_from("ray:///data/docs.sharded?replicas=2", "few=ray://relative/docs.sharded", "plain.segmax")
+    assert made.paths == {
+        "docs": "ray:///data/docs.sharded?replicas=2",
+        "few": "ray://relative/docs.sharded",
+        "plain": Path("plain.segmax"),
+    }
+
+
+def test_several_workers_would_start_several_fleets() -> None:
+    """So that is refused."""
+    with refused(ConfigError, option="workers", expected="own actors", got="2"):
+        settings_from("ray:///data/docs.sharded", "--workers", "2")
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://", "the address of a sharded index"),
+        ("ray://docs?replica=2", "one of the options replicas, address, .*'replica'"),
+        ("ray://docs?replicas=two", "replicas to be a whole number"),
+        ("ray://docs?replicas=1&replicas=2", "replicas once"),
+        ("ray://docs?allow_partial=yes", "allow_partial to be true or false"),
+        ("ray://docs?replicas", "options such as"),
+        ("ray://docs?cache=", "cache to be a text"),
+    ],
+)
+def test_invalid_addresses_are_refused_at_once(address: str, message: str) -> None:
+    """With a message that says what an address may have."""
+    with refused(ConfigError, message=message):
+        settings_from(f"docs={address}")
+
+
+def test_an_address_may_have_all_options_and_an_address_inside() -> None:
+    """Options are those of `segmax.ray.open`."""
+    found = parse_ray_address("ray://s3://bucket/docs.sharded/?replicas=2&cache=/tmp/a%26b&deadline_s=.5&hedge=false")
+    assert found.path == "s3://bucket/docs.sharded/"
+    assert found.name == "docs"
+    assert found.options == {"replicas": 2, "cache": "/tmp/a&b", "deadline_s": 0.5, "hedge": False}

@@ -1,0 +1,190 @@
+"""The files of a sharded index: whatever is wrong with them is a FormatError, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from segmax.errors import FormatError, IndexNotFoundError
+from segmax.shards.common import common_arrays, common_bytes
+from segmax.shards.making.building import build
+from segmax.shards.manifest import MANIFEST_NAME, Manifest, ShardEntry
+from segmax.shards.opening import open_local, read_manifest
+from segmax.shards.router import RouterPlan, join_maxima, open_router, shard_maxima
+from segmax.shards.storage import open_storage
+from segmax.storage.checked_json import checked_bytes, parse_strictly
+
+DOCUMENTS = sp.random(300, 60, 0.1, format="csr", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A sharded index."""
+    path = tmp_path_factory.mktemp("files") / "index"
+    build(DOCUMENTS, path, shards=4, num_clusters=12)
+    return path
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    """A copy of it to damage."""
+    return Path(shutil.copytree(built, tmp_path / "index"))
+
+
+def manifest_entries(path: Path) -> dict[str, Any]:
+    """Return what the manifest says."""
+    return parse_strictly((path / MANIFEST_NAME).read_bytes())
+
+
+def test_flipped_bits_of_a_manifest_are_noticed(built: Path) -> None:
+    """Every changed byte of a manifest is refused."""
+    data = (built / MANIFEST_NAME).read_bytes()
+    for at in range(0, len(data), 7):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        with pytest.raises(FormatError):
+            Manifest.from_bytes(bytes(changed), built)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"shards": []},
+        {"shards": [{"hash": "../../etc"}]},
+        {"shards": "many"},
+        {"common": {}},
+        {"common": {"lattice": "../x", "router": "y"}},
+        {"sharding": "hash"},
+        {"num_docs": -1},
+        {"num_docs": 5},
+        {"num_terms": 10**12},
+        {"bits": True},
+        {"config": {"no_such_option": 1}},
+        {"encoder": []},
+        {"id_kind": "uuid"},
+        {"routing": None},
+        {"version": 0},
+        {"version": 99},
+        {"format": "segmax"},
+    ],
+    ids=str,
+)
+def test_manifests_of_strangers_are_checked(built: Path, changes: dict[str, Any]) -> None:
+    """A manifest with a right checksum and wrong entries is refused."""
+    data = checked_bytes({**manifest_entries(built), **changes})
+    with pytest.raises(FormatError):
+        Manifest.from_bytes(data, built)
+
+
+def test_routing_that_makes_no_sense_counts_as_not_measured(built: Path, copy: Path) -> None:
+    """What was measured about routing is a hint: nonsense there does no harm."""
+    entries = manifest_entries(built)
+    for routing in ({"recall": [2, "x"]}, {"recall": "all"}, {"recall": [0.5] * 4, "asked": "x", "num_queries": "y"}):
+        (copy / MANIFEST_NAME).write_bytes(checked_bytes({**entries, "routing": routing}))
+        with open_local(copy) as index:
+            assert index.routing.asked is None
+            assert len(index.search({0: 1.0}, target_recall=0.9)) >= 0
+
+
+@pytest.mark.parametrize("name", ["lattice", "router"])
+def test_damaged_common_files_are_refused(copy: Path, name: str) -> None:
+    """A common file that lost or changed bytes does not have its hash."""
+    path = copy / "common" / read_manifest(open_storage(copy)).common[name]
+    data = path.read_bytes()
+    for changed in (data[:-1], data[:20] + b"x" + data[21:], b""):
+        path.write_bytes(changed)
+        with pytest.raises(FormatError):
+            open_local(copy)
+    path.unlink()
+    with pytest.raises(FormatError):
+        open_local(copy)
+
+
+def test_damaged_and_missing_shards_are_named(copy: Path) -> None:
+    """A shard with a changed byte is found by verifying, and the message names the shard."""
+    entry = read_manifest(open_storage(copy)).shards[2]
+    file = next(path for path in sorted((copy / "shards" / entry.hash).iterdir()) if path.name.startswith("run_bytes"))
+    data = bytearray(file.read_bytes())
+    data[0] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(FormatError, match="shard 2"):
+        open_local(copy, verify=True)
+    shutil.rmtree(copy / "shards" / entry.hash)
+    with pytest.raises(IndexNotFoundError):
+        open_local(copy)
+
+
+def test_there_has_to_be_an_index(tmp_path: Path) -> None:
+    """An empty folder, a file and nothing at all are no sharded indexes."""
+    for path in (tmp_path, tmp_path / "nothing"):
+        with pytest.raises(IndexNotFoundError, match=r"segmax\.ray\.build"):
+            open_local(path)
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=st.data())
+def test_common_files_of_strangers_cannot_crash(data: st.DataObject) -> None:
+    """Whatever bytes a common file has, it is read or refused."""
+    whole = bytearray(common_bytes({"row": np.arange(50), "code": np.ones(9, np.uint8)}))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(whole)))
+    for content in (bytes(whole), bytes(whole[:cut])):
+        try:
+            common_arrays(content)
+        except FormatError:
+            continue
+
+
+def test_a_small_file_cannot_ask_for_much_memory() -> None:
+    """An array that claims to be huge, or is a bomb, is refused before it is unpacked."""
+    bomb = bytearray(common_bytes({"zero": np.zeros(1 << 20, np.uint8)}))
+    changed = bytes(bomb).replace(b"1048576", b"1000000")
+    with pytest.raises(FormatError):
+        common_arrays(changed)
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_routers_of_strangers_are_checked(built: Path, data: st.DataObject) -> None:
+    """A router with changed arrays is refused, or answers without leaving its memory."""
+    index = open_local(built)
+    parts = [shard._part for shard in index._parts.transport._shards]  # type: ignore[attr-defined]
+    arrays = {name: array.copy() for name, array in join_maxima([shard_maxima(p, RouterPlan()) for p in parts]).items()}
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    array = arrays[name]
+    if data.draw(st.booleans()) and len(array):
+        array[data.draw(st.integers(0, len(array) - 1))] = data.draw(st.integers(0, int(np.iinfo(array.dtype).max)))
+    else:
+        arrays[name] = array[: data.draw(st.integers(0, len(array)))]
+    try:
+        router = open_router(arrays, 4, index.num_terms, "here")
+    except FormatError:
+        return
+    queries = prepared(index)
+    router.bounds(queries)
+    router.promise(queries)
+    router.coarse(queries)
+
+
+def prepared(index: Any) -> Any:
+    """Return some queries as integers."""
+    from segmax import ASC
+
+    return index._search.prepare(index._batch(DOCUMENTS[:20]), [ASC()])
+
+
+def test_manifests_survive_a_round_trip() -> None:
+    """What is written is what is read."""
+    entry = ShardEntry(hash="a" * 64, num_docs=3, num_postings=9, num_bytes=70, num_clusters=1, first_row=0)
+    manifest = Manifest(shards=(entry,), num_docs=3, num_terms=5, common={"lattice": "b" * 64, "router": "c" * 64})
+    assert Manifest.from_bytes(manifest.to_bytes(), "here") == manifest
+    assert dataclasses.replace(manifest, num_docs=4) != manifest

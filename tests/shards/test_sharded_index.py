@@ -1,0 +1,370 @@
+"""An index of shards in one process: the results of one index, fewer shards asked, and all of its other methods."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import segmax
+from segmax.errors import ConfigError, IndexClosedError, InputError, ShardsUnavailableError, UnknownIdError
+from segmax.shards.asking import Decision
+from segmax.shards.making.building import build
+from segmax.shards.opening import open_local
+from segmax.shards.sharded import ShardedIndex
+from segmax.shards.transport import Call, LocalTransport, Missing
+
+Kind = str
+
+
+def collection(kind: Kind, num_docs: int = 1200, num_terms: int = 150, seed: int = 0) -> sp.csr_matrix:
+    """Return documents of a few topics: whole weights with many ties, or real ones."""
+    rng = np.random.default_rng(seed)
+    topics = rng.dirichlet(np.full(num_terms, 0.05), 12)
+    rows = []
+    for _ in range(num_docs):
+        terms = np.unique(rng.choice(num_terms, 14, p=0.9 * topics[rng.integers(12)] + 0.1 / num_terms))
+        weights = rng.integers(1, 4, len(terms)) if kind == "whole" else rng.gamma(2.0, 1.0, len(terms))
+        rows.append(sp.csr_matrix((weights, terms, [0, len(terms)]), shape=(1, num_terms), dtype=np.float64))
+    return sp.vstack(rows, format="csr")
+
+
+def questions(kind: Kind, documents: sp.csr_matrix, count: int = 60, seed: int = 1) -> sp.csr_matrix:
+    """Return queries: a few terms of documents."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for row in rng.integers(documents.shape[0], size=count):
+        own = documents[row]
+        terms = rng.choice(own.indices, min(4, own.nnz), replace=False)
+        weights = rng.integers(1, 3, len(terms)) if kind == "whole" else rng.random(len(terms)) + 0.1
+        rows.append(sp.csr_matrix((weights, terms, [0, len(terms)]), shape=own.shape, dtype=np.float64))
+    return sp.vstack(rows, format="csr")
+
+
+class Pair:
+    """The same documents as one index, and in shards."""
+
+    def __init__(self, kind: Kind, sharding: str, path: Path, num_shards: int = 8) -> None:
+        self.documents = collection(kind)
+        self.queries = questions(kind, self.documents)
+        self.one = segmax.build(self.documents)
+        build(self.documents, path, shards=num_shards, sharding=sharding, num_clusters=48)
+        self.many = open_local(path)
+
+
+@pytest.fixture(scope="module", params=[(kind, how) for kind in ("whole", "real") for how in ("clusters", "rows")])
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    """Documents with whole or real weights, in shards by clusters or by rows."""
+    kind, sharding = request.param
+    return Pair(kind, sharding, tmp_path_factory.mktemp("sharded") / "index")
+
+
+def same(found: segmax.BatchHits, expected: segmax.BatchHits) -> None:
+    """Compare rows, scores and counts, exactly."""
+    assert found.counts.tolist() == expected.counts.tolist()
+    assert np.array_equal(found.rows, expected.rows)
+    assert np.array_equal(found.scores, expected.scores)
+
+
+@pytest.mark.parametrize("k", [1, 10, 100, 5000])
+def test_exact_search_of_shards_is_that_of_one_index(pair: Pair, k: int) -> None:
+    """Exact searches of shards return the same rows, scores and order as one index, ties across shards included."""
+    same(pair.many.search_batch(pair.queries, k=k), pair.one.search_batch(pair.queries, k=k))
+
+
+def test_one_query_is_answered_like_a_batch(pair: Pair) -> None:
+    """One query gives the same ids and scores as one index."""
+    for query in pair.queries[:10]:
+        found, expected = pair.many.search(query, k=7), pair.one.search(query, k=7)
+        assert found.ids == expected.ids
+        assert found.scores.tolist() == expected.scores.tolist()
+        assert found.complete
+
+
+@pytest.mark.parametrize("max_shards", [None, 3])
+@pytest.mark.parametrize("mu", [1.0, 0.8])
+def test_one_query_is_decided_about_as_in_a_batch(pair: Pair, mu: float, max_shards: int | None) -> None:
+    """One query alone asks the same shards, and counts the same work, as it does in a batch."""
+    params = segmax.ASC(mu=mu)
+    batch = pair.many.search_batch(pair.queries, k=10, params=params, max_shards=max_shards)
+    for number, query in enumerate(pair.queries):
+        one = pair.many.search(query, k=10, params=params, max_shards=max_shards)
+        assert one.routing == batch.routing(number)
+        assert one.rows.tolist() == batch[number].rows.tolist()
+        assert one.scores.tolist() == batch[number].scores.tolist()
+        stats = [{**vars(found.stats), "elapsed_ns": 0} for found in (one, batch[number])]
+        assert stats[0] == stats[1]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        segmax.Exhaustive(),
+        segmax.ASC(max_terms=2),
+        segmax.ASC(query_mass=0.6),
+        segmax.ASC(max_terms=2, dropped="bounded"),
+        segmax.paper.MaxScore(),
+        segmax.paper.ASC(),
+    ],
+    ids=str,
+)
+def test_exact_methods_agree_with_one_index(pair: Pair, params: segmax.SearchParams) -> None:
+    """Every method that is exact, or drops terms before it is, returns what it returns on one index."""
+    expected = pair.one.search_batch(pair.queries, k=10, params=params)
+    same(pair.many.search_batch(pair.queries, k=10, params=params), expected)
+
+
+def test_offsets_and_least_scores_are_those_of_one_index(pair: Pair) -> None:
+    """Pages and least scores cut the same ranking."""
+    options: dict[str, Any] = {"k": 5, "offset": 3, "min_score": 1.5}
+    same(pair.many.search_batch(pair.queries, **options), pair.one.search_batch(pair.queries, **options))
+    found, expected = (index.search(pair.queries[0], **options) for index in (pair.many, pair.one))
+    assert found.ids == expected.ids
+
+
+def test_every_query_may_have_its_own_k_and_parameters(pair: Pair) -> None:
+    """A batch takes a k and parameters for each query."""
+    ks = [1 + number % 13 for number in range(pair.queries.shape[0])]
+    params = [segmax.Exhaustive() if number % 2 else segmax.ASC() for number in range(pair.queries.shape[0])]
+    same(pair.many.search_batch(pair.queries, ks, params), pair.one.search_batch(pair.queries, ks, params))
+
+
+def test_mu_keeps_proposition_3(pair: Pair) -> None:
+    """At mu < 1 and eta = 1 the mean score of the k' best is at least mu times the exact one, for every k' <= k."""
+    for mu in (0.9, 0.5):
+        found = pair.many.search_batch(pair.queries, k=10, params=segmax.ASC(mu=mu))
+        exact = pair.one.search_batch(pair.queries, k=10, params=segmax.Exhaustive())
+        means = np.cumsum(found.scores, axis=1), np.cumsum(exact.scores, axis=1)
+        assert (means[0] >= mu * means[1] * (1 - 1e-12)).all()
+
+
+def test_bounds_of_shards_hold(pair: Pair) -> None:
+    """No document of a shard scores more than the router's bound, and the average bound is no higher than it."""
+    search = pair.many._search
+    queries = search.prepare(pair.many._batch(pair.queries), [segmax.ASC()])
+    bounds = pair.many.router.bounds(queries)
+    transport = pair.many._parts.transport
+    for shard in range(pair.many.num_shards):
+        (found,) = transport.ask([Call(shard, "search", (queries, [1], [segmax.Exhaustive()]))])
+        best = np.where(found.counts > 0, found.scores[:, 0] if found.scores.shape[1] else 0, 0)
+        assert (bounds.most[:, shard] >= best).all()
+    assert (bounds.average <= bounds.most).all()
+    assert (pair.many.router.coarse(queries).most >= bounds.most).all()
+
+
+def test_shards_that_cannot_matter_are_not_asked(tmp_path: Path) -> None:
+    """Of documents in topics that share no word, a query asks the shards of its own topic alone."""
+    documents = sp.kron(sp.identity(8), collection("whole", 200, 40), format="csr")
+    build(documents, tmp_path / "index", shards=8, num_clusters=32)
+    many, one = open_local(tmp_path / "index"), segmax.build(documents)
+    queries = questions("whole", documents, 50)
+    found = many.search_batch(queries, k=5)
+    same(found, one.search_batch(queries, k=5))
+    assert found.shards_asked.mean() < 4
+    assert found.complete.all()
+    routing = found.routing(0)
+    assert len(routing.asked) + len(routing.ruled_out) == 8
+    assert not routing.approximate
+
+
+def test_max_shards_asks_no_more_and_says_so(pair: Pair) -> None:
+    """With `max_shards`, at most so many shards are asked; results are flagged unless bounds prove them exact."""
+    exact = pair.one.search_batch(pair.queries, k=10)
+    for limit in (1, 2, 8):
+        found = pair.many.search_batch(pair.queries, k=10, max_shards=limit)
+        assert found.shards_asked.max() <= limit
+        for number in np.flatnonzero(found.complete):
+            assert found.rows[number].tolist() == exact.rows[number].tolist()
+    assert found.complete.all()
+    one = pair.many.search(pair.queries[0], max_shards=1)
+    assert one.complete == (not one.routing.approximate)
+    assert len(one.routing.asked) == 1
+
+
+def test_async_forms_return_the_same(pair: Pair) -> None:
+    """What an event loop awaits is what the blocking methods return."""
+
+    async def both() -> tuple[segmax.Hits, segmax.BatchHits]:
+        one = await pair.many.search_async(pair.queries[0], k=5, offset=1)
+        return one, await pair.many.search_batch_async(pair.queries, k=5)
+
+    one, batch = asyncio.run(both())
+    assert one.ids == pair.one.search(pair.queries[0], k=5, offset=1).ids
+    same(batch, pair.one.search_batch(pair.queries, k=5))
+
+
+def test_explanations_name_the_shard(pair: Pair) -> None:
+    """An explanation says which shard has the document, its score, and its rank among all shards."""
+    query = pair.queries[1]
+    hits = pair.one.search(query, k=3)
+    found = pair.many.explain(query, hits.ids[0], k=3)
+    assert found.rank == 1
+    assert found.score == hits.scores[0]
+    assert found.shard_decision == "asked"
+    assert f"shard {found.shard})" in found.reason
+    worst = int(pair.one.search(query, k=10_000).ids[-1])
+    lost = pair.many.explain(query, worst, k=1)
+    assert lost.rank is None
+    assert "is not returned" in lost.reason
+    left = pair.many.explain(query, worst, k=1, max_shards=1)
+    assert left.shard_decision in ("asked", "ruled out", "left out")
+
+
+def test_documents_are_found_wherever_they_are(pair: Pair) -> None:
+    """Rows, ids, vectors, scores and frequencies are those of one index."""
+    ids = [3, 700, 1199, 3]
+    assert [pair.many.row_of(id) for id in ids] == ids
+    assert pair.many.id_of(700) == 700
+    assert (pair.many.vectors(ids) != pair.one.vectors(ids)).nnz == 0
+    assert pair.many.score(pair.queries[0], ids).tolist() == pair.one.score(pair.queries[0], ids).tolist()
+    assert pair.many.frequencies([0, 5, 999]).tolist() == pair.one.frequencies([0, 5, 999]).tolist()
+    assert 5 in pair.many
+    assert 5000 not in pair.many
+    with pytest.raises(UnknownIdError):
+        pair.many.vector(5000)
+    assert len(pair.many) == 1200
+    assert pair.many.cluster_sizes().sum() == 1200
+
+
+def test_statistics_count_all_shards(pair: Pair) -> None:
+    """Clusters of shards that were not asked count as stopped, so that all clusters are accounted for."""
+    stats = pair.many.search(pair.queries[0], k=3).stats
+    names = ("visited", "pruned", "tied", "stopped", "limited", "zero")
+    assert sum(getattr(stats, f"clusters_{name}") for name in names) == pair.many.num_clusters
+    assert stats.elapsed_ns > 0
+    assert pair.many.search({0: 1.0, 10_000: 2.0}).stats.unknown_terms == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ({"max_shards": 0}, ConfigError),
+        ({"max_shards": 2, "target_recall": 0.9}, ConfigError),
+        ({"target_recall": 2}, ConfigError),
+        ({"deadline_s": 0}, ConfigError),
+        ({"k": 0}, ConfigError),
+        ({"trace": True}, ConfigError),
+        ({"params": "asc"}, ConfigError),
+        ({"where": {"year": 1}}, InputError),
+        ({"where": {"$no": 1}}, InputError),
+    ],
+)
+def test_bad_arguments_are_refused(pair: Pair, options: dict[str, Any], error: type[Exception]) -> None:
+    """What makes no sense is an error that names it."""
+    with pytest.raises(error):
+        pair.many.search(pair.queries[0], **options)
+
+
+class Unsteady(LocalTransport):
+    """Shards of which some give no answer."""
+
+    def __init__(self, inner: Any, silent: Sequence[int]) -> None:
+        super().__init__(inner._shards)
+        self._silent = silent
+
+    def ask(self, calls: Sequence[Call], *, deadline: float | None = None, allow_partial: bool = False) -> list[Any]:
+        if not allow_partial and any(call.shard in self._silent for call in calls):
+            raise ShardsUnavailableError("a shard gave no answer")
+        silent = [call.shard in self._silent for call in calls]
+        found = super().ask([call for call, is_silent in zip(calls, silent, strict=True) if not is_silent])
+        return [Missing(call.shard, "down") if off else found.pop(0) for call, off in zip(calls, silent, strict=True)]
+
+
+def test_partial_answers_are_marked(pair: Pair) -> None:
+    """Where partial answers are allowed, results of the other shards come, with the share of documents missing."""
+    parts = pair.many._parts
+    silent = [0, 3]
+    index = ShardedIndex(type(parts)(**{**vars(parts), "transport": Unsteady(parts.transport, silent)}))
+    rows = {int(row) for shard in silent for row in parts.transport._shards[shard]._part.numbers}  # type: ignore[attr-defined]
+    expected = pair.one.search_batch(pair.queries, k=5000)
+    for number in range(10):
+        query = pair.queries[number]
+        found = index.search(query, k=20, allow_partial=True)
+        kept = [row for row in expected.rows[number].tolist() if row >= 0 and row not in rows][:20]
+        assert found.rows.tolist() == kept
+        if found.routing.missing:
+            assert not found.complete
+            assert found.routing.missing_share > 0
+    with pytest.raises(ShardsUnavailableError):
+        index.search(pair.queries[0], k=5000)
+
+
+def test_closed_indexes_answer_nothing(tmp_path: Path) -> None:
+    """A closed index raises, and closing it twice is fine."""
+    documents = collection("whole", 100)
+    build(documents, tmp_path / "index", shards=2)
+    with open_local(tmp_path / "index") as index:
+        assert index.search({0: 1.0}) is not None
+    index.close()
+    with pytest.raises(IndexClosedError):
+        index.search({0: 1.0})
+
+
+def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
+    """Filters, facets, counts, groups, texts and metadata are those of one index."""
+    words = ["copper", "noise", "diode", "wave", "guide", "tube", "valve", "relay"]
+    rng = np.random.default_rng(4)
+    records = [
+        {"id": f"d{row}", "text": " ".join(rng.choice(words, 6)), "year": int(1950 + row % 7), "lang": str(row % 3)}
+        for row in range(300)
+    ]
+    path = tmp_path / "docs.jsonl"
+    path.write_text("".join(f"{segmax_json(record)}\n" for record in records))
+    build(path, tmp_path / "index", shards=4, encoder="bm25", metadata="all", num_clusters=16)
+    many = open_local(tmp_path / "index")
+    one = segmax.from_texts(path, metadata="all")
+    for query in ("copper noise", "relay", "diode wave guide tube"):
+        for where in (None, {"year": {"$gte": 1953}}, {"lang": "1", "year": 1950}):
+            found, expected = many.search(query, k=12, where=where), one.search(query, k=12, where=where)
+            assert found.ids == expected.ids
+            assert found.scores.tolist() == expected.scores.tolist()
+            assert found.texts == expected.texts
+            assert found.metadata == expected.metadata
+        groups = [index.search(query, k=3, group_by="lang", group_size=2) for index in (many, one)]
+        assert [(g.value, g.hits.ids) for g in groups[0]] == [(g.value, g.hits.ids) for g in groups[1]]
+    assert many.count({"year": 1951}) == one.count({"year": 1951})
+    assert many.facets("lang") == one.facets("lang")
+    assert many.fields == one.fields
+    assert many.text("d7") == one.text("d7")
+    assert many.texts is not None
+    assert many.texts[7] == one.text("d7")
+    assert many.metadata("d7") == one.metadata("d7")
+    assert many.explain("copper", "d7").matched == one.explain("copper", "d7").matched
+
+
+def segmax_json(record: dict[str, Any]) -> str:
+    """Return a record as a line."""
+    import json
+
+    return json.dumps(record)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**31), num_docs=st.integers(1, 80), shards=st.integers(1, 9), k=st.integers(1, 30))
+def test_any_collection_agrees(
+    tmp_path_factory: pytest.TempPathFactory, seed: int, num_docs: int, shards: int, k: int
+) -> None:
+    """Whatever the documents, shards and k, exact search of shards is that of one index."""
+    rng = np.random.default_rng(seed)
+    documents = sp.random(num_docs, 30, 0.2, format="csr", random_state=seed)
+    documents.data = np.ceil(documents.data * 3) if seed % 2 else documents.data
+    queries = sp.random(8, 30, 0.2, format="csr", random_state=seed + 1)
+    if not documents.nnz or not queries.nnz:
+        return
+    path = tmp_path_factory.mktemp("any") / "index"
+    sharding = ("clusters", "rows")[rng.integers(2)]
+    build(documents, path, shards=shards, sharding=sharding, num_clusters=int(rng.integers(1, 12)))
+    same(open_local(path).search_batch(queries, k=k), segmax.build(documents).search_batch(queries, k=k))
+
+
+def test_decisions_are_what_users_read(pair: Pair) -> None:
+    """Every shard is asked, ruled out or left out in the end."""
+    found = pair.many.search_batch(pair.queries, k=10, max_shards=3)
+    assert not (found.decisions == Decision.OPEN).any()
