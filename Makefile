@@ -28,7 +28,7 @@ crash: $(VENV)/.installed
 # drives a browser; the browser itself is Debian's package chromium, without which the tests of the page are skipped.
 test-extras: $(VENV)/.encoders
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py integrations) $$($(PY) .ci/requirements.py interop) \
-		$$($(PY) .ci/requirements.py browser)
+		$$($(PY) .ci/requirements.py browser) $$($(PY) .ci/requirements.py openvino)
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -m "slow or not slow" tests/encoders tests/integrations tests/io tests/remote/test_remote_integrations.py \
 		tests/experiments/test_experiments_recipe.py
@@ -56,7 +56,7 @@ $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES)
 	touch $@
 
 $(VENV)/.encoders: $(VENV)/.installed
-	$(PY) -m pip install -q torch==2.13.0 $$($(PY) .ci/requirements.py encoders)
+	$(PY) -m pip install -q torch==2.13.0 $$($(PY) .ci/requirements.py encoders) $$($(PY) .ci/requirements.py onnx)
 	touch $@
 
 $(VENV)/.ray: $(VENV)/.installed

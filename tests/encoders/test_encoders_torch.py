@@ -319,7 +319,7 @@ def test_names_become_encoders(bert: Path, splade: Path, tmp_path: Path) -> None
     with refused(ConfigError, option="^k1$", expected=r"left out \(its options are device, dtype", got="1.0"):
         load_encoder(splade, k1=1.0)
     wrong: tuple[tuple[str, Any, str], ...] = (
-        ("dtype", "int8", "'float32' or 'float16'"),
+        ("dtype", "int4", "'float32' or 'float16'"),
         ("batch_size", 0, "at least 1"),
         ("pooling", "median", "'cls' or 'mean' or 'max'"),
         ("top_n", 0, "from 1"),

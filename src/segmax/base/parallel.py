@@ -11,7 +11,6 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.base.errors import ConfigError
 
 T = TypeVar("T")
@@ -46,6 +45,8 @@ class Workers:
     """
 
     def __init__(self, threads: int) -> None:
+        from segmax import _core  # here, because encoders share this module and do without the core
+
         self.threads = threads
         self.stop = _core.StopFlag()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="segmax")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from segmax.cli.parser import real_number, whole_number
 from segmax.encoders.bm25_weights import METHODS
+from segmax.encoders.exported import BACKENDS
 from segmax.encoders.transformer import DTYPES
 
 
@@ -52,8 +53,13 @@ _BM25: Mapping[str, _Flag] = {
 }
 _MODELS: Mapping[str, _Flag] = {
     "device": _Flag(str, "DEVICE", "cpu, cuda, cuda:1 or mps (default: a GPU if there is one)"),
-    "dtype": _Flag(str, "|".join(DTYPES), "number type that the model computes with (default: float32)"),
-    "batch_size": _Flag(whole_number, "N", "number of texts per batch (default: 32)"),
+    "dtype": _Flag(
+        str, "|".join(DTYPES), "number type that the model computes with (default: the fastest that is near float32)"
+    ),
+    "backend": _Flag(
+        str, "|".join(BACKENDS), "what runs the model; onnx and openvino are for CPUs (default: by dtype)"
+    ),
+    "batch_size": _Flag(whole_number, "N", "number of texts per batch (default: what suits the device)"),
     "max_length": _Flag(whole_number, "N", "cut texts after this many tokens (default: the model's limit)"),
     "query_length": _Flag(
         whole_number, "N", "cut queries after this many tokens (default: 128 for uniCOIL, 32 for LexMAE)"
@@ -79,7 +85,10 @@ def add_encoder_options(parser: argparse.ArgumentParser, *, default: str | None 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of models."""
-    _add_group(parser, "models", _MODELS)
+    group = _add_group(parser, "models", _MODELS)
+    group.add_argument(
+        "--exact", dest="dtype", action="store_const", const="float32", help="compute in float32: --dtype float32"
+    )
 
 
 def add_title_option(parser: argparse.ArgumentParser) -> None:
@@ -87,12 +96,13 @@ def add_title_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no-title", action="store_true", help="encode only the text of documents, not the title")
 
 
-def _add_group(parser: argparse.ArgumentParser, title: str, flags: Mapping[str, _Flag]) -> None:
+def _add_group(parser: argparse.ArgumentParser, title: str, flags: Mapping[str, _Flag]) -> argparse._ArgumentGroup:
     group = parser.add_argument_group(title)
     for name, flag in flags.items():
         group.add_argument(
             f"--{name.replace('_', '-')}", dest=name, type=flag.type, metavar=flag.metavar, help=flag.help
         )
+    return group
 
 
 def encoder_options(args: argparse.Namespace) -> dict[str, Any]:

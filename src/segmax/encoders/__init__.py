@@ -2,6 +2,7 @@
 
 from segmax.encoders.base import Encoder, LearningEncoder
 from segmax.encoders.bm25 import BM25
+from segmax.encoders.choosing import ExportReport, export_encoder
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
 from segmax.encoders.sparse_model import SparseModel
@@ -10,10 +11,12 @@ from segmax.encoders.unicoil import UniCOIL
 __all__ = [
     "BM25",
     "Encoder",
+    "ExportReport",
     "LearningEncoder",
     "LexMAE",
     "SparseModel",
     "UniCOIL",
     "as_encoder",
+    "export_encoder",
     "load_encoder",
 ]

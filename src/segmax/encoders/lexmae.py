@@ -10,8 +10,10 @@ from segmax.base.checks import checked_bool, checked_int
 from segmax.base.errors import InputError
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
+from segmax.encoders.network import column_names
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
+from segmax.encoders.torch_network import MaskedLanguageNetwork
+from segmax.encoders.transformer import LARGEST, TransformerEncoder
 from segmax.vectors.documents import Document
 
 
@@ -30,7 +32,7 @@ class LexMAE(TransformerEncoder):
     max_length, query_length
         Cut documents and queries after so many word pieces, and at the latest where the positions of the model end; the
         authors' are 144 and 32.
-    device, dtype, batch_size, top_n, min_weight, pooling
+    device, dtype, backend, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
 
     Examples
@@ -45,8 +47,9 @@ class LexMAE(TransformerEncoder):
         *,
         title: bool = True,
         device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
+        dtype: str | None = None,
+        backend: str | None = None,
+        batch_size: int | None = None,
         max_length: int = 144,
         query_length: int = 32,
         top_n: int | None = None,
@@ -57,6 +60,7 @@ class LexMAE(TransformerEncoder):
             name,
             device=device,
             dtype=dtype,
+            backend=backend,
             batch_size=batch_size,
             top_n=top_n,
             min_weight=min_weight,
@@ -65,11 +69,14 @@ class LexMAE(TransformerEncoder):
         self.title = checked_bool("title", title)
         self.max_length = checked_int("max_length", max_length, 2, LARGEST)
         self.query_length = checked_int("query_length", query_length, 2, LARGEST)
+        self._open()
+
+    def _load(self) -> None:
         transformers = need_torch("transformers", "LexMAE")
         with loading("LexMAE", self.name), quiet_loading():
-            self._load(transformers, {"trust_remote_code": False, "local_files_only": self._local})
+            self._load_parts(transformers, {"trust_remote_code": False, "local_files_only": self._local})
 
-    def _load(self, transformers: Any, how: dict[str, bool]) -> None:
+    def _load_parts(self, transformers: Any, how: dict[str, bool]) -> None:
         self._tokenizer = transformers.AutoTokenizer.from_pretrained(self.name, **how)
         check_sizes(self.name, "LexMAE")
         with bounded(self.name, "LexMAE"):
@@ -83,17 +90,27 @@ class LexMAE(TransformerEncoder):
                 expected="an encoder with the head of a masked language model",
                 got=f"one that lacks {', '.join(missing[:3])}",
             )
-        self.max_length = min(self.max_length, model.config.max_position_embeddings)
-        self.query_length = min(self.query_length, model.config.max_position_embeddings)
-        self._model = model.to(device=self.device, dtype=getattr(self._torch, self.dtype)).eval()
-        self._keeps_special = bool(getattr(model.config, "keep_special_tokens", False))
+        self._positions = int(model.config.max_position_embeddings)
+        self.max_length = min(self.max_length, self._positions)
+        self.query_length = min(self.query_length, self._positions)
+        self._separator = str(self._tokenizer.sep_token)
+        keeps_special = bool(getattr(model.config, "keep_special_tokens", False))
+        special = (self._tokenizer.cls_token_id, self._tokenizer.sep_token_id)
         self._columns = column_names(self._tokenizer.get_vocab(), model.config.vocab_size)
-        self.encode_queries(["a"])  # fails now if parts do not fit, not in the middle of a collection
+        self._network = self._query_network = MaskedLanguageNetwork(
+            self._torch,
+            model.to(device=self._devices[0], dtype=getattr(self._torch, self.dtype)).eval(),
+            *self._word_pieces(),
+            skipped=() if keeps_special else special,
+            devices=self._devices,
+            padding=self._tokenizer.pad_token_id or 0,
+            batch_size=self.batch_size,
+        )
+        self.query_rows(["a"])  # fails now if parts do not fit, not in the middle of a collection
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The word piece of every column."""
-        return self._columns
+    def positions(self) -> int | None:
+        """Return the most word pieces that the model can take."""
+        return self._positions
 
     def options(self) -> dict[str, Any]:
         """Return the options that its vectors depend on."""
@@ -103,20 +120,4 @@ class LexMAE(TransformerEncoder):
     def _text(self, doc: Document) -> str:
         if not self.title or not doc.title:
             return doc.text
-        return f"{doc.title}{self._tokenizer.sep_token}{doc.text}"
-
-    def _forward_documents(self, texts: list[str]) -> Forward:
-        return self._forward(texts, self.max_length)
-
-    def _forward_queries(self, texts: list[str]) -> Any:
-        return self._forward(texts, self.query_length).weights
-
-    def _forward(self, texts: list[str], max_length: int) -> Forward:
-        inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt")
-        tokens, mask = inputs["input_ids"].to(self.device), inputs["attention_mask"].to(self.device)
-        out = self._model(input_ids=tokens, attention_mask=mask, output_hidden_states=bool(self.pooling))
-        hidden = out.hidden_states[-1] if self.pooling else None
-        read = mask
-        if not self._keeps_special:
-            read = mask * (tokens != self._tokenizer.cls_token_id) * (tokens != self._tokenizer.sep_token_id)
-        return Forward(max_pooled(self._torch, out.logits, read), hidden, mask)
+        return f"{doc.title}{self._separator}{doc.text}"

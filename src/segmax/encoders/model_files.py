@@ -9,6 +9,7 @@ import os
 import pickle
 import re
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,31 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except (OSError, ValueError):  # a name that is too long, or has a zero byte
         return False
+
+
+#: The folder beside a model's files that `segmax.encoders.export_encoder` writes.
+EXPORT_FOLDER = "segmax-export"
+
+
+def stamps(folder: Path, *, times: bool = False) -> list[list[Any]]:
+    """Return name and size of a model's files, and a checksum of the small ones; nothing for a name on the hub.
+
+    Parameters
+    ----------
+    folder
+        The model.
+    times
+        Whether to add, for large files, when they were last written.
+    """
+    found: list[list[Any]] = []
+    for file in sorted(folder.rglob("*")) if is_folder(folder) else ():
+        name = file.relative_to(folder)
+        if file.is_file() and name.parts[0] != EXPORT_FOLDER:
+            stat = file.stat()
+            large = stat.st_mtime_ns if times else None
+            checksum = zlib.crc32(file.read_bytes()) if stat.st_size < 1 << 20 else large
+            found.append([name.as_posix(), stat.st_size, checksum])
+    return found
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

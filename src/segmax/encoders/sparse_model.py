@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import functools
+import importlib.util
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from segmax.base.checks import checked_int, shown
 from segmax.base.errors import ConfigError
+from segmax.encoders.exported import Side
+from segmax.encoders.library_network import LibraryNetwork, transformers_of
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
+from segmax.encoders.network import Network, Trim, column_names
 from segmax.encoders.packages import need_torch, quiet_loading
-from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
+from segmax.encoders.splade_parts import SpladeParts, load_parts, parts_of
+from segmax.encoders.torch_network import MaskedLanguageNetwork
+from segmax.encoders.transformer import LARGEST, TransformerEncoder
 
-_DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
+_SAMPLE = "a text that both ways of running a model must agree on"
 
 
 class SparseModel(TransformerEncoder):
@@ -31,7 +38,7 @@ class SparseModel(TransformerEncoder):
         model; a model that needs its own code has to be loaded by you.
     max_length
         Cut texts after so many word pieces; None: the model's own limit.
-    device, dtype, batch_size, top_n, min_weight, pooling
+    device, dtype, backend, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`. A loaded model keeps its own device, dtype and length.
 
     Examples
@@ -45,8 +52,9 @@ class SparseModel(TransformerEncoder):
         name: Any,
         *,
         device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
+        dtype: str | None = None,
+        backend: str | None = None,
+        batch_size: int | None = None,
         max_length: int | None = None,
         top_n: int | None = None,
         min_weight: float = 0.0,
@@ -54,36 +62,42 @@ class SparseModel(TransformerEncoder):
     ) -> None:
         self._is_given = is_sparse_encoder(name)
         if self._is_given:
-            _check_kept(name, device=device, dtype=dtype, max_length=max_length)
-            device, dtype = str(name.device), _dtype_of(name)
+            _check_kept(name, device=device, dtype=dtype, backend=backend, max_length=max_length)
+            device, dtype, backend = str(name.device), _dtype_of(name), "torch"
         super().__init__(
             "a loaded SparseEncoder" if self._is_given else name,
             device=device,
             dtype=dtype,
+            backend=backend,
             batch_size=batch_size,
             top_n=top_n,
             min_weight=min_weight,
             pooling=pooling,
         )
         self.max_length = None if max_length is None else checked_int("max_length", max_length, 1, LARGEST)
-        self._library = need_torch("sentence_transformers", "SparseModel")
-        self._hidden: Any = None
+        self._model: Any = name.eval() if self._is_given else None
+        self._open()
+
+    def _load(self) -> None:
         if self._is_given:
-            self._model = name.eval()
+            self._library = need_torch("sentence_transformers", "SparseModel")
             self._set_up()
             return
         with loading("SparseModel", self.name), quiet_loading():
+            if importlib.util.find_spec("sentence_transformers") is None:
+                self._set_up_parts(load_parts(self.name, local=self._local))
+                return
+            self._library = need_torch("sentence_transformers", "SparseModel")
             check_sizes(self.name, "SparseModel")
             with bounded(self.name, "SparseModel"):
                 self._model = self._loaded()
-            self._speed_up_pooling()
             self._set_up()
 
     def _loaded(self) -> Any:
         dtype = getattr(self._torch, self.dtype)
         model = self._library.SparseEncoder(
             self.name,
-            device=self.device,
+            device=self._devices[0],
             trust_remote_code=False,
             local_files_only=self._local,  # else it asks the hub about a folder
             # Given here, these win over what the files of the model ask for.
@@ -94,11 +108,60 @@ class SparseModel(TransformerEncoder):
         return model.to(dtype).eval()  # parts that are no transformer, too
 
     def _set_up(self) -> None:
+        """Choose the network: our own for plain SPLADE, the library for everything else."""
         if self.max_length is not None:
-            for part in self._transformers():
+            for part in transformers_of(self._model):
                 part.max_seq_length = self.max_length
-        self._watch_hidden_states()
-        self._columns = self._name_columns()
+        library = LibraryNetwork(
+            self._torch,
+            self._library,
+            self._model,
+            self.name,
+            batch_size=self.batch_size,
+            pooling=self.pooling,
+            is_ours=not self._is_given,
+        )
+        num_columns = library.num_columns()
+        is_csr = any(type(module).__name__ == "SparseAutoEncoder" for module in self._model.modules())
+        self._columns = column_names({} if is_csr else self._model.tokenizer.get_vocab(), num_columns)
+        self._network = self._query_network = library
+        parts = None if self._is_given else parts_of(self._model)
+        if parts is not None:
+            self._set_up_parts(parts, library)
+
+    def _set_up_parts(self, parts: SpladeParts, library: LibraryNetwork | None = None) -> None:
+        """Run plain SPLADE by our own network, if it gives what the library gives."""
+        self._parts = parts
+        expected = None if library is None else _of_sample(library)
+        self._tokenizer = parts.tokenizer
+        network = MaskedLanguageNetwork(
+            self._torch,
+            parts.model.to(device=self._devices[0], dtype=getattr(self._torch, self.dtype)).eval(),
+            *self._word_pieces(),
+            logs=parts.logs,
+            devices=self._devices,
+            padding=parts.tokenizer.pad_token_id or 0,
+            batch_size=self.batch_size,
+        )
+        found = _of_sample(network)
+        if expected is not None and not _agree(expected, found):  # a model that does more to its logits than we know
+            network.headless.restore()
+            return
+        self._network = network
+        self._columns = column_names(parts.tokenizer.get_vocab(), len(found))
+        if parts.encodes_queries:
+            self._query_network = network
+
+    def text_sides(self) -> tuple[Side, Side]:
+        """Return how documents and queries become word pieces."""
+        parts = self._parts
+        length = parts.max_length if self.max_length is None else self.max_length
+        return Side(length, parts.document_prompt), Side(length, parts.query_prompt)
+
+    def positions(self) -> int | None:
+        """Return the most word pieces that the model can take."""
+        found = getattr(self._parts.model.config, "max_position_embeddings", None)
+        return found if isinstance(found, int) and found > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return what an index records about it, as plain values."""
@@ -109,85 +172,26 @@ class SparseModel(TransformerEncoder):
         """Return what its vectors depend on, as plain values."""
         return {**self.to_dict(), "files": [_fingerprint(self._model)]} if self._is_given else super().fingerprint()
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The token of every column; a CSR model has no tokens, so its columns are named by number."""
-        return self._columns
-
     def options(self) -> dict[str, Any]:
         """Return the options that its vectors depend on."""
         return {**super().options(), "max_length": self.max_length}
 
-    # --- the parts of the model --------------------------------------------------------------------------------------
 
-    def _transformers(self) -> list[Any]:
-        """Return the modules that run a transformer, those for documents first."""
-        first = self._model[0]
-        routes = getattr(first, "sub_modules", None)
-        if routes is None:
-            heads = [first]
-        else:
-            names = sorted(routes.keys(), key=lambda route: route != "document")
-            heads = [routes[route][0] for route in names]
-        return [head for head in heads if hasattr(head, "auto_model")]
+def _of_sample(network: Network) -> np.ndarray[Any, Any]:
+    """Return the weights of a sample, as a dense vector."""
+    prepared = network.prepare([_SAMPLE], queries=False)
+    rows = network.run(prepared, queries=False, pooling=(), trim=Trim()).rows
+    dense = np.zeros(rows.num_columns)
+    dense[rows.indices] = rows.values
+    return dense
 
-    def _watch_hidden_states(self) -> None:
-        """Keep the hidden states of documents if they are pooled, so that no second forward pass is needed."""
-        if not self.pooling:
-            return
-        transformers = self._transformers()
-        if not transformers:
-            raise ConfigError(
-                where=f"'{self.name}'",
-                option="pooling",
-                expected="empty, because the model has no transformer for documents",
-                got=shown(self.pooling),
-            )
 
-        def keep(_module: Any, _inputs: Any, output: Any) -> None:
-            self._hidden = output[0]
-
-        transformers[0].auto_model.base_model.register_forward_hook(keep)
-
-    def _speed_up_pooling(self) -> None:
-        """Let SPLADE's pooling take the maximum first; tests compare it with the library's own."""
-        for module in self._model.modules():
-            if type(module).__name__ == "SpladePooling" and module.pooling_strategy == "max":
-                module.forward = functools.partial(self._splade_pooling, module, module.forward)
-
-    def _splade_pooling(self, module: Any, original: Callable[[Any], Any], features: dict[str, Any]) -> Any:
-        if "cu_seq_lens_q" in features:  # texts one after the other, without padding, as some GPU kernels need them
-            return original(features)
-        weights = max_pooled(self._torch, features["token_embeddings"], features["attention_mask"])
-        twice = module.activation_function == "log1p_relu"  # which OpenSearch's models have
-        return {**features, "sentence_embedding": self._torch.log1p(weights) if twice else weights}
-
-    def _name_columns(self) -> list[str]:
-        with self._torch.inference_mode():
-            num_columns = int(self._forward_queries(["a"]).shape[1])
-        is_csr = any(type(module).__name__ == "SparseAutoEncoder" for module in self._model.modules())
-        return column_names({} if is_csr else self._model.tokenizer.get_vocab(), num_columns)
-
-    # --- running it --------------------------------------------------------------------------------------------------
-
-    def _forward_documents(self, texts: list[str]) -> Forward:
-        model = self._model
-        prompts = model.prompts or {}
-        named = next((name for name in _DOCUMENT_PROMPTS if name in prompts), model.default_prompt_name)
-        features = model.preprocess(texts, prompt=prompts.get(named), task="document")
-        features = {
-            key: value.to(self.device) if isinstance(value, self._torch.Tensor) else value
-            for key, value in features.items()
-        }
-        limit = {} if model.max_active_dims is None else {"max_active_dims": model.max_active_dims}
-        out = model(features, task="document", **limit)
-        weights = out["sentence_embedding"]
-        if limit:
-            weights = self._library.util.select_max_active_dims(weights, **limit)
-        return Forward(weights, self._hidden, out.get("attention_mask"))
-
-    def _forward_queries(self, texts: list[str]) -> Any:
-        return self._model.encode_query(texts, batch_size=self.batch_size, show_progress_bar=False)
+def _agree(expected: np.ndarray[Any, Any], found: np.ndarray[Any, Any]) -> bool:
+    """Return whether two vectors are the same but for rounding, which takes more in half precision."""
+    if expected.shape != found.shape:
+        return False
+    lengths = float(np.linalg.norm(expected) * np.linalg.norm(found))
+    return lengths == 0 or float(expected @ found) >= 0.998 * lengths
 
 
 def is_sparse_encoder(value: object) -> bool:
@@ -199,7 +203,7 @@ def is_sparse_encoder(value: object) -> bool:
 
 def _check_kept(model: Any, **options: Any) -> None:
     """Raise ConfigError if an option would change a model that the caller has loaded."""
-    unchanged = {"device": None, "dtype": ("float32", _dtype_of(model)), "max_length": None}
+    unchanged = {"device": None, "dtype": (_dtype_of(model),), "backend": ("torch",), "max_length": None}
     for name, value in options.items():
         if value is not None and value not in (unchanged[name] or ()):
             raise ConfigError(

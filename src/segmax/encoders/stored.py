@@ -17,6 +17,7 @@ from segmax.base.checks import checked_bool, checked_choice, checked_int
 from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
+from segmax.encoders.exported import BACKENDS
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import encoder_class, load_encoder
 from segmax.encoders.model_files import is_there
@@ -28,7 +29,7 @@ from segmax.encoders.unicoil import UniCOIL
 STORED = "stored"
 #: What the error about a model that an index names expects.
 _YOUR_CHOICE = "an encoder of your choice (segmax loads no model that an index names unless you ask for it)"
-_SHARED_OPTIONS = frozenset({"dtype", "top_n", "min_weight", "max_length"})
+_SHARED_OPTIONS = frozenset({"dtype", "backend", "top_n", "min_weight", "max_length"})
 #: The options of every kind of model that queries depend on, as a description may have them.
 _OPTIONS: Mapping[type[TransformerEncoder], frozenset[str]] = {
     SparseModel: _SHARED_OPTIONS,
@@ -42,6 +43,7 @@ _MAY_BE_NONE: Mapping[type[TransformerEncoder], frozenset[str]] = {
 }
 _CHECKS: Mapping[str, Callable[[object], object]] = {
     "dtype": lambda value: checked_choice("dtype", value, DTYPES),
+    "backend": lambda value: checked_choice("backend", value, BACKENDS),
     "top_n": lambda value: checked_int("top_n", value, 1, LARGEST),
     "min_weight": checked_min_weight,
     "max_length": lambda value: checked_int("max_length", value, 1, LARGEST),
@@ -82,7 +84,9 @@ def encoder_for_index(choice: object, description: object, terms: Iterable[str] 
         return _fitted(_named(choice, description, terms, where), terms)
     if is_sparse_encoder(choice):
         return _fitted(
-            SparseModel(choice, **_same_options(SparseModel, description, where, leave_out={"dtype", "max_length"})),
+            SparseModel(
+                choice, **_same_options(SparseModel, description, where, leave_out={"dtype", "backend", "max_length"})
+            ),
             terms,
         )
     if not callable(getattr(choice, "encode_queries", None)):

@@ -1,46 +1,38 @@
-"""What all encoders that run a transformer share: options, batches of similar length, rows in the order they came."""
+"""What all encoders that run a transformer share: options, a network that runs the model, windows of texts."""
 
 from __future__ import annotations
 
 import abc
 import math
 import os
-import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from segmax.base.checks import checked_choice, checked_int, checked_number
 from segmax.base.errors import ConfigError, InputError
 from segmax.encoders.base import Batches, Encoder
 from segmax.encoders.chunks import regrouped
-from segmax.encoders.model_files import find_model
+from segmax.encoders.exported import BACKENDS, Exported, Side
+from segmax.encoders.exporting import open_exported
+from segmax.encoders.model_files import find_model, stamps
+from segmax.encoders.network import Network, Trim, no_rows
 from segmax.encoders.packages import need_torch
-from segmax.encoders.pooling import checked_poolings, pooled
+from segmax.encoders.pooling import checked_poolings
+from segmax.encoders.word_pieces import WordPieces
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document, VectorBatch
-from segmax.vectors.pruning import TopTerms, prune_rows
-from segmax.vectors.rows import join_rows, selected_rows, to_scipy
+from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 else:
     from segmax.base.optional import scipy_sparse as sp
 
-DTYPES = ("float32", "float16", "bfloat16")
+DTYPES = ("float32", "float16", "bfloat16", "int8")
 LARGEST = 2**31 - 1  # of options that libraries keep in 32 bits
-_CHUNK_BATCHES = 8  # texts of so many batches are sorted by length, so that a batch has little padding
-
-
-class Forward(NamedTuple):
-    """The result of a forward pass, as torch tensors."""
-
-    weights: Any  # texts × vocabulary
-    hidden: Any  # texts × tokens × dimensions: the last hidden states; None where they are not pooled
-    mask: Any  # texts × tokens: 0 where there is padding
+_WINDOW_CHARACTERS = 1 << 26  # of texts that are sorted by length together
 
 
 class TransformerEncoder(Encoder):
@@ -51,11 +43,16 @@ class TransformerEncoder(Encoder):
     name
         A folder, or a name on the hub.
     device
-        Where torch computes ("cpu", "cuda", ...); None: a GPU if there is one.
+        Where torch computes: "cpu", "cuda", or several separated by commas ("cuda:0,cuda:1"), each with a copy of the
+        model. None: all GPUs, or the CPU if there is none.
     dtype
-        What it computes in: "float32", "float16" or "bfloat16". Weights are float32 afterwards.
+        What it computes in: "float32", "float16", "bfloat16", or "int8" (ONNX Runtime on a CPU). Weights are float32
+        afterwards. None: "bfloat16" on a GPU, "float32" on a CPU.
+    backend
+        What runs the model: "torch", or, on a CPU, "onnx" or "openvino", which run an exported model. None: ONNX
+        Runtime for "int8", else torch.
     batch_size
-        Texts that go through the model together.
+        The most texts that go through the model together; None: as many as suit the device.
     top_n
         Keep so many of a text's largest weights; None: all.
     min_weight
@@ -65,14 +62,20 @@ class TransformerEncoder(Encoder):
     """
 
     _is_given = False  # whether the caller has loaded the model; then there is nothing to find
+    _network: Network
+    _query_network: Network
+    _columns: list[str]
+    _tokenizer: Any = None  # of transformers; None where an exported model runs
+    _separator = ""
 
     def __init__(
         self,
         name: str | os.PathLike[str],
         *,
         device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
+        dtype: str | None = None,
+        backend: str | None = None,
+        batch_size: int | None = None,
         top_n: int | None = None,
         min_weight: float = 0.0,
         pooling: str | Iterable[str] = (),
@@ -80,32 +83,95 @@ class TransformerEncoder(Encoder):
         self.name = os.fspath(name)
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(expected="a model as a folder or a name on the hub", got=f"{name!r}")
-        self.dtype = checked_choice("dtype", dtype, DTYPES)
-        self.batch_size = checked_int("batch_size", batch_size, 1)
+        self._chosen_dtype = None if dtype is None else checked_choice("dtype", dtype, DTYPES)
+        self.backend = _checked_backend(backend, dtype, device)
+        self.batch_size = None if batch_size is None else checked_int("batch_size", batch_size, 1)
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
         self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
         # Before torch, which takes seconds to import: a model that is not there is an error at once.
         self._local = self._is_given or find_model(self.name, type(self).__name__)
-        self._torch = need_torch("torch", type(self).__name__)
-        has_gpu = self._torch.cuda.is_available()
-        self.device = ("cuda" if has_gpu else "cpu") if device is None else device
+        self.device = device or "cpu"
+        self.dtype = self._chosen_dtype or "float32"
+        self._asked_device = device
+        self._is_chosen = dtype is not None or backend is not None
+
+    def _open(self) -> None:
+        """Make the network: of an exported model if that was asked for, else with torch."""
+        exported = None if self.backend == "torch" else open_exported(self)
+        if exported is None:
+            self._torch = need_torch("torch", type(self).__name__)
+            self.device = self._asked_device or _all_devices(self._torch)
+            self.dtype = self._chosen_dtype or ("bfloat16" if self._on_gpu else "float32")
+            self._load()
+        else:
+            self.use(exported, backend=self.backend, dtype=self.dtype)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the caller has left open how the model computes, and it runs on a CPU."""
+        return not (self._is_chosen or self._is_given or self._on_gpu)
+
+    def use(self, exported: Exported, *, backend: str, dtype: str) -> None:
+        """Run an exported model from now on."""
+        self.backend, self.dtype = backend, dtype
+        self._columns = exported.columns
+        self._network = self._query_network = exported.network
+        self._separator = exported.description.separator
+
+    @property
+    def _on_gpu(self) -> bool:
+        return not self.device.startswith("cpu")
+
+    @property
+    def _devices(self) -> list[str]:
+        return self.device.split(",")
+
+    @abc.abstractmethod
+    def _load(self) -> None:
+        """Load the model with torch: set `_network` and `_columns`."""
+
+    # --- for exporting -----------------------------------------------------------------------------------------------
+
+    def in_float32(self) -> TransformerEncoder:
+        """Return an encoder of the same model that runs in torch, in float32, on the CPU."""
+        return type(self)(self.name, device="cpu", dtype="float32", backend="torch")
+
+    def asked_lengths(self) -> tuple[int | None, int | None]:
+        """Return after how many word pieces documents and queries are cut; None: where the model does."""
+        length: int | None = getattr(self, "max_length", None)
+        return length, getattr(self, "query_length", length)
+
+    def text_sides(self) -> tuple[Side, Side]:
+        """Return how documents and queries become word pieces."""
+        lengths = self.asked_lengths()
+        return Side(lengths[0]), Side(lengths[1])
+
+    def positions(self) -> int | None:
+        """Return the most word pieces that the model can take."""
+        return None
+
+    def separator(self) -> str:
+        """Return the word piece between a title and a text, where the model reads one."""
+        return self._separator
+
+    def tokenizer_json(self) -> str:
+        """Return the tokenizer as tokenizer.json has it."""
+        return str(self._tokenizer.backend_tokenizer.to_str())
+
+    def _word_pieces(self) -> tuple[WordPieces, WordPieces]:
+        """Return what cuts documents and queries into word pieces."""
+        content = self.tokenizer_json()
+        documents, queries = (WordPieces(content, side.max_length, side.prompt) for side in self.text_sides())
+        return documents, queries
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, device={self.device!r}, dtype={self.dtype!r})"
 
     @property
-    @abc.abstractmethod
     def vocabulary(self) -> list[str]:
-        """The token of every column."""
-
-    @abc.abstractmethod
-    def _forward_documents(self, texts: list[str]) -> Forward:
-        """Run the model on documents."""
-
-    @abc.abstractmethod
-    def _forward_queries(self, texts: list[str]) -> Any:
-        """Run the model on queries; return their weights, texts × vocabulary."""
+        """The word piece of every column."""
+        return self._columns
 
     def _text(self, doc: Document) -> str:
         """Return the text of a document as the model was trained to read it."""
@@ -115,6 +181,7 @@ class TransformerEncoder(Encoder):
         """Return the options that its vectors depend on; with the name they make the same encoder again."""
         return {
             "dtype": self.dtype,
+            "backend": self.backend,
             "top_n": self.top_n,
             "min_weight": self.min_weight,
             "pooling": list(self.pooling),
@@ -128,7 +195,7 @@ class TransformerEncoder(Encoder):
 
     def fingerprint(self) -> dict[str, Any]:
         """Return what its vectors depend on, as plain values."""
-        return {**self.to_dict(), "files": _stamps(Path(self.name))}
+        return {**self.to_dict(), "files": stamps(Path(self.name))}
 
     def for_terms(self, terms: Sequence[str]) -> Encoder:
         """Return this encoder; raise InputError if the terms are not its vocabulary."""
@@ -141,47 +208,71 @@ class TransformerEncoder(Encoder):
         return self
 
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
-        """Yield the vectors of documents; a batch of the result has a few batches of the model."""
-        for chunk in regrouped(batches, _CHUNK_BATCHES * self.batch_size):
-            yield self._encode_chunk(chunk)
+        """Yield the vectors of documents; a batch of the result is a window, whose texts are sorted by length."""
+        windows = regrouped(batches, self._network.window, _WINDOW_CHARACTERS)
+        for docs, prepared in self._prepared(windows):
+            found = self._network.run(prepared, queries=False, pooling=self.pooling, trim=self._trim)
+            yield VectorBatch([doc.id for doc in docs], found.rows, found.dense)
+
+    def _prepared(self, windows: Iterator[list[Document]]) -> Iterator[tuple[list[Document], Any]]:
+        """Yield windows with what their texts become before the model, which a thread makes a window ahead."""
+
+        def prepare(docs: list[Document]) -> Any:
+            return self._network.prepare([self._text(doc) for doc in docs], queries=False)
+
+        waiting: tuple[list[Document], Any] | None = None
+        with ThreadPoolExecutor(1, thread_name_prefix="segmax") as pool:
+            while True:
+                following: tuple[list[Document], Any] | None = None
+                failure: BaseException | None = None
+                try:
+                    docs = next(windows, None)
+                    following = None if docs is None else (docs, pool.submit(prepare, docs))
+                except BaseException as error:  # what was read before is encoded first
+                    failure = error
+                if waiting is not None:
+                    yield waiting[0], waiting[1].result()
+                if failure is not None:
+                    raise failure
+                if following is None:
+                    return
+                waiting = following
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return the vectors of queries, a row each."""
+        return to_scipy(self.query_rows(batch))
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return what `encode_queries` returns, without scipy."""
         texts = list(batch)
-        parts = []
-        for first in range(0, len(texts), self.batch_size):
-            with self._torch.inference_mode():
-                weights = self._forward_queries(texts[first : first + self.batch_size])
-            parts.append(self._rows(weights))
-        return to_scipy(join_rows(parts, len(self.vocabulary)) if parts else _no_rows(len(self.vocabulary)))
+        if not texts:
+            return no_rows(len(self.vocabulary))
+        prepared = self._query_network.prepare(texts, queries=True)
+        return self._query_network.run(prepared, queries=True, pooling=(), trim=self._trim).rows
 
-    def _encode_chunk(self, docs: list[Document]) -> VectorBatch:
-        """Encode documents, the longest first, and put the rows back in order."""
-        texts = [self._text(doc) for doc in docs]
-        order = np.argsort([-len(text) for text in texts], kind="stable")
-        rows: list[Csr] = []
-        dense: dict[str, list[NDArray[np.float32]]] = {name: [] for name in self.pooling}
-        for first in range(0, len(order), self.batch_size):
-            with self._torch.inference_mode():
-                out = self._forward_documents([texts[i] for i in order[first : first + self.batch_size]])
-                for name, part in pooled(out.hidden, out.mask, self.pooling).items():
-                    dense[name].append(part)
-                rows.append(self._rows(out.weights))
-        back = np.argsort(order)
-        vectors = selected_rows(join_rows(rows, rows[0].num_columns), back)
-        pooled_rows = {name: np.concatenate(parts)[back] for name, parts in dense.items()}
-        return VectorBatch([doc.id for doc in docs], vectors, pooled_rows)
+    @property
+    def _trim(self) -> Trim:
+        return Trim(self.min_weight, self.top_n)
 
-    def _rows(self, weights: Any) -> Csr:
-        """Return a tensor of weights as sparse rows, small ones dropped."""
-        if weights.is_sparse:
-            weights = weights.to_dense()
-        array = weights.float().cpu().numpy()
-        kept = array >= self.min_weight if self.min_weight > 0 else array > 0
-        row, columns = np.nonzero(kept)
-        indptr = np.searchsorted(row, np.arange(len(array) + 1)).astype(np.int64)
-        vectors = Csr(indptr, columns.astype(np.uint32), array[row, columns], array.shape[1])
-        return vectors if self.top_n is None else prune_rows(TopTerms(count=self.top_n), vectors)
+
+def _checked_backend(backend: str | None, dtype: str | None, device: str | None) -> str:
+    """Return the backend, or raise ConfigError if it does not go with the number type or the device."""
+    if backend is None:
+        return "onnx" if dtype == "int8" else "torch"
+    checked_choice("backend", backend, BACKENDS)
+    if backend != "torch" and device is not None and device != "cpu":
+        raise ConfigError(option="backend", expected=f"'torch' for the device {device}", got=f"{backend!r}")
+    allowed = {"torch": DTYPES[:3], "onnx": ("float32", "int8"), "openvino": ("float32", "bfloat16")}[backend]
+    if dtype is not None and dtype not in allowed:
+        names = " or ".join(repr(name) for name in allowed)
+        raise ConfigError(option="dtype", expected=f"{names} for the backend {backend}", got=f"{dtype!r}")
+    return backend
+
+
+def _all_devices(torch: Any) -> str:
+    """Return all GPUs, or the CPU."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return ",".join(f"cuda:{number}" for number in range(count)) if count > 1 else "cuda" if count else "cpu"
 
 
 def checked_min_weight(value: object) -> float:
@@ -190,37 +281,3 @@ def checked_min_weight(value: object) -> float:
     if not math.isfinite(number):
         raise ConfigError(option="min_weight", expected="finite", got=f"{value!r}")
     return number
-
-
-def max_pooled(torch: Any, logits: Any, mask: Any) -> Any:
-    """Return log(1 + relu(x)) of logits, the largest of all unmasked tokens.
-
-    Both functions rise, so the maximum is taken first, and only it goes through them, not texts × tokens × vocabulary
-    numbers.
-    """
-    logits.masked_fill_(~mask.bool().unsqueeze(-1), 0.0)
-    return torch.log1p(torch.relu(logits.amax(1)))
-
-
-def column_names(tokens: Mapping[str, int], num_columns: int) -> list[str]:
-    """Return the token of every column; columns without one, as models pad their vocabulary, are named by number."""
-    names = [f"[column {number}]" for number in range(num_columns)]
-    for token, number in tokens.items():
-        if number < num_columns:
-            names[number] = token
-    return names
-
-
-def _no_rows(num_columns: int) -> Csr:
-    return Csr(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.float32), num_columns)
-
-
-def _stamps(folder: Path) -> list[list[Any]]:
-    """Return name and size of a model's files, and a checksum of the small ones; nothing for a name on the hub."""
-    stamps: list[list[Any]] = []
-    for file in sorted(folder.rglob("*")) if folder.is_dir() else ():
-        if file.is_file():
-            size = file.stat().st_size
-            checksum = zlib.crc32(file.read_bytes()) if size < 1 << 20 else None
-            stamps.append([file.relative_to(folder).as_posix(), size, checksum])
-    return stamps

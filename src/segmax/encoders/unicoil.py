@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from segmax.base.checks import checked_int
-from segmax.base.errors import InputError
+from segmax.base.errors import ConfigError, InputError
 from segmax.encoders.model_files import find_model, loading, read_pickled
 from segmax.encoders.model_sizes import sizes_differ
+from segmax.encoders.network import column_names
 from segmax.encoders.packages import need_torch
-from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names
+from segmax.encoders.torch_network import TokenWeightNetwork
+from segmax.encoders.transformer import LARGEST, TransformerEncoder
 
 _PREFIX = "coil_encoder."  # of all weights in the published checkpoints
 _WEIGHT_FILES = ("model.safetensors", "pytorch_model.bin")
@@ -34,7 +36,7 @@ class UniCOIL(TransformerEncoder):
         Cut documents and queries after so many word pieces, and at the latest where the positions of the model end.
     tokenizer
         Where the tokenizer is; None: with the model.
-    device, dtype, batch_size, top_n, min_weight, pooling
+    device, dtype, backend, batch_size, top_n, min_weight, pooling
         As in `TransformerEncoder`.
 
     Examples
@@ -48,8 +50,9 @@ class UniCOIL(TransformerEncoder):
         name: str | os.PathLike[str],
         *,
         device: str | None = None,
-        dtype: str = "float32",
-        batch_size: int = 32,
+        dtype: str | None = None,
+        backend: str | None = None,
+        batch_size: int | None = None,
         max_length: int = 512,
         query_length: int = 128,
         tokenizer: str | os.PathLike[str] | None = None,
@@ -61,6 +64,7 @@ class UniCOIL(TransformerEncoder):
             name,
             device=device,
             dtype=dtype,
+            backend=backend,
             batch_size=batch_size,
             top_n=top_n,
             min_weight=min_weight,
@@ -69,6 +73,13 @@ class UniCOIL(TransformerEncoder):
         self.max_length = checked_int("max_length", max_length, 2, LARGEST)
         self.query_length = checked_int("query_length", query_length, 2, LARGEST)
         self.tokenizer = None if tokenizer is None else os.fspath(tokenizer)
+        if self.backend != "torch" and self.tokenizer is not None:
+            raise ConfigError(
+                option="tokenizer", expected=f"left out for the backend {self.backend}", got=f"{self.tokenizer!r}"
+            )
+        self._open()
+
+    def _load(self) -> None:
         local = self._local
         local_tokenizer = local if self.tokenizer is None else find_model(self.tokenizer, "UniCOIL's tokenizer")
         transformers = need_torch("transformers", "UniCOIL")
@@ -78,24 +89,33 @@ class UniCOIL(TransformerEncoder):
                 self.tokenizer or self.name, trust_remote_code=False, local_files_only=local_tokenizer
             )
             state = _read_weights(transformers, self.name, local)
-            self.max_length = min(self.max_length, config.max_position_embeddings)
-            self.query_length = min(self.query_length, config.max_position_embeddings)
-            self._load(state, transformers, config)
+            self._positions = int(config.max_position_embeddings)
+            self.max_length = min(self.max_length, self._positions)
+            self.query_length = min(self.query_length, self._positions)
             self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
-            self.encode_queries(["a"])  # fails now if parts do not fit, not in the middle of a collection
+            self._network = self._query_network = TokenWeightNetwork(
+                self._torch,
+                self._loaded(state, transformers, config),
+                *self._word_pieces(),
+                num_columns=config.vocab_size,
+                skipped=(self._tokenizer.cls_token_id,),
+                devices=self._devices,
+                padding=self._tokenizer.pad_token_id or 0,
+                batch_size=self.batch_size,
+            )
+            self.query_rows(["a"])  # fails now if parts do not fit, not in the middle of a collection
 
-    @property
-    def vocabulary(self) -> list[str]:
-        """The word piece of every column."""
-        return self._columns
+    def positions(self) -> int | None:
+        """Return the most word pieces that the model can take."""
+        return self._positions
 
     def options(self) -> dict[str, Any]:
         """Return the options that its vectors depend on."""
         lengths = {"max_length": self.max_length, "query_length": self.query_length}
         return {**super().options(), **lengths, "tokenizer": self.tokenizer}
 
-    def _load(self, state: dict[str, Any], transformers: Any, config: Any) -> None:
-        """Make the two parts and give them their weights; every one must be there, and no other."""
+    def _loaded(self, state: dict[str, Any], transformers: Any, config: Any) -> Any:
+        """Return the two parts with their weights; every one must be there, and no other."""
         torch = self._torch
         state = {key.removeprefix(_PREFIX): value for key, value in state.items()}
         state = {key: value for key, value in state.items() if not key.startswith(_UNUSED)}
@@ -103,8 +123,7 @@ class UniCOIL(TransformerEncoder):
             self._check_state(_parts(torch, transformers, config).state_dict(), state)
         whole = _parts(torch, transformers, config)
         whole.load_state_dict(state)
-        whole.to(device=self.device, dtype=getattr(torch, self.dtype)).eval()
-        self._bert, self._projection = whole["bert"], whole["tok_proj"]
+        return whole.to(device=self._devices[0], dtype=getattr(torch, self.dtype)).eval()
 
     def _check_state(self, expected: dict[str, Any], state: dict[str, Any]) -> None:
         for what, keys in (("lacks", expected.keys() - state.keys()), ("also has", state.keys() - expected.keys())):
@@ -118,23 +137,6 @@ class UniCOIL(TransformerEncoder):
             if value.shape != expected[key].shape:
                 shapes = tuple(expected[key].shape), tuple(value.shape)
                 raise sizes_differ(f"UniCOIL: '{self.name}'", key, *shapes)
-
-    def _forward_documents(self, texts: list[str]) -> Forward:
-        return self._forward(texts, self.max_length, "amax")
-
-    def _forward_queries(self, texts: list[str]) -> Any:
-        return self._forward(texts, self.query_length, "sum").weights
-
-    def _forward(self, texts: list[str], max_length: int, repeats: str) -> Forward:
-        torch = self._torch
-        inputs = self._tokenizer(texts, padding=True, truncation=True, max_length=max_length, return_tensors="pt")
-        tokens, mask = inputs["input_ids"].to(self.device), inputs["attention_mask"].to(self.device)
-        hidden = self._bert(input_ids=tokens, attention_mask=mask).last_hidden_state
-        weights = torch.relu(self._projection(hidden)).squeeze(-1).float()
-        weights = weights * mask * (tokens != self._tokenizer.cls_token_id)
-        rows = torch.zeros(len(texts), len(self._columns), device=weights.device)
-        rows.scatter_reduce_(1, tokens, weights, reduce=repeats)
-        return Forward(rows, hidden, mask)
 
 
 def _parts(torch: Any, transformers: Any, config: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import marshal
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
@@ -75,6 +76,41 @@ def _each(texts: Iterable[Any]) -> Iterator[tuple[str, Any]]:
         else:
             got = "null" if is_missing(text) else type(text).__name__
             raise InputError(where=place, expected="a string, a Document or a mapping with 'text'", got=got)
+
+
+class PeekedTexts:
+    """Documents whose first few are known before they are read.
+
+    Parameters
+    ----------
+    documents
+        Read once.
+    count
+        How many to read ahead.
+
+    Examples
+    --------
+    >>> texts = PeekedTexts([Document("a", "", "cats"), Document("b", "", "dogs")], 1)
+    >>> texts.first[0].id, [document.id for document in texts], texts.num_docs
+    ('a', ['a', 'b'], 2)
+    """
+
+    def __init__(self, documents: Iterable[Document], count: int) -> None:
+        self.num_docs = num_documents(documents)
+        self.first: list[Document] = []
+        self._rest = iter(documents)
+        self._failure: Exception | None = None
+        try:
+            self.first += itertools.islice(self._rest, count)
+        except Exception as error:  # raised where it belongs, behind what was read before it
+            self._failure = error
+
+    def __iter__(self) -> Iterator[Document]:
+        """Yield all documents, once."""
+        yield from self.first
+        if self._failure is not None:
+            raise self._failure
+        yield from self._rest
 
 
 class KeptTexts:

@@ -31,6 +31,7 @@ from segmax.search.index import Index
 from segmax.text.documents import KeptTexts, read_documents
 from segmax.text.encoded import EncodedTexts
 from segmax.text.fields import chosen_fields
+from segmax.text.settling import settled
 
 if TYPE_CHECKING:
     from segmax.vectors.types import Frame, Texts  # loads what only annotations need
@@ -67,7 +68,9 @@ def from_texts(
 
         A missing title is an empty one. A missing text (None, NaN, NA) is an error, unless there is a title.
     encoder
-        "bm25", the name or folder of a model, a `SparseEncoder` of sentence-transformers, or an encoder.
+        "bm25", the name or folder of a model, a `SparseEncoder` of sentence-transformers, or an encoder. On a CPU, a
+        model whose `dtype` is left open computes in 8 bits where that is near enough to float32 on the first texts
+        (docs/encoders.md).
     path
         Where to write the index; None keeps it in memory.
     keep_texts
@@ -103,10 +106,11 @@ def from_texts(
     if fields is not None and is_frame(texts):
         metadata, fields = fields.of_frame(texts), None
     made = _made(encoder, kind.pooling)
+    source = settled(made, documents, title=title)
     with open_resources(target, options) as resources, contextlib.ExitStack() as stack:
         kept = None
         if keep_texts or fields is not None:
-            kept = stack.enter_context(KeptTexts(documents, resources.folder, texts=keep_texts, fields=fields))
+            kept = stack.enter_context(KeptTexts(source, resources.folder, texts=keep_texts, fields=fields))
         request = BuildRequest(
             path=target,
             overwrite=options.get("overwrite", False),
@@ -118,7 +122,7 @@ def from_texts(
             segments=options.get("segments"),
             config=effective_config(options.get("config"), options),
         )
-        vectors = EncodedTexts(documents if kept is None else kept, made, resources, title=title)
+        vectors = EncodedTexts(source if kept is None else kept, made, resources, title=title)
         index = build_index(vectors, request, resources)
     return with_encoder(index, made)
 

@@ -28,6 +28,7 @@ from segmax.text.checksums import CheckedTexts
 from segmax.text.documents import num_documents
 from segmax.text.jobs import EncodingJob, encoding_job
 from segmax.text.journal import Journal
+from segmax.text.settling import settled
 from segmax.vectors.documents import Document, TextReader, VectorBatch
 
 _SHARD_POSTINGS = 1 << 22  # a shard is read whole
@@ -116,7 +117,9 @@ def encode_texts(
     1
     """
     target = Path(path)
-    job = encoding_job(as_encoder(encoder), queries=queries)
+    made = as_encoder(encoder)
+    source_texts = texts if queries else settled(made, texts, title=title)
+    job = encoding_job(made, queries=queries)
     scaled = _check_weights(written_format(target, format), scale, job)
     journal = Journal(target.with_name(f"{target.name}.encoding"), {**job.describe(), "title": title})
     overwrite = overwrite or journal.is_written
@@ -124,8 +127,8 @@ def encode_texts(
     journal.begin()
     num_resumed = journal.num_docs
     with progress_of(progress) as updates:
-        with updates.stage("encode", num_documents(texts), "documents") as stage:
-            source = CheckedTexts(texts, title=title)
+        with updates.stage("encode", num_documents(source_texts), "documents") as stage:
+            source = CheckedTexts(source_texts, title=title)
             source.skip(journal, stage)
             job.resume(journal)
             _encode(job, source, journal, stage, shard_seconds)

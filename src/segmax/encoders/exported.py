@@ -1,0 +1,182 @@
+"""Exported models: where they are kept, whether they are those of the model, and how they are opened.
+
+An export is a folder: `model.onnx` in float32, `model.int8.onnx`, `tokenizer.json`, and `export.json`, written last,
+which says what the others are. It lies in the folder of the model, or in the user's cache where that cannot be written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from segmax.base.checks import checked_int
+from segmax.base.errors import ConfigError, InputError
+from segmax.encoders.model_files import EXPORT_FOLDER, damaged, is_folder, model_folders, read_json, stamps
+from segmax.encoders.network import Network, column_names
+from segmax.encoders.runtimes import ExportedNetwork, OnnxRuntime, OpenVino, Runtime
+from segmax.encoders.word_pieces import WordPieces
+
+if TYPE_CHECKING:
+    from segmax.encoders.transformer import TransformerEncoder
+
+BACKENDS = ("torch", "onnx", "openvino")
+DESCRIPTION = "export.json"
+FORMAT, VERSION = "segmax-export", 1
+FILES = {"float32": "model.onnx", "int8": "model.int8.onnx", "bfloat16": "model.onnx"}
+_MOST_COLUMNS = 1 << 24
+_MOST_PIECES = 1 << 20  # of a text
+
+
+class Side(NamedTuple):
+    """How texts of one kind become word pieces."""
+
+    max_length: int | None = None
+    prompt: str = ""
+
+
+class Description(NamedTuple):
+    """What `export.json` says."""
+
+    kind: str  # the class of the encoder
+    num_columns: int
+    of_tokens: bool  # whether a text gets a weight per token
+    documents: Side
+    queries: Side
+    positions: int | None = None  # the most word pieces that the model can take
+    separator: str = ""  # the word piece between a title and a text
+
+
+class Exported(NamedTuple):
+    """An exported model that is ready to run."""
+
+    columns: list[str]
+    network: Network
+    description: Description
+
+
+def opened(folder: Path, encoder: TransformerEncoder, *, backend: str, dtype: str) -> Exported:
+    """Open an export with the lengths that an encoder asks for."""
+    found = read_description(folder)
+    file = folder / FILES[dtype]
+    tokenizer = folder / "tokenizer.json"
+    for path in (file, tokenizer):
+        if not path.is_file():
+            raise damaged(path, "a file of an export", "no such file")
+    try:
+        content = tokenizer.read_text(encoding="utf-8")
+        asked_documents, asked_queries = encoder.asked_lengths()
+        documents = _word_pieces(content, found.documents, asked_documents, found.positions)
+        queries = _word_pieces(content, found.queries, asked_queries, found.positions)
+        runtime = _runtime(backend, file, dtype)
+    except (ConfigError, ImportError):
+        raise
+    except Exception as error:  # each library has its own
+        raise InputError(
+            where=f"'{folder}'",
+            expected="an exported model",
+            got=f"one that cannot be loaded ({str(error)[:200]})",
+            hint=f"export it again: segmax encoder export {encoder.name} --overwrite",
+        ) from error
+    network = ExportedNetwork(runtime, documents, queries, found.num_columns, of_tokens=found.of_tokens)
+    return Exported(column_names(documents.vocabulary(), found.num_columns), network, found)
+
+
+def _runtime(backend: str, file: Path, dtype: str) -> Runtime:
+    return OpenVino(file, dtype) if backend == "openvino" else OnnxRuntime(file)
+
+
+def _word_pieces(tokenizer: str, side: Side, asked: int | None, positions: int | None) -> WordPieces:
+    lengths = [length for length in (asked or side.max_length, positions) if length is not None]
+    return WordPieces(tokenizer, min(lengths, default=None), side.prompt)
+
+
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+def find_export(name: str, kind: str) -> Path | None:
+    """Return the export of a model, if there is one that is not older than the model."""
+    for folder in export_places(name):
+        if (folder / DESCRIPTION).is_file():
+            content = _read(folder)
+            if content.get("kind") == kind and content.get("files") == files_of(name):
+                return folder
+    return None
+
+
+def export_places(name: str) -> list[Path]:
+    """Return where the export of a model may be, the best place first."""
+    folder = Path(name)
+    beside = [folder / EXPORT_FOLDER] if is_folder(folder) else []
+    key = str(folder.resolve()) if beside else name
+    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    cached = root / "segmax" / "exports" / hashlib.sha256(key.encode()).hexdigest()[:24]
+    # Root may write anywhere, so permissions are asked for what they say to everybody else.
+    writable = bool(beside) and os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
+    return [*beside, cached] if writable else [cached, *beside]
+
+
+def files_of(name: str) -> list[list[Any]]:
+    """Return what tells the files of a model from those of another: names, sizes, checksums or times."""
+    folders = model_folders(name)
+    return stamps(folders[0], times=True) if folders else []
+
+
+# --- the description -------------------------------------------------------------------------------------------------
+
+
+def described(description: Description, files: list[list[Any]]) -> bytes:
+    """Return the content of `export.json`."""
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        **description._asdict(),
+        "documents": description.documents._asdict(),
+        "queries": description.queries._asdict(),
+        "files": files,
+    }
+    return json.dumps(content, indent=1).encode()
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    path = folder / DESCRIPTION
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        raise damaged(path, f"an object of the format {FORMAT!r}", str(content)[:40])
+    if content.get("version") != VERSION:
+        raise damaged(path, f"version {VERSION}", str(content.get("version"))[:40])
+    return content
+
+
+def read_description(folder: Path) -> Description:
+    """Read `export.json`, or raise InputError."""
+    content, path = _read(folder), folder / DESCRIPTION
+    try:
+        return Description(
+            kind=str(content["kind"]),
+            num_columns=checked_int("num_columns", content["num_columns"], 1, _MOST_COLUMNS),
+            of_tokens=content["of_tokens"] is True,
+            documents=_side(content["documents"]),
+            queries=_side(content["queries"]),
+            positions=_length(content["positions"]),
+            separator=_text(content["separator"]),
+        )
+    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+        raise damaged(path, "the description of an export", f"one that is not valid ({error})") from error
+
+
+def _side(content: dict[str, Any]) -> Side:
+    return Side(_length(content["max_length"]), _text(content["prompt"]))
+
+
+def _length(value: object) -> int | None:
+    return None if value is None else checked_int("max_length", value, 1, _MOST_PIECES)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        msg = f"expected a string, got {value!r}"
+        raise TypeError(msg)
+    return value

@@ -1,0 +1,189 @@
+"""Exporting models, so that ONNX Runtime or OpenVINO can run them: once in float32, once in 8 bits.
+
+Weights are rounded per column of a layer. What goes into a layer is rounded while it runs, by the largest value in the
+text; texts run one by one, so the vector of a text never depends on other texts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segmax.base.errors import SegmaxError
+from segmax.base.files import replacing, write_errors
+from segmax.base.optional import need
+from segmax.encoders.exported import (
+    DESCRIPTION,
+    FILES,
+    Description,
+    Exported,
+    described,
+    export_places,
+    files_of,
+    find_export,
+    opened,
+)
+from segmax.encoders.torch_network import MaskedLanguageNetwork, TokenWeightNetwork
+
+if TYPE_CHECKING:
+    from segmax.encoders.transformer import TransformerEncoder
+
+_SLICE = 8192  # columns of the head that are worked on together, so that their logits stay in the cache
+_MOST_BYTES = 2_000_000_000  # of a file in the format of ONNX
+
+
+def open_exported(encoder: TransformerEncoder) -> Exported:
+    """Open the export of a model for the backend that an encoder asks for; make it first if there is none."""
+    folder = find_export(encoder.name, type(encoder).__name__)
+    folder = export(encoder) if folder is None else folder
+    return opened(folder, encoder, backend=encoder.backend, dtype=encoder.dtype)
+
+
+def export(encoder: TransformerEncoder) -> Path:
+    """Export the model of an encoder to the best place for it; return the folder.
+
+    Raises
+    ------
+    MissingPackageError
+        Exporting needs torch, onnx, onnxscript and onnxruntime.
+    SegmaxError
+        The model cannot be exported.
+    """
+    who = "exporting a model"
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        need(package, who, "onnx")
+    loaded = encoder.in_float32()
+    network = loaded._network
+    if not isinstance(network, (MaskedLanguageNetwork, TokenWeightNetwork)):
+        msg = f"'{encoder.name}' cannot be exported: it is no masked language model with SPLADE's pooling"
+        raise SegmaxError(msg, hint="use {backend='torch'}")
+    documents, queries = loaded.text_sides()
+    description = Description(
+        kind=type(encoder).__name__,
+        num_columns=len(loaded.vocabulary),
+        of_tokens=isinstance(network, TokenWeightNetwork),
+        documents=documents,
+        queries=queries,
+        positions=loaded.positions(),
+        separator=loaded.separator(),
+    )
+    folder = export_places(encoder.name)[0]
+    with write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".segmax-export-") as scratch:
+            _write_models(network, Path(scratch))
+            (Path(scratch) / "tokenizer.json").write_text(loaded.tokenizer_json(), encoding="utf-8")
+            (folder / DESCRIPTION).unlink(missing_ok=True)  # what it describes is replaced
+            for name in (*sorted(set(FILES.values())), "tokenizer.json"):
+                (Path(scratch) / name).replace(folder / name)
+        with replacing(folder / DESCRIPTION) as file:
+            file.write(described(description, files_of(encoder.name)))
+    return folder
+
+
+def _write_models(network: MaskedLanguageNetwork | TokenWeightNetwork, folder: Path) -> None:
+    """Write a model in float32 and in 8 bits."""
+    torch = network._torch
+    graph = (
+        _masked_graph(torch, network) if isinstance(network, MaskedLanguageNetwork) else _token_graph(torch, network)
+    )
+    whole = folder / FILES["float32"]
+    with _quiet():
+        try:
+            program = torch.onnx.export(
+                graph.eval(),
+                (torch.arange(5, 29)[None],),
+                dynamo=True,
+                dynamic_shapes=({1: torch.export.Dim.DYNAMIC},),
+                input_names=["tokens"],
+                output_names=["weights", "hidden"],
+                external_data=False,
+                verbose=False,
+            )
+            program.save(str(whole))
+        except Exception as error:  # the exporter raises whatever its parts raise
+            msg = f"the model cannot be exported ({str(error).splitlines()[0][:200]})"
+            raise SegmaxError(msg, hint="use {backend='torch'}") from error
+        if whole.stat().st_size > _MOST_BYTES:
+            msg = f"the model cannot be exported: {whole.stat().st_size:,} bytes are more than a file of ONNX may have"
+            raise SegmaxError(msg, hint="use {backend='torch'}")
+        quantization = need("onnxruntime.quantization", "exporting a model", "onnx")
+        quantization.quantize_dynamic(
+            str(whole),
+            str(folder / FILES["int8"]),
+            per_channel=True,
+            weight_type=quantization.QuantType.QInt8,
+            op_types_to_quantize=["MatMul", "Gemm"],
+            extra_options={"MatMulConstBOnly": True},
+        )
+
+
+def _masked_graph(torch: Any, network: Any) -> Any:
+    """Return what a masked language model computes for one text, as a module."""
+    headless = network.headless
+
+    class MaskedGraph(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.headless = headless
+            parts = headless.columns.detach().T.split(_SLICE, 1)
+            self.parts = torch.nn.ParameterList(
+                [torch.nn.Parameter(part.contiguous().clone(), requires_grad=False) for part in parts]
+            )
+
+        def forward(self, tokens: Any) -> tuple[Any, Any]:
+            states, hidden = self.headless(tokens, None, True)
+            if network.skipped:
+                read = torch.ones_like(tokens, dtype=torch.bool)
+                for piece in network.skipped:
+                    read = read & (tokens != piece)
+                first = read.int().argmax(1, keepdim=True).unsqueeze(-1).expand(-1, 1, states.shape[-1])
+                states = torch.where(read.unsqueeze(-1), states, states.gather(1, first))
+            largest = torch.cat([(states @ part).amax(1) for part in self.parts], 1)
+            weights = torch.relu(largest + self.headless.bias)
+            for _ in range(network.logs):
+                weights = torch.log1p(weights)
+            if network.skipped:
+                weights = weights * read.any(1, keepdim=True)
+            return weights, hidden
+
+    return MaskedGraph()
+
+
+def _token_graph(torch: Any, network: Any) -> Any:
+    """Return what uniCOIL computes for one text, as a module: a weight per token."""
+    model = network.model
+
+    class TokenGraph(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, tokens: Any) -> tuple[Any, Any]:
+            hidden = self.model["bert"](input_ids=tokens).last_hidden_state
+            weights = torch.relu(self.model["tok_proj"](hidden)).squeeze(-1)
+            for piece in network.skipped:
+                weights = weights * (tokens != piece)
+            return weights, hidden
+
+    return TokenGraph()
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep the exporter and the quantizer from writing to the terminal, and from adding handlers to the root logger."""
+    root = logging.getLogger()
+    handlers, disabled = list(root.handlers), logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(disabled)
+        root.handlers[:] = handlers
