@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
+import lzma
 import os
 import shutil
 import subprocess
@@ -20,7 +22,7 @@ pytest.importorskip("sentence_transformers")
 import torch
 
 import segmax
-from conftest import refused
+from conftest import SHARED, WIKI, refused
 from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.encoders import LexMAE, SparseModel, UniCOIL
 from segmax.encoders.choosing import agreement_of, choose_for
@@ -36,6 +38,7 @@ from segmax.vectors.documents import Document
 from segmax.vectors.rows import join_rows
 from tiny_models import change_json, write_lexmae, write_unicoil
 
+MODEL = SHARED / "models" / "splade-mini"
 TEXTS = [
     "the big cat sleeps",
     "dogs run",
@@ -361,3 +364,52 @@ def test_an_index_records_the_choice(splade: Path, tmp_path: Path, monkeypatch: 
 def test_trims_are_what_they_say() -> None:
     """The defaults keep every weight above zero."""
     assert Trim() == (0.0, None)
+
+
+# --- splade-mini -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "least"),
+    [
+        ({"dtype": "bfloat16"}, 0.999),
+        ({"backend": "onnx"}, 0.9999),
+        ({"backend": "openvino"}, 0.9999),
+        ({"backend": "openvino", "dtype": "bfloat16"}, 0.999),
+        ({"dtype": "int8"}, 0.99),
+    ],
+)
+def test_backends_on_real_texts(options: dict[str, Any], least: float) -> None:
+    """Passages, questions, and texts that are empty, one word, 10,000 words or not Latin: as near as promised."""
+    pytest.importorskip("openvino")
+    if not MODEL.is_dir():
+        pytest.skip("needs splade-mini beside the project")
+    with lzma.open(WIKI / "text-00.tsv.xz", "rt", encoding="utf-8", newline="\n") as file:
+        texts = [line.rstrip("\n").split("\t")[2] for line in itertools.islice(file, 60)]
+    texts += [
+        "",
+        "weather",
+        "the cat sat on the mat " * 2000,
+        "京都の寺",
+        "Привет, мир",
+        "قطة صغيرة",
+        "what is a diode",
+    ]
+    expected, found = SparseModel(MODEL, dtype="float32"), SparseModel(MODEL, **options)
+    assert agreement_of(rows(expected, texts), rows(found, texts)).minimum >= least
+    assert agreement_of(expected.query_rows(texts[-9:]), found.query_rows(texts[-9:])).minimum >= least
+
+
+@pytest.mark.slow
+def test_relevance_in_8_bits() -> None:
+    """nDCG@10 on NFCorpus stays within .002 of float32."""
+    data = SHARED / "data" / "nfcorpus"
+    if not MODEL.is_dir() or not data.is_dir():
+        pytest.skip("needs splade-mini and NFCorpus beside the project")
+    found = {}
+    for dtype in ("float32", "int8"):
+        encoder = SparseModel(MODEL, dtype=dtype, backend="onnx")
+        with segmax.from_texts(data, encoder=encoder, keep_texts=False) as index:
+            found[dtype] = segmax.evaluate(index, data=data, methods=[segmax.ASC()], passes=1)["asc"].relevance
+    assert abs(found["int8"]["nDCG@10"] - found["float32"]["nDCG@10"]) <= 0.002

@@ -44,7 +44,13 @@ class Agreement(NamedTuple):
 
 
 class ExportReport(NamedTuple):
-    """What `export_encoder` wrote, and how near it is to the model in float32."""
+    """What `export_encoder` wrote, and how near it is to the model in float32.
+
+    Examples
+    --------
+    >>> report = export_encoder("naver/splade-v3")  # doctest: +SKIP
+    >>> report.folder, report.agreements["int8"].minimum  # doctest: +SKIP
+    """
 
     folder: Path
     num_bytes: dict[str, int]  # of a file, by number type
