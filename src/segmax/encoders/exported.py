@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segmax.base.checks import checked_int
+from segmax.base.checks import checked_int, checked_number
 from segmax.base.errors import ConfigError, InputError
 from segmax.encoders.model_files import EXPORT_FOLDER, damaged, is_folder, model_folders, read_json, stamps
 from segmax.encoders.network import Network, column_names
@@ -47,6 +48,7 @@ class Description(NamedTuple):
     queries: Side
     positions: int | None = None  # the most word pieces that the model can take
     separator: str = ""  # the word piece between a title and a text
+    weak: float = 0.0  # vectors shorter than this are too near to the noise of 8 bits
 
 
 class Exported(NamedTuple):
@@ -80,7 +82,15 @@ def opened(folder: Path, encoder: TransformerEncoder, *, backend: str, dtype: st
             got=f"one that cannot be loaded ({str(error)[:200]})",
             hint=f"export it again: segmax encoder export {encoder.name} --overwrite",
         ) from error
-    network = ExportedNetwork(runtime, documents, queries, found.num_columns, of_tokens=found.of_tokens)
+    network = ExportedNetwork(
+        runtime,
+        documents,
+        queries,
+        found.num_columns,
+        of_tokens=found.of_tokens,
+        careful=None if dtype == "float32" else partial(_runtime, backend, folder / FILES["float32"], "float32"),
+        weak=found.weak,
+    )
     return Exported(column_names(documents.vocabulary(), found.num_columns), network, found)
 
 
@@ -162,6 +172,7 @@ def read_description(folder: Path) -> Description:
             queries=_side(content["queries"]),
             positions=_length(content["positions"]),
             separator=_text(content["separator"]),
+            weak=checked_number("weak", content["weak"]),
         )
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise damaged(path, "the description of an export", f"one that is not valid ({error})") from error

@@ -99,10 +99,11 @@ class LexMAE(TransformerEncoder):
         self._columns = column_names(self._tokenizer.get_vocab(), model.config.vocab_size)
         self._network = self._query_network = MaskedLanguageNetwork(
             self._torch,
-            model.to(device=self._devices[0], dtype=getattr(self._torch, self.dtype)).eval(),
+            model.float().eval(),
             *self._word_pieces(),
             skipped=() if keeps_special else special,
             devices=self._devices,
+            dtype=self.dtype,
             padding=self._tokenizer.pad_token_id or 0,
             batch_size=self.batch_size,
         )

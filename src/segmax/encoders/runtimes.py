@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,21 @@ class OpenVino(Runtime):
         return found["weights"][0].copy(), found["hidden"][0].copy() if wants_hidden else None
 
 
+class _Once:
+    """Makes a runtime when it is first needed, by whichever thread comes first."""
+
+    def __init__(self, make: Callable[[], Runtime]) -> None:
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: Runtime | None = None
+
+    def __call__(self) -> Runtime:
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
 class ExportedNetwork(TokenNetwork):
     """An exported model.
 
@@ -79,15 +95,30 @@ class ExportedNetwork(TokenNetwork):
         Word pieces that the model knows.
     of_tokens
         Whether it gives weights to the tokens of a text, as uniCOIL does; else to all columns.
+    careful
+        Opens the same model in float32.
+    weak
+        Vectors shorter than this are computed again in float32: of texts in which the model finds next to nothing, such
+        as empty ones and those in a script that it does not know, 8 bits would leave little but noise.
     """
 
     window = 256  # nothing is sorted, so a window is only what is read ahead
 
     def __init__(
-        self, runtime: Runtime, documents: WordPieces, queries: WordPieces, num_columns: int, *, of_tokens: bool
+        self,
+        runtime: Runtime,
+        documents: WordPieces,
+        queries: WordPieces,
+        num_columns: int,
+        *,
+        of_tokens: bool,
+        careful: Callable[[], Runtime] | None = None,
+        weak: float = 0.0,
     ) -> None:
         super().__init__(documents, queries)
         self._runtime = runtime
+        self._careful = None if careful is None else _Once(careful)
+        self._weak = weak
         self._num_columns = num_columns
         self._of_tokens = of_tokens
 
@@ -96,6 +127,8 @@ class ExportedNetwork(TokenNetwork):
 
         def encode(pieces: Pieces) -> Encoded:
             weights, hidden = self._runtime(pieces, wants_hidden=bool(pooling))
+            if self._careful is not None and float(np.linalg.norm(weights)) < self._weak:
+                weights, hidden = self._careful()(pieces, wants_hidden=bool(pooling))
             if weights.shape != (len(pieces) if self._of_tokens else self._num_columns,):
                 raise InputError(
                     where="the exported model",

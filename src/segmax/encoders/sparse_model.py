@@ -94,10 +94,10 @@ class SparseModel(TransformerEncoder):
             self._set_up()
 
     def _loaded(self) -> Any:
-        dtype = getattr(self._torch, self.dtype)
+        dtype = self._torch.float32  # our own network makes copies in other types, and the library gets its own
         model = self._library.SparseEncoder(
             self.name,
-            device=self._devices[0],
+            device="cpu",
             trust_remote_code=False,
             local_files_only=self._local,  # else it asks the hub about a folder
             # Given here, these win over what the files of the model ask for.
@@ -128,6 +128,8 @@ class SparseModel(TransformerEncoder):
         parts = None if self._is_given else parts_of(self._model)
         if parts is not None:
             self._set_up_parts(parts, library)
+        if library in (self._network, self._query_network) and not self._is_given:
+            self._model.to(device=self._devices[0], dtype=getattr(self._torch, self.dtype))
 
     def _set_up_parts(self, parts: SpladeParts, library: LibraryNetwork | None = None) -> None:
         """Run plain SPLADE by our own network, if it gives what the library gives."""
@@ -136,10 +138,11 @@ class SparseModel(TransformerEncoder):
         self._tokenizer = parts.tokenizer
         network = MaskedLanguageNetwork(
             self._torch,
-            parts.model.to(device=self._devices[0], dtype=getattr(self._torch, self.dtype)).eval(),
+            parts.model.float().eval(),
             *self._word_pieces(),
             logs=parts.logs,
             devices=self._devices,
+            dtype=self.dtype,
             padding=parts.tokenizer.pad_token_id or 0,
             batch_size=self.batch_size,
         )

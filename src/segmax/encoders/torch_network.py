@@ -30,6 +30,8 @@ _GPU_WINDOW = 16_384
 #: Logits that exist at once: word pieces of a batch × columns of a slice of the head.
 _CPU_LOGITS = 1 << 24
 _GPU_LOGITS = 1 << 29
+#: Vectors shorter than this are too near to the noise of half precision; those of passages have lengths of 3 to 7.
+_WEAK = {"float32": 0.0, "float16": 0.5, "bfloat16": 3.0}
 
 
 class Forward(NamedTuple):
@@ -48,11 +50,13 @@ class TorchNetwork(TokenNetwork):
     torch
         The library.
     model
-        The module to run, on the first device.
+        The module to run, in float32 on the CPU.
     documents, queries
         How texts become word pieces.
     devices
         Where it runs.
+    dtype
+        What it computes in.
     padding
         The number of the word piece that fills short texts up.
     batch_size
@@ -67,6 +71,7 @@ class TorchNetwork(TokenNetwork):
         queries: WordPieces,
         *,
         devices: Sequence[str],
+        dtype: str,
         padding: int,
         batch_size: int | None = None,
     ) -> None:
@@ -79,8 +84,11 @@ class TorchNetwork(TokenNetwork):
         self.window = 8 * batch_size if batch_size is not None else _GPU_WINDOW if self._on_gpu else _CPU_WINDOW
         self._copies: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         for number, device in enumerate(devices):
-            self._copies.put((device, model if number == 0 else copy.deepcopy(model).to(device)))
+            own = model if number == 0 and dtype == "float32" else copy.deepcopy(model)
+            self._copies.put((device, own.to(device=device, dtype=getattr(torch, dtype))))
         self._num_copies = len(devices)
+        self._weak = _WEAK[dtype]
+        self._whole = {"": model}  # in float32, by device, once it is needed
 
     @abc.abstractmethod
     def forward(self, model: Any, tokens: Any, mask: Any, *, queries: bool, wants_hidden: bool) -> Forward:
@@ -128,7 +136,8 @@ class TorchNetwork(TokenNetwork):
             with torch.inference_mode():
                 tokens, mask = self._padded(texts, device)
                 out = self.forward(model, tokens, mask, queries=queries, wants_hidden=bool(pooling))
-                return [Encoded(self._rows(out.weights, trim), pooled(out.hidden, out.mask, pooling))]
+                weights = self._without_noise(out.weights.float(), device, tokens, mask, queries)
+                return [Encoded(self._rows(weights, trim), pooled(out.hidden, out.mask, pooling))]
         except torch.OutOfMemoryError as error:
             if len(texts) == 1:
                 msg = f"{device} has not enough memory for a text of {len(texts[0]):,} word pieces"
@@ -140,6 +149,22 @@ class TorchNetwork(TokenNetwork):
             for some in (texts[:half], texts[half:])
             for part in self._encode(model, device, some, queries, pooling, trim)
         ]
+
+    def _without_noise(self, weights: Any, device: str, tokens: Any, mask: Any, queries: bool) -> Any:
+        """Compute short vectors again in float32, if the model runs in half precision.
+
+        They are those of texts in which it finds next to nothing, such as empty ones and those in a script that it does
+        not know. Rounding would leave little but noise of them.
+        """
+        if not self._weak:
+            return weights
+        weak = weights.norm(dim=1) < self._weak
+        if bool(weak.any()):
+            if device not in self._whole:
+                self._whole[device] = copy.deepcopy(self._whole[""]).to(device)
+            again = self.forward(self._whole[device], tokens[weak], mask[weak], queries=queries, wants_hidden=False)
+            weights[weak] = again.weights
+        return weights
 
     def _padded(self, texts: list[Pieces], device: str) -> tuple[Any, Any]:
         """Return a matrix of word pieces, and where there is no padding; no mask if there is none anywhere."""
@@ -156,7 +181,6 @@ class TorchNetwork(TokenNetwork):
 
     def _rows(self, weights: Any, trim: Trim) -> Csr:
         """Return weights as sparse rows: chosen on the device, so that only what is kept leaves it."""
-        weights = weights.float()
         kept = weights >= trim.min_weight if trim.min_weight > 0 else weights > 0
         if trim.top_n is not None and trim.top_n < weights.shape[1]:
             kept &= weights >= weights.topk(trim.top_n, dim=1).values[:, -1:]

@@ -47,7 +47,7 @@ class TransformerEncoder(Encoder):
         model. None: all GPUs, or the CPU if there is none.
     dtype
         What it computes in: "float32", "float16", "bfloat16", or "int8" (ONNX Runtime on a CPU). Weights are float32
-        afterwards. None: "bfloat16" on a GPU, "float32" on a CPU.
+        afterwards. None: "float16" on a GPU, "float32" on a CPU.
     backend
         What runs the model: "torch", or, on a CPU, "onnx" or "openvino", which run an exported model. None: ONNX
         Runtime for "int8", else torch.
@@ -102,7 +102,7 @@ class TransformerEncoder(Encoder):
         if exported is None:
             self._torch = need_torch("torch", type(self).__name__)
             self.device = self._asked_device or _all_devices(self._torch)
-            self.dtype = self._chosen_dtype or ("bfloat16" if self._on_gpu else "float32")
+            self.dtype = self._chosen_dtype or ("float16" if self._on_gpu else "float32")
             self._load()
         else:
             self.use(exported, backend=self.backend, dtype=self.dtype)

@@ -92,14 +92,16 @@ class UniCOIL(TransformerEncoder):
             self._positions = int(config.max_position_embeddings)
             self.max_length = min(self.max_length, self._positions)
             self.query_length = min(self.query_length, self._positions)
+            model = self._loaded(state, transformers, config)  # which compares the sizes that config.json claims
             self._columns = column_names(self._tokenizer.get_vocab(), config.vocab_size)
             self._network = self._query_network = TokenWeightNetwork(
                 self._torch,
-                self._loaded(state, transformers, config),
+                model,
                 *self._word_pieces(),
                 num_columns=config.vocab_size,
                 skipped=(self._tokenizer.cls_token_id,),
                 devices=self._devices,
+                dtype=self.dtype,
                 padding=self._tokenizer.pad_token_id or 0,
                 batch_size=self.batch_size,
             )
@@ -123,7 +125,7 @@ class UniCOIL(TransformerEncoder):
             self._check_state(_parts(torch, transformers, config).state_dict(), state)
         whole = _parts(torch, transformers, config)
         whole.load_state_dict(state)
-        return whole.to(device=self._devices[0], dtype=getattr(torch, self.dtype)).eval()
+        return whole.float().eval()
 
     def _check_state(self, expected: dict[str, Any], state: dict[str, Any]) -> None:
         for what, keys in (("lacks", expected.keys() - state.keys()), ("also has", state.keys() - expected.keys())):
