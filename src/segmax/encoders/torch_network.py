@@ -218,8 +218,7 @@ class MaskedLanguageNetwork(TorchNetwork):
     def forward(self, model: Any, tokens: Any, mask: Any, *, queries: bool, wants_hidden: bool) -> Forward:
         """Run the model on padded word pieces."""
         torch = self._torch
-        # Attention is faster without a mask.
-        padded = mask if len(tokens) > 1 and not bool(mask.all()) else None
+        padded = None if bool(mask.all()) else mask  # attention is faster without a mask
         states, hidden = model(tokens, padded, wants_hidden)
         read = mask.bool()
         for piece in self.skipped:
