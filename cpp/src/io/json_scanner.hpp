@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "segmax/io/errors.hpp"
+#include "segmax/io/utf8.hpp"
 
 namespace segmax::json {
 
@@ -18,25 +19,6 @@ inline constexpr std::string_view kEscaped = "\"\\/\b\f\n\r\t";
 
 inline bool is_digit(char c) {
     return c >= '0' && c <= '9';
-}
-
-inline void append_utf8(std::uint32_t code, std::string& out) {
-    const auto byte = [&](std::uint32_t value) { out.push_back(static_cast<char>(value)); };
-    if (code < 0x80) {
-        byte(code);
-    } else if (code < 0x800) {
-        byte(0xC0 | code >> 6);
-        byte(0x80 | (code & 0x3F));
-    } else if (code < 0x10000) {
-        byte(0xE0 | code >> 12);
-        byte(0x80 | (code >> 6 & 0x3F));
-        byte(0x80 | (code & 0x3F));
-    } else {
-        byte(0xF0 | code >> 18);
-        byte(0x80 | (code >> 12 & 0x3F));
-        byte(0x80 | (code >> 6 & 0x3F));
-        byte(0x80 | (code & 0x3F));
-    }
 }
 
 /// One line of JSON, read from the left. Every look ahead is checked against the end, so the line need not end in a

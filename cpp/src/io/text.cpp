@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -96,14 +97,25 @@ std::string shown(std::string_view text) {
 
 Vocabulary::Vocabulary() : slots_(kFirstSlots) {}
 
-Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {
-    const auto hash = static_cast<std::uint32_t>(stable_hash(term));
+std::size_t Vocabulary::place_of(std::string_view term, std::uint32_t hash) const {
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = hash & mask;
     for (; slots_[place].number_plus_one != 0; place = (place + 1) & mask) {
-        const Slot& slot = slots_[place];
-        if (slot.hash == hash && terms_[slot.number_plus_one - 1] == term) return {slot.number_plus_one - 1, false};
+        if (slots_[place].hash == hash && terms_[slots_[place].number_plus_one - 1] == term) break;
     }
+    return place;
+}
+
+std::optional<std::uint32_t> Vocabulary::find(std::string_view term) const {
+    const Slot& slot = slots_[place_of(term, static_cast<std::uint32_t>(stable_hash(term)))];
+    if (slot.number_plus_one == 0) return std::nullopt;
+    return slot.number_plus_one - 1;
+}
+
+Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {
+    const auto hash = static_cast<std::uint32_t>(stable_hash(term));
+    const std::size_t place = place_of(term, hash);
+    if (slots_[place].number_plus_one != 0) return {slots_[place].number_plus_one - 1, false};
     if (terms_.size() >= std::numeric_limits<std::uint32_t>::max() - 1) throw InputError("too many different terms");
     const auto number = static_cast<std::uint32_t>(terms_.size());
     terms_.add(term);
