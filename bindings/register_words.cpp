@@ -26,14 +26,14 @@ using Rows = nb::typed<nb::tuple, Returned<std::int64_t>, Returned<std::int32_t>
 /// A character beyond every table, for strings that UTF-8 cannot hold: whoever counts words then asks Python.
 constexpr std::string_view kHardText = "\xF4\x8F\xBF\xBF";
 
-/// Python's strings as they lie in memory, for as long as this lives.
+/// Texts as they lie in Python's memory, for as long as this lives.
 class PyTexts {
 public:
     PyTexts(const Strings& strings, std::size_t parts_per_text) : kept_(nb::tuple(strings)) {
         require(parts_per_text > 0 && nb::len(kept_) % parts_per_text == 0, "expected as many parts for every text");
         texts_.parts_per_text = parts_per_text;
         texts_.parts.reserve(nb::len(kept_));
-        for (const nb::handle string : kept_) {
+        for (const nb::handle string : nb::borrow<nb::tuple>(kept_)) {
             Py_ssize_t size = 0;
             const char* data = PyUnicode_AsUTF8AndSize(string.ptr(), &size);
             if (data == nullptr && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError) == 0) throw nb::python_error();
@@ -43,10 +43,26 @@ public:
         }
     }
 
+    /// Titles and texts in turn, one after the other in `content`; titles may be left out.
+    PyTexts(const Array<std::uint8_t>& content, const Array<std::uint32_t>& lengths, bool titles)
+        : kept_(nb::cast(content)) {
+        require(lengths.size() % 2 == 0, "expected a title for every text");
+        texts_.parts_per_text = titles ? 2 : 1;
+        texts_.parts.reserve(lengths.size());
+        std::string_view rest(reinterpret_cast<const char*>(content.data()), content.size());
+        for (std::size_t number = 0; number < lengths.size(); ++number) {
+            const std::size_t length = view(lengths)[number];
+            require(length <= rest.size(), "expected lengths that fit the content");
+            if (titles || number % 2 == 1) texts_.parts.push_back(rest.substr(0, length));
+            rest.remove_prefix(length);
+        }
+        require(rest.empty(), "expected lengths that fit the content");
+    }
+
     const TextParts& parts() const { return texts_; }
 
 private:
-    nb::tuple kept_;  // nobody else can change it
+    nb::object kept_;  // a tuple of the strings, which nobody else can change, or the array
     TextParts texts_;
 };
 
@@ -126,8 +142,10 @@ void register_words(nb::module_& module) {
     nb::class_<Characters>(module, "Characters", "What characters are to words, by code point.")
         .def(nb::new_(&make_characters), "kinds"_a, "lower"_a, "classes"_a);
 
-    nb::class_<PyTexts>(module, "Texts", "Strings as they lie in memory, some per text.")
+    nb::class_<PyTexts>(module, "Texts", "Texts as they lie in memory.")
         .def(nb::init<const Strings&, std::size_t>(), "parts"_a, "parts_per_text"_a = 1)
+        .def(nb::init<const Array<std::uint8_t>&, const Array<std::uint32_t>&, bool>(), "content"_a, "lengths"_a,
+             "titles"_a)
         .def("hard", &hard_numbers,
              nb::sig("def hard(self, characters: Characters | None) -> numpy.typing.NDArray[numpy.uint32]"),
              "characters"_a.none(), "The texts that Python has to split; without characters, those that are not ASCII.")

@@ -33,7 +33,7 @@ Characters small_table() {
     return {kinds, lower, classes};
 }
 
-std::string joined(const Vocabulary& words) {
+std::string joined(const WordTable& words) {
     std::string all;
     for (std::size_t i = 0; i < words.size(); ++i) all.append(i == 0 ? "" : " ").append(words[i]);
     return all;
@@ -52,6 +52,26 @@ TEST(ascii_words_have_two_letters_or_more) {
     CHECK_EQ(words_of(std::string_view("ab\0cd", 5)), "ab cd");
     const std::string longest(100000, 'X');
     CHECK_EQ(words_of(longest), std::string(100000, 'x'));
+}
+
+TEST(words_of_every_length_are_told_apart) {
+    WordTable table;
+    std::vector<std::string> words;
+    for (std::size_t length = 1; length <= 20; ++length) {
+        for (const char last : {'a', 'b', 'z'}) words.push_back(std::string(length - 1, 'a') + last);
+    }
+    for (std::size_t i = 0; i < 5000; ++i) words.push_back("w" + std::to_string(i * 7919));
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        CHECK(table.find(words[i]) == nullptr);
+        WordTable::Slot& slot = table.find_or_add(words[i]);
+        CHECK_EQ(slot.number(), i);
+        slot.value = static_cast<std::int32_t>(2 * i);
+    }
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        CHECK_EQ(table.find(words[i])->value, static_cast<std::int32_t>(2 * i));
+        CHECK_EQ(table.find_or_add(words[i]).number(), i);
+        CHECK_EQ(table[i], words[i]);
+    }
 }
 
 TEST(words_beyond_ascii) {

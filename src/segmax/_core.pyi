@@ -556,6 +556,13 @@ class JsonVectorFormatter:
         A line per row; ids that are whole numbers are written as such if `numbers`.
         """
 
+def read_json_texts(
+    lines: bytes | memoryview,
+) -> tuple[list[str], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint8]] | None:
+    """
+    Texts as lines of JSON: ids, if there are any; the lengths of title, text, title, ...; and these, in UTF-8. None if there is something odd about a line.
+    """
+
 class CiffParser:
     """CIFF, in: postings dealt out to buckets of documents."""
 
@@ -951,9 +958,17 @@ class Characters:
     ) -> None: ...
 
 class Texts:
-    """Strings as they lie in memory, some per text."""
+    """Texts as they lie in memory."""
 
+    @overload
     def __init__(self, parts: list[str], parts_per_text: int = 1) -> None: ...
+    @overload
+    def __init__(
+        self,
+        content: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        titles: bool,
+    ) -> None: ...
     def hard(self, characters: Characters | None) -> numpy.typing.NDArray[numpy.uint32]:
         """
         The texts that Python has to split; without characters, those that are not ASCII.

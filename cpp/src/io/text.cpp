@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -59,6 +58,14 @@ std::uint64_t stable_hash(std::string_view text) {
 
 bool is_utf8(std::string_view text) {
     while (!text.empty()) {
+        if (text.size() >= 8) {  // most bytes are ASCII
+            std::uint64_t bytes;
+            std::memcpy(&bytes, text.data(), 8);
+            if ((bytes & 0x8080808080808080U) == 0) {
+                text.remove_prefix(8);
+                continue;
+            }
+        }
         if (static_cast<unsigned char>(text[0]) < 0x80U) {
             text.remove_prefix(1);
             continue;
@@ -97,25 +104,14 @@ std::string shown(std::string_view text) {
 
 Vocabulary::Vocabulary() : slots_(kFirstSlots) {}
 
-std::size_t Vocabulary::place_of(std::string_view term, std::uint32_t hash) const {
+Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {
+    const auto hash = static_cast<std::uint32_t>(stable_hash(term));
     const std::size_t mask = slots_.size() - 1;
     std::size_t place = hash & mask;
     for (; slots_[place].number_plus_one != 0; place = (place + 1) & mask) {
-        if (slots_[place].hash == hash && terms_[slots_[place].number_plus_one - 1] == term) break;
+        const Slot& slot = slots_[place];
+        if (slot.hash == hash && terms_[slot.number_plus_one - 1] == term) return {slot.number_plus_one - 1, false};
     }
-    return place;
-}
-
-std::optional<std::uint32_t> Vocabulary::find(std::string_view term) const {
-    const Slot& slot = slots_[place_of(term, static_cast<std::uint32_t>(stable_hash(term)))];
-    if (slot.number_plus_one == 0) return std::nullopt;
-    return slot.number_plus_one - 1;
-}
-
-Vocabulary::Found Vocabulary::find_or_add(std::string_view term) {
-    const auto hash = static_cast<std::uint32_t>(stable_hash(term));
-    const std::size_t place = place_of(term, hash);
-    if (slots_[place].number_plus_one != 0) return {slots_[place].number_plus_one - 1, false};
     if (terms_.size() >= std::numeric_limits<std::uint32_t>::max() - 1) throw InputError("too many different terms");
     const auto number = static_cast<std::uint32_t>(terms_.size());
     terms_.add(term);

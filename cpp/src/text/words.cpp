@@ -1,11 +1,11 @@
 #include "segmax/text/words.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -13,28 +13,51 @@
 #include <utility>
 #include <vector>
 
+#include "segmax/io/errors.hpp"
 #include "segmax/io/utf8.hpp"
 
 namespace segmax {
 
 namespace {
 
-/// What every ASCII character is in a word; 0 for those that stand between words.
-constexpr std::array<char, 128> kAsciiLetters = [] {
-    std::array<char, 128> table{};
-    for (char c = '0'; c <= '9'; ++c) table[static_cast<std::size_t>(c)] = c;
-    for (char c = 'a'; c <= 'z'; ++c) table[static_cast<std::size_t>(c)] = c;
-    for (char c = 'A'; c <= 'Z'; ++c) table[static_cast<std::size_t>(c)] = static_cast<char>(c - 'A' + 'a');
-    table['_'] = '_';
-    return table;
-}();
+constexpr std::size_t kFirstSlots = 1024;
+constexpr std::size_t kShort = 8;                           // bytes of a word that is its own key
+constexpr std::uint64_t kLong = 0xFF00000000000000U;        // marks other keys: no byte of UTF-8 is 0xFF
+constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15U;  // 2^64 / golden ratio
 
 bool is_ascii(char byte) {
     return static_cast<unsigned char>(byte) < 0x80U;
 }
 
+/// What an ASCII character is in a word; 0 for one that stands between words. Written without branches, so that a
+/// compiler does many at once.
 char ascii_letter(char byte) {
-    return kAsciiLetters[static_cast<unsigned char>(byte)];
+    const auto code = static_cast<unsigned char>(byte);
+    const auto lower = static_cast<unsigned char>(code | 0x20U);
+    const bool is_letter = static_cast<unsigned char>(lower - 'a') < 26;
+    const bool is_digit = static_cast<unsigned char>(code - '0') < 10;
+    return static_cast<char>(is_letter ? lower : is_digit || code == '_' ? code : 0);
+}
+
+template <class T>
+std::uint64_t loaded(const char* at) {
+    T value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+}
+
+/// Up to eight bytes as a number, zeros behind them.
+std::uint64_t short_key(std::string_view word) {
+    const char* const at = word.data();
+    const std::size_t size = word.size();
+    // Two loads that overlap agree where they do.
+    if (size >= 4) return loaded<std::uint32_t>(at) | loaded<std::uint32_t>(at + size - 4) << (8 * (size - 4));
+    if (size >= 2) return loaded<std::uint16_t>(at) | loaded<std::uint16_t>(at + size - 2) << (8 * (size - 2));
+    return loaded<std::uint8_t>(at);
+}
+
+std::uint64_t key_of(std::string_view word) {
+    return word.size() <= kShort ? short_key(word) : stable_hash(word) | kLong;
 }
 
 /// The place of the first byte that is not ASCII, or the end.
@@ -87,6 +110,51 @@ std::vector<std::uint32_t> hard_texts(const TextParts& texts, const Characters* 
     return found;
 }
 
+// --- words -----------------------------------------------------------------------------------------------------------
+
+WordTable::WordTable() : slots_(kFirstSlots) {}
+
+std::size_t WordTable::place_of(std::uint64_t key, std::string_view word) const {
+    const std::size_t mask = slots_.size() - 1;
+    std::size_t place = (key * kMultiplier) >> 32U & mask;
+    for (; slots_[place].number_plus_one != 0; place = (place + 1) & mask) {
+        if (slots_[place].key != key) continue;
+        if (word.size() <= kShort || words_[slots_[place].number()] == word) break;
+    }
+    return place;
+}
+
+WordTable::Slot& WordTable::find_or_add(std::string_view word) {
+    const std::uint64_t key = key_of(word);
+    std::size_t place = place_of(key, word);
+    if (slots_[place].number_plus_one != 0) return slots_[place];
+    if (words_.size() >= std::numeric_limits<std::int32_t>::max()) throw InputError("too many different words");
+    if (2 * words_.size() >= slots_.size()) {
+        grow();
+        place = place_of(key, word);
+    }
+    words_.add(word);
+    slots_[place] = {key, static_cast<std::uint32_t>(words_.size()), 0};
+    return slots_[place];
+}
+
+const WordTable::Slot* WordTable::find(std::string_view word) const {
+    const Slot& slot = slots_[place_of(key_of(word), word)];
+    return slot.number_plus_one == 0 ? nullptr : &slot;
+}
+
+void WordTable::grow() {
+    std::vector<Slot> larger(2 * slots_.size());
+    const std::size_t mask = larger.size() - 1;
+    for (const Slot& slot : slots_) {
+        if (slot.number_plus_one == 0) continue;
+        std::size_t place = (slot.key * kMultiplier) >> 32U & mask;
+        while (larger[place].number_plus_one != 0) place = (place + 1) & mask;
+        larger[place] = slot;
+    }
+    slots_ = std::move(larger);
+}
+
 // --- counting --------------------------------------------------------------------------------------------------------
 
 WordCounts::WordCounts(const TextParts& texts, const Characters* characters, std::span<const std::uint32_t> hard,
@@ -106,16 +174,15 @@ WordCounts::WordCounts(const TextParts& texts, const Characters* characters, std
 }
 
 void WordCounts::add(std::string_view word) {
-    const Vocabulary::Found found = words_.find_or_add(word);
-    if (found.is_new) last_entry_.push_back(0);
-    std::size_t& entry = last_entry_[found.number];
-    if (entry > static_cast<std::size_t>(rows_.indptr.back())) {
-        ++rows_.counts[entry - 1];
+    WordTable::Slot& slot = words_.find_or_add(word);
+    if (slot.value > rows_.indptr.back()) {
+        ++rows_.counts[static_cast<std::size_t>(slot.value) - 1];
         return;
     }
-    rows_.indices.push_back(static_cast<std::int32_t>(found.number));
+    if (rows_.indices.size() >= std::numeric_limits<std::int32_t>::max()) throw InputError("too many words at once");
+    rows_.indices.push_back(static_cast<std::int32_t>(slot.number()));
     rows_.counts.push_back(1);
-    entry = rows_.indices.size();
+    slot.value = static_cast<std::int32_t>(rows_.indices.size());
 }
 
 void WordCounts::add_all(std::string_view words) {
@@ -141,15 +208,15 @@ void WordCounts::split(std::string_view text, const Characters* characters) {
 }
 
 void WordCounts::split_ascii(std::string_view text) {
-    const char* const end = text.data() + text.size();
-    for (const char* at = text.data(); at != end; ++at) {
-        char letter = ascii_letter(*at);
-        if (letter == 0) continue;
-        word_.clear();
-        do {
-            word_.push_back(letter);
-        } while (++at != end && (letter = ascii_letter(*at)) != 0);
-        if (word_.size() >= 2) add(word_);
+    if (lower_.size() <= text.size()) lower_.resize(2 * text.size() + 1);
+    std::transform(text.begin(), text.end(), lower_.begin(), ascii_letter);
+    lower_[text.size()] = '\0';
+    const char* const end = lower_.data() + text.size();
+    for (const char* at = lower_.data(); at != end; ++at) {
+        if (*at == '\0') continue;
+        const char* const first = at;
+        while (*at != '\0') ++at;
+        if (at - first >= 2) add({first, static_cast<std::size_t>(at - first)});
         if (at == end) return;
     }
 }
@@ -217,22 +284,19 @@ CountRows WordCounts::by_column(std::span<const std::int32_t> columns) const {
 
 // --- columns ---------------------------------------------------------------------------------------------------------
 
-std::vector<std::int32_t> WordColumns::find(const Vocabulary& words) const {
+std::vector<std::int32_t> WordColumns::find(const WordTable& words) const {
     std::vector<std::int32_t> columns(words.size(), kUnknown);
     for (std::size_t number = 0; number < words.size(); ++number) {
-        const auto found = words_.find(words[number]);
-        if (found) columns[number] = columns_[*found];
+        const WordTable::Slot* found = words_.find(words[number]);
+        if (found != nullptr) columns[number] = found->value;
     }
     return columns;
 }
 
-void WordColumns::add(const Vocabulary& words, std::span<const std::uint32_t> numbers,
+void WordColumns::add(const WordTable& words, std::span<const std::uint32_t> numbers,
                       std::span<const std::int32_t> columns) {
     assert(numbers.size() == columns.size());
-    for (std::size_t i = 0; i < numbers.size(); ++i) {
-        const Vocabulary::Found found = words_.find_or_add(words[numbers[i]]);
-        if (found.is_new) columns_.push_back(columns[i]);
-    }
+    for (std::size_t i = 0; i < numbers.size(); ++i) words_.find_or_add(words[numbers[i]]).value = columns[i];
 }
 
 }  // namespace segmax

@@ -104,6 +104,9 @@ class LearningEncoder(Encoder):
     True
     """
 
+    #: Whether `count_documents` is faster with `PackedTexts`, in batches as large as they come.
+    takes_packed = False
+
     @property
     @abc.abstractmethod
     def num_docs(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from segmax.encoders.stop_words import stop_word_lists
 from segmax.encoders.words import WordRules, WordSplitter
 from segmax.vectors.csr import Csr, kept_entries
 from segmax.vectors.documents import Document, VectorBatch
+from segmax.vectors.packed_texts import PackedTexts
 from segmax.vectors.rows import sorted_rows, to_scipy
 
 if TYPE_CHECKING:
@@ -94,6 +96,7 @@ class BM25(LearningEncoder):
     """
 
     counts_queries = True
+    takes_packed = True
 
     def __init__(
         self,
@@ -222,7 +225,7 @@ class BM25(LearningEncoder):
     def count_documents(self, batches: Batches) -> Iterator[VectorBatch]:
         """Yield counts of words instead of weights; the vocabulary grows, and columns with it."""
         known = _core.WordColumns()
-        for ids, counts in self._split(regrouped(batches, _PIECE_DOCS)):
+        for ids, counts in self._split(_pieces(batches)):
             yield VectorBatch(ids, self._counter.place(counts, known, self._terms))
 
     def count(self, texts: Sequence[str]) -> Counts:
@@ -274,7 +277,7 @@ class BM25(LearningEncoder):
                 hint="fit it, or load one that was saved with {encoder='docs.bm25'}",
             )
 
-    def _split(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], _core.WordCounts]]:
+    def _split(self, pieces: Iterator[Sequence[Document]]) -> Iterator[tuple[list[str], _core.WordCounts]]:
         """Count words, in threads once it is clear that there are many documents."""
         done = 0
         for piece in pieces:
@@ -287,9 +290,13 @@ class BM25(LearningEncoder):
         with Workers(self.workers) as workers:
             yield from workers.map(self._split_one, pieces)
 
-    def _split_one(self, piece: list[Document]) -> tuple[list[str], _core.WordCounts]:
-        parts = [part for doc in piece for part in (doc.title, doc.text)]
-        return [doc.id for doc in piece], self._counter.split(_core.Texts(parts, 2), lambda row: piece[row].whole)
+    def _split_one(self, piece: Sequence[Document]) -> tuple[list[str], _core.WordCounts]:
+        if isinstance(piece, PackedTexts):
+            ids, texts = piece.ids, piece.texts()
+        else:
+            ids = [doc.id for doc in piece]
+            texts = _core.Texts([part for doc in piece for part in (doc.title, doc.text)], 2)
+        return ids, self._counter.split(texts, lambda row: piece[row].whole)
 
     # --- keeping it --------------------------------------------------------------------------------------------------
 
@@ -361,6 +368,15 @@ class BM25(LearningEncoder):
         if not all(0 <= count <= self._num_docs for count in frequencies):
             raise ValueError("a document frequency is above the number of documents")
         self._frequencies = np.array(frequencies, dtype=np.int64)
+
+
+def _pieces(batches: Batches) -> Iterator[Sequence[Document]]:
+    """Yield documents in pieces that are counted at once: those that are packed as they are."""
+    for is_packed, several in itertools.groupby(batches, key=lambda batch: isinstance(batch, PackedTexts)):
+        if is_packed:
+            yield from several
+        else:
+            yield from regrouped(several, _PIECE_DOCS)
 
 
 def _read_json(path: Path) -> Any:

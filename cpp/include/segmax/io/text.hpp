@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -50,8 +49,6 @@ public:
     };
     /// The number of a term, which is added if it is new.
     Found find_or_add(std::string_view term);
-    /// The number of a term, if it is there.
-    std::optional<std::uint32_t> find(std::string_view term) const;
     std::size_t size() const { return terms_.size(); }
     std::string_view operator[](std::size_t number) const { return terms_[number]; }
 
@@ -60,8 +57,6 @@ private:
         std::uint32_t hash = 0;
         std::uint32_t number_plus_one = 0;  // 0: free
     };
-    /// The slot of a term, or the free one where it belongs.
-    std::size_t place_of(std::string_view term, std::uint32_t hash) const;
     void grow();
 
     TextList terms_;

@@ -59,6 +59,35 @@ struct TextParts {
 /// The texts that Python has to split, ascending. Without a table, those that are not ASCII.
 std::vector<std::uint32_t> hard_texts(const TextParts& texts, const Characters* characters);
 
+/// Words by number and numbers by word, in the order of first sight, and a value for each.
+///
+/// A word of up to eight bytes is its own key, so that most words are found without a look at their text.
+class WordTable {
+public:
+    struct Slot {
+        std::uint64_t key = 0;
+        std::uint32_t number_plus_one = 0;  ///< 0: free
+        std::int32_t value = 0;
+
+        std::uint32_t number() const { return number_plus_one - 1; }
+    };
+
+    WordTable();
+    /// The slot of a word, which is not empty; a new one has the value 0. Valid until the next call.
+    Slot& find_or_add(std::string_view word);
+    /// The slot of a word; nullptr if it is not there.
+    const Slot* find(std::string_view word) const;
+    std::size_t size() const { return words_.size(); }
+    std::string_view operator[](std::size_t number) const { return words_[number]; }
+
+private:
+    std::size_t place_of(std::uint64_t key, std::string_view word) const;
+    void grow();
+
+    TextList words_;
+    std::vector<Slot> slots_;  // open addressing, a power of two, at most half full
+};
+
 /// A CSR matrix of counts.
 struct CountRows {
     std::vector<std::int64_t> indptr{0};
@@ -74,7 +103,7 @@ public:
     WordCounts(const TextParts& texts, const Characters* characters, std::span<const std::uint32_t> hard,
                std::string_view hard_words);
 
-    const Vocabulary& words() const { return words_; }
+    const WordTable& words() const { return words_; }
     /// The counts by column, ascending, where each word has a column; words of one column are added up, and those of a
     /// negative one left out. `columns` has an entry per word.
     CountRows by_column(std::span<const std::int32_t> columns) const;
@@ -86,9 +115,9 @@ private:
     void split_ascii(std::string_view text);
     const char* split_run(const char* at, const char* end, const Characters& characters);
 
-    Vocabulary words_;
-    std::vector<std::size_t> last_entry_;  // by word: its last one in rows_, counted from 1
+    WordTable words_;  // the value of a word: its last entry in rows_, counted from 1
     CountRows rows_;
+    std::string lower_;  // of the ASCII text under way, with zeros between words
     std::string word_;
 };
 
@@ -98,14 +127,12 @@ public:
     static constexpr std::int32_t kUnknown = -2;
 
     /// The column of every word; kUnknown for those that have none yet.
-    std::vector<std::int32_t> find(const Vocabulary& words) const;
+    std::vector<std::int32_t> find(const WordTable& words) const;
     /// Gives columns to words that have none yet, by their numbers in `words`.
-    void add(const Vocabulary& words, std::span<const std::uint32_t> numbers, std::span<const std::int32_t> columns);
-    std::size_t size() const { return columns_.size(); }
+    void add(const WordTable& words, std::span<const std::uint32_t> numbers, std::span<const std::int32_t> columns);
 
 private:
-    Vocabulary words_;
-    std::vector<std::int32_t> columns_;
+    WordTable words_;  // with their columns
 };
 
 }  // namespace segmax
