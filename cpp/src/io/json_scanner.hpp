@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,6 +54,7 @@ public:
     std::string_view string(const char* what, std::string& scratch) {
         if (!take('"')) fail(std::string("expected ") + what);
         const char* first = at_;
+        skip_plain();
         for (; at_ != end_; ++at_) {
             const char c = *at_;
             if (c == '"') return {first, static_cast<std::size_t>(at_++ - first)};
@@ -156,6 +158,21 @@ private:
         if (last != at_) return std::string(1, '\'').append(at_, last).append(1, '\'');
         constexpr char digits[] = "0123456789abcdef";
         return std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15];
+    }
+
+    /// Skips characters of a string that mean themselves, eight at a time, as far as that goes.
+    void skip_plain() {
+        constexpr std::uint64_t ones = 0x0101010101010101U;
+        constexpr std::uint64_t tops = 0x80U * ones;
+        // Whether a byte of `word` is below `least`, which is at most 0x80.
+        const auto has_below = [](std::uint64_t word, std::uint64_t least) {
+            return ((word - least * ones) & ~word & tops) != 0;
+        };
+        for (; end_ - at_ >= 8; at_ += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, at_, 8);
+            if (has_below(word, 0x20) || has_below(word ^ '"' * ones, 1) || has_below(word ^ '\\' * ones, 1)) return;
+        }
     }
 
     void skip_digits() {

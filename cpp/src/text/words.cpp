@@ -1,11 +1,13 @@
 #include "segmax/text/words.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -20,7 +22,6 @@ namespace segmax {
 
 namespace {
 
-constexpr std::size_t kFirstSlots = 1024;
 constexpr std::size_t kShort = 8;                           // bytes of a word that is its own key
 constexpr std::uint64_t kLong = 0xFF00000000000000U;        // marks other keys: no byte of UTF-8 is 0xFF
 constexpr std::uint64_t kMultiplier = 0x9E3779B97F4A7C15U;  // 2^64 / golden ratio
@@ -88,6 +89,11 @@ bool is_hard(std::string_view text, const Characters* characters) {
     return false;
 }
 
+std::size_t num_bytes(const TextParts& texts) {
+    return std::accumulate(texts.parts.begin(), texts.parts.end(), std::size_t{0},
+                           [](std::size_t sum, std::string_view part) { return sum + part.size(); });
+}
+
 }  // namespace
 
 Characters::Characters(std::span<const std::uint8_t> kinds, std::span<const std::uint32_t> lower,
@@ -112,7 +118,7 @@ std::vector<std::uint32_t> hard_texts(const TextParts& texts, const Characters* 
 
 // --- words -----------------------------------------------------------------------------------------------------------
 
-WordTable::WordTable() : slots_(kFirstSlots) {}
+WordTable::WordTable(std::size_t num_words) : slots_(2 * std::bit_ceil(std::max<std::size_t>(num_words, 1))) {}
 
 std::size_t WordTable::place_of(std::uint64_t key, std::string_view word) const {
     const std::size_t mask = slots_.size() - 1;
@@ -158,7 +164,11 @@ void WordTable::grow() {
 // --- counting --------------------------------------------------------------------------------------------------------
 
 WordCounts::WordCounts(const TextParts& texts, const Characters* characters, std::span<const std::uint32_t> hard,
-                       std::string_view hard_words) {
+                       std::string_view hard_words)
+    : words_(std::clamp<std::size_t>(num_bytes(texts) / 64, 32, 1U << 16U)) {
+    rows_.indptr.reserve(texts.num_texts() + 1);
+    rows_.indices.reserve(num_bytes(texts) / 8);
+    rows_.counts.reserve(num_bytes(texts) / 8);
     std::size_t next_hard = 0;
     for (std::size_t number = 0; number < texts.num_texts(); ++number) {
         if (next_hard < hard.size() && hard[next_hard] == number) {

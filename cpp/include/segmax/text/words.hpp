@@ -72,7 +72,8 @@ public:
         std::uint32_t number() const { return number_plus_one - 1; }
     };
 
-    WordTable();
+    /// Has room for so many words before it grows.
+    explicit WordTable(std::size_t num_words = 512);
     /// The slot of a word, which is not empty; a new one has the value 0. Valid until the next call.
     Slot& find_or_add(std::string_view word);
     /// The slot of a word; nullptr if it is not there.
