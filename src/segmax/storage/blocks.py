@@ -22,6 +22,7 @@ from segmax.base.parallel import Workers
 
 _BLOCK_DOCS = 1 << 12
 _CACHED_BLOCKS = 16
+_LEVEL = 4  # of zlib: less than half the time of its default, and 3 % larger
 _LEAST_UNPACKED = 1 << 17  # what a block of any length may unpack to
 _MOST_RATIO = 64  # text is packed to a third or a quarter; zlib alone would allow a thousandth
 
@@ -122,7 +123,7 @@ def _blocks(kind: BlockKind, batches: Iterable[PackedDocs]) -> Iterator[_Block]:
 def _compressed(block: _Block) -> tuple[int, bytes]:
     """Return the documents of a block and its bytes, not packed so well that a reader would take it for a bomb."""
     content = b"".join(block.pieces)
-    packed = zlib.compress(content)
+    packed = zlib.compress(content, _LEVEL)
     is_plausible = len(content) <= _most_unpacked(len(packed))
     return block.num_docs, packed if is_plausible else zlib.compress(content, level=0)
 
