@@ -40,4 +40,5 @@ NB_MODULE(_core, module) {
     segmax::bindings::register_search(module);
     segmax::bindings::register_parts(module);
     segmax::bindings::register_router(module);
+    segmax::bindings::register_words(module);
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "registers.hpp"
 #include "segmax/io/ciff.hpp"
 #include "segmax/io/errors.hpp"
+#include "segmax/io/json_texts.hpp"
 #include "segmax/io/json_vectors.hpp"
 #include "segmax/io/text.hpp"
 
@@ -116,6 +118,17 @@ nb::bytes format_lines(const JsonVectorFormatter& formatter, const Strings& ids,
     return bytes_object(out);
 }
 
+nb::object packed_texts(nb::handle lines) {
+    const Bytes bytes(lines);
+    std::optional<PackedTexts> found;
+    {
+        const nb::gil_scoped_release release;
+        found = read_json_texts(bytes.view());
+    }
+    if (!found) return nb::none();
+    return nb::make_tuple(strings(found->ids, 0), owned(std::move(found->lengths)), owned(std::move(found->content)));
+}
+
 // --- CIFF ---
 
 void feed(CiffParser& parser, nb::handle data) {
@@ -211,6 +224,13 @@ void register_io(nb::module_& module) {
         .def_prop_ro("num_terms", &JsonVectorFormatter::num_terms)
         .def("format", &format_lines, "ids"_a, "indptr"_a, "terms"_a, "weights"_a, "numbers"_a,
              "A line per row; ids that are whole numbers are written as such if `numbers`.");
+
+    module.def("read_json_texts", &packed_texts,
+               nb::sig("def read_json_texts(lines: bytes | memoryview) -> tuple[list[str], "
+                       "numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint8]] | None"),
+               "lines"_a,
+               "Texts as lines of JSON: ids, if there are any; the lengths of title, text, title, ...; and these, in "
+               "UTF-8. None if there is something odd about a line.");
 
     nb::class_<CiffParser>(module, "CiffParser", "CIFF, in: postings dealt out to buckets of documents.")
         .def(nb::init<std::size_t>(), "block_bytes"_a)

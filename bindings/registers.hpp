@@ -12,5 +12,6 @@ void register_masks(nanobind::module_& module);
 void register_parts(nanobind::module_& module);
 void register_router(nanobind::module_& module);
 void register_search(nanobind::module_& module);
+void register_words(nanobind::module_& module);
 
 }  // namespace segmax::bindings

@@ -30,7 +30,7 @@ LAYERS = [
     "cli",
     "demo",
 ]
-CPP_LAYERS = ["base", "kernels io", "index", "search", "bindings"]
+CPP_LAYERS = ["base", "kernels io", "index text", "search", "bindings"]
 
 
 def room(path: str) -> str:

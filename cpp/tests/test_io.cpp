@@ -6,6 +6,7 @@
 #include "check.hpp"
 #include "segmax/io/ciff.hpp"
 #include "segmax/io/errors.hpp"
+#include "segmax/io/json_texts.hpp"
 #include "segmax/io/json_vectors.hpp"
 
 namespace {
@@ -43,6 +44,61 @@ std::string small_ciff() {
     std::string file;
     for (const std::string& message : {header, first, second, docs[0], docs[1], docs[2]}) file += with_length(message);
     return file;
+}
+
+/// The texts of a line or more: id, title and text, with a bar between any two; "odd" where Python has to look.
+std::string texts_of(std::string_view lines) {
+    const auto found = read_json_texts(lines);
+    if (!found) return "odd";
+    std::string all;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < found->lengths.size(); ++i) {
+        if (i % 2 == 0) all.append(i == 0 ? "" : "|").append(found->ids.size() == 0 ? "" : found->ids[i / 2]);
+        const auto* part = reinterpret_cast<const char*>(found->content.data()) + at;
+        all.append("|").append(part, found->lengths[i]);
+        at += found->lengths[i];
+    }
+    return all;
+}
+
+TEST(json_texts_are_read) {
+    CHECK_EQ(texts_of(""), "");
+    CHECK_EQ(texts_of("{\"id\": \"a\", \"text\": \"one\"}\n\n {\"_id\":7,\"title\":\"T\",\"contents\":\"two\"} \r\n"),
+             "a||one|7|T|two");
+    CHECK_EQ(texts_of(R"({"text": "t\u00e9\n\"x\"", "other": [1, {"a": null}], "title": null})"), "||t\xC3\xA9\n\"x\"");
+    CHECK_EQ(texts_of(R"({"docid": 1, "id": "\u0031\u0032", "body": "b", "text": "t", "headline": "h"})"), "12|h|t");
+    CHECK_EQ(texts_of(R"({"title": "only", "text": null})"), "|only|");
+}
+
+TEST(json_texts_that_are_odd) {
+    for (const char* line : {"[]",
+                             "{}",
+                             "{\"id\": \"a\"}",
+                             R"({"text": 5})",
+                             R"({"id": "", "text": "a"})",
+                             R"({"id": 1.5, "text": "a"})",
+                             R"({"id": null, "text": "a"})",
+                             R"({"text": "a", "text": "b"})",
+                             R"({"Text": "a", "text": "b"})",
+                             R"({" ID ": "a", "text": "b"})",
+                             R"({"te\u0078t": "a"})",
+                             R"({"text": "\ud800"})",
+                             "{\"text\": \"\xFF\"}",
+                             R"({"text": "a"} x)",
+                             R"({"text": "a", "n": NaN})",
+                             R"({"text": "a")",
+                             R"({"text": 1, "body": "b"})",
+                             "\xEF\xBB\xBF{\"text\": \"a\"}",
+                             R"({"id": -1, "text": "a"})",
+                             R"({"id": 1234567890123456789, "text": "a"})",
+                             "{\"id\": \"a\", \"text\": \"b\"}\n{\"text\": \"c\"}",
+                             "{\"text\": \"b\"}\n{\"id\": 1, \"text\": \"c\"}"}) {
+        const Note note([&] { return std::string(line); });
+        CHECK_EQ(texts_of(line), "odd");
+    }
+    const std::string deep = std::string(65, '[') + std::string(65, ']');
+    CHECK_EQ(texts_of("{\"text\": \"a\", \"x\": " + deep + "}"), "odd");
+    CHECK_EQ(texts_of("{\"text\": \"a\", \"x\": " + std::string(4097, '1') + "}"), "odd");
 }
 
 }  // namespace

@@ -556,6 +556,13 @@ class JsonVectorFormatter:
         A line per row; ids that are whole numbers are written as such if `numbers`.
         """
 
+def read_json_texts(
+    lines: bytes | memoryview,
+) -> tuple[list[str], numpy.typing.NDArray[numpy.uint32], numpy.typing.NDArray[numpy.uint8]] | None:
+    """
+    Texts as lines of JSON: ids, if there are any; the lengths of title, text, title, ...; and these, in UTF-8. None if there is something odd about a line.
+    """
+
 class CiffParser:
     """CIFF, in: postings dealt out to buckets of documents."""
 
@@ -931,3 +938,82 @@ def pack_maxima(
     """
     Maxima, given term by term, as `Maxima` takes them: (first_mark, first_value, marks, values).
     """
+
+GAP: int = 0
+
+LETTER: int = 1
+
+UNSPACED: int = 2
+
+HARD: int = 3
+
+class Characters:
+    """What characters are to words, by code point."""
+
+    def __init__(
+        self,
+        kinds: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        lower: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        classes: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None: ...
+
+class Texts:
+    """Texts as they lie in memory."""
+
+    @overload
+    def __init__(self, parts: list[str], parts_per_text: int = 1) -> None: ...
+    @overload
+    def __init__(
+        self,
+        content: Annotated[NDArray[numpy.uint8], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        lengths: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        titles: bool,
+    ) -> None: ...
+    def hard(self, characters: Characters | None) -> numpy.typing.NDArray[numpy.uint32]:
+        """
+        The texts that Python has to split; without characters, those that are not ASCII.
+        """
+
+    def count(
+        self,
+        characters: Characters | None,
+        hard: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        hard_words: bytes,
+    ) -> WordCounts:
+        """
+        The counts of their words; `hard_words` has a line of words per hard text.
+        """
+
+class WordCounts:
+    """How often texts have each of their words."""
+
+    @property
+    def num_words(self) -> int: ...
+    def words(
+        self, numbers: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    ) -> list[str]:
+        """Some of the words, in lower case."""
+
+    def by_column(
+        self, columns: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)]
+    ) -> tuple[
+        Annotated[NDArray[numpy.int64], dict(shape=(None,))],
+        Annotated[NDArray[numpy.int32], dict(shape=(None,))],
+        Annotated[NDArray[numpy.int32], dict(shape=(None,))],
+    ]:
+        """Rows over columns, given by word; -1: it is left out."""
+
+class WordColumns:
+    """The columns of words."""
+
+    def __init__(self) -> None: ...
+    def find(self, counts: WordCounts) -> numpy.typing.NDArray[numpy.int32]:
+        """The column of every word; -2: it has none yet."""
+
+    def add(
+        self,
+        counts: WordCounts,
+        numbers: Annotated[NDArray[numpy.uint32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+        columns: Annotated[NDArray[numpy.int32], dict(shape=(None,), order="C", device="cpu", writable=False)],
+    ) -> None:
+        """Give columns to words that have none yet."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import errno
 import gzip
-import itertools
 import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from segmax.base.errors import ConfigError, FormatError, InputError, MissingPack
 from segmax.base.scratch import ScratchFile
 from segmax.cli.main import main
 from segmax.encoders import bm25 as module
-from segmax.encoders import load_encoder, word_processes
+from segmax.encoders import load_encoder
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.bm25_weights import METHODS
@@ -150,7 +149,7 @@ def test_titles_count() -> None:
     assert (with_title != in_text).nnz == 0
 
 
-def test_batches_and_processes_change_nothing(
+def test_batches_and_threads_change_nothing(
     vaswani: tuple[list[str], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The result is the same to the last bit, however documents are batched and wherever their words are counted."""
@@ -168,87 +167,16 @@ def test_batches_and_processes_change_nothing(
         assert (other.indices == weights.indices).all()
 
 
-def test_a_helper_that_dies_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process that ends too early is an error, and nothing waits for it."""
+def test_abandoned_streams_leave_no_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stops half-way leaves no thread behind."""
     monkeypatch.setattr(module, "_ALONE_DOCS", 1)
     monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    monkeypatch.setattr(word_processes.WordProcess, "count", _killed)
-    with refused(SegmaxError, message="ended too early", hint="{workers=1}"):
-        encoded(BM25(workers=2), documents(["one two", "three", "four", "five"]))
-
-
-def _killed(self: word_processes.WordProcess, texts: Sequence[str]) -> None:
-    self._process.kill()
-    self._process.wait()
-    self._send(list(texts))
-
-
-def test_abandoned_streams_leave_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who stops half-way leaves no helper behind."""
-    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
-    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    started = watched_processes(monkeypatch)
+    before = threading.active_count()
     stream = BM25(workers=2).count_documents([documents([f"word{i}" for i in range(50)])])
     assert [next(stream).ids for _ in range(3)] == [["d0"], ["d1"], ["d2"]]
+    assert threading.active_count() > before
     stream.close()
-    assert 1 <= len(started) <= 2
-    assert all(process.returncode is not None for process in started)
-
-
-def watched_processes(monkeypatch: pytest.MonkeyPatch, most: int = 100) -> list[subprocess.Popen[bytes]]:
-    """Return a list that receives the processes that are started; a system that allows no more than some."""
-    started: list[subprocess.Popen[bytes]] = []
-    start = subprocess.Popen
-    numbers = itertools.count()  # threads start them at the same time
-
-    def watched(*arguments: Any, **options: Any) -> subprocess.Popen[bytes]:
-        if next(numbers) >= most:
-            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-        process = start(*arguments, **options)
-        started.append(process)
-        return process
-
-    monkeypatch.setattr(subprocess, "Popen", watched)
-    return started
-
-
-def test_no_more_processes_than_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many workers and few documents: at most a process per piece."""
-    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
-    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    started = watched_processes(monkeypatch)
-    ids, _ = encoded(BM25(workers=1000), documents(["one two", "three", "four"]))
-    assert ids == ["d0", "d1", "d2"]
-    assert 1 <= len(started) <= 2
-    assert all(process.returncode == 0 for process in started)
-
-
-@pytest.mark.parametrize("most", [0, 1, 3])
-def test_a_system_that_starts_no_more_processes(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
-    """The error has advice, and processes that run already end."""
-    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
-    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    started = watched_processes(monkeypatch, most)
-    with refused(ConfigError, message=r"could not start process \d to count words .*unavailable", hint="{workers=1}"):
-        encoded(BM25(workers=8), documents([f"word{i}" for i in range(50)]))
-    assert len(started) == most
-    assert all(process.returncode == 0 for process in started)
-
-
-def test_a_process_that_takes_no_rules_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It ends before it reads anything: an error, and nothing is left behind."""
-    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
-    monkeypatch.setattr(module, "_PIECE_DOCS", 1)
-    started = watched_processes(monkeypatch)
-
-    def broken(self: word_processes.WordProcess, what: object) -> None:
-        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
-
-    monkeypatch.setattr(word_processes.WordProcess, "_send", broken)
-    with refused(SegmaxError, message="Broken pipe"):
-        encoded(BM25(workers=2), documents([f"word{i}" for i in range(5)]))
-    assert started
-    assert all(process.returncode is not None for process in started)
+    assert threading.active_count() == before
 
 
 def test_saved_and_loaded(tmp_path: Path, vaswani: tuple[list[str], list[str]]) -> None:
@@ -446,19 +374,6 @@ def test_files_of_earlier_versions_behave_as_before(tmp_path: Path) -> None:
     index = segmax.from_texts(["café 東京都"], encoder=encoder, progress=False)
     del index._meta["encoder"]["fold_accents"], index._meta["encoder"]["cjk_bigrams"]
     assert [index.search(query).ids for query in ("cafe", "café", "東京", "東京都")] == [[], ["0"], [], ["0"]]
-
-
-def test_helpers_count_by_the_same_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Accents and pairs are the same in helper processes."""
-    docs = documents([f"café{i} 東京都{i} naïve" for i in range(20)])
-    alone = BM25(workers=1)
-    _, expected = encoded(alone, docs)
-    monkeypatch.setattr(module, "_ALONE_DOCS", 1)
-    monkeypatch.setattr(module, "_PIECE_DOCS", 3)
-    helped = BM25(workers=2)
-    _, weights = encoded(helped, docs)
-    assert helped.vocabulary == alone.vocabulary
-    assert (weights != expected).nnz == 0
 
 
 @pytest.mark.parametrize(

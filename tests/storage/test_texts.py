@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 import segmax
 from conftest import refused
+from segmax.base.parallel import Workers
 from segmax.errors import FormatError, InputError
 from segmax.search.highlighting import highlight
-from segmax.storage.texts import StoredText
+from segmax.storage.texts import StoredText, write_texts
 from segmax.vectors.documents import Document
+from segmax.vectors.packed_texts import PackedRows, PackedTexts
 
 
 def some_texts(count: int, seed: int = 0) -> list[tuple[str, str]]:
@@ -148,3 +153,37 @@ def test_highlight_only_adds_marks(text: str, words: set[str], width: int) -> No
     shown = highlight(text, words, marks=("", ""), width=width).strip("…")
     assert shown in text
     assert len(shown) <= width
+
+
+def components(texts: Iterable[object], num_docs: int, workers: Workers | None) -> dict[str, bytes]:
+    """What `write_texts` writes."""
+    found: dict[str, bytes] = {}
+
+    def append(name: str, array: NDArray[Any]) -> None:
+        found[name] = found.get(name, b"") + array.tobytes()
+
+    write_texts(texts, num_docs, append, workers)
+    return found
+
+
+@pytest.mark.parametrize("batch", [1, 7, 5000, 20_000])
+def test_batches_and_threads_change_no_block(batch: int) -> None:
+    """Blocks end where they end, however texts are packed and whoever compresses them."""
+    rng = np.random.default_rng(0)
+    lengths = np.where(rng.random(9000) < 0.5, 0, rng.integers(0, 60, 9000))
+    lengths[[17, 4000]] = 200_000  # larger than a block
+    docs = [Document("", "t" * (row % 3), "é" * int(length)) for row, length in enumerate(lengths)]
+    expected = components(docs, len(docs), None)
+    packed = [PackedTexts.of_documents(docs[first : first + batch]) for first in range(0, len(docs), batch)]
+    with Workers(3) as workers:
+        assert components(PackedRows(packed), len(docs), workers) == expected
+        assert components(docs, len(docs), workers) == expected
+
+
+def test_packed_texts_that_cannot_be_stored() -> None:
+    """Half a surrogate pair is an error that names the document, and so is a text too few."""
+    docs = [Document("", "", "fine"), Document("", "", "\ud800")]
+    with refused(InputError, expected="texts that UTF-8 can hold", got=r"'\\ud800' in document 1"):
+        components(PackedRows([PackedTexts.of_documents(docs)]), 2, None)
+    with refused(InputError, expected="3 texts", got="1"):
+        components(PackedRows([PackedTexts.of_documents(docs[:1])]), 3, None)

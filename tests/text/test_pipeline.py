@@ -488,9 +488,8 @@ class Readings:
 
 
 @pytest.mark.parametrize("encoder", ["bm25", Colors()])
-def test_texts_are_read_once(monkeypatch: pytest.MonkeyPatch, encoder: Any) -> None:
+def test_texts_are_read_once(encoder: Any) -> None:
     """They are encoded and stored in one reading, whatever the encoder; generators will do."""
-    monkeypatch.setattr("segmax.text.documents._BLOCK_CHARACTERS", 20)
     texts = Readings([f"red w1 größe {row}" for row in range(40)])
     index = segmax.from_texts(texts, encoder=encoder)
     assert texts.count == 1

@@ -4,11 +4,13 @@
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "segmax/io/errors.hpp"
+#include "segmax/io/utf8.hpp"
 
 namespace segmax::json {
 
@@ -18,25 +20,6 @@ inline constexpr std::string_view kEscaped = "\"\\/\b\f\n\r\t";
 
 inline bool is_digit(char c) {
     return c >= '0' && c <= '9';
-}
-
-inline void append_utf8(std::uint32_t code, std::string& out) {
-    const auto byte = [&](std::uint32_t value) { out.push_back(static_cast<char>(value)); };
-    if (code < 0x80) {
-        byte(code);
-    } else if (code < 0x800) {
-        byte(0xC0 | code >> 6);
-        byte(0x80 | (code & 0x3F));
-    } else if (code < 0x10000) {
-        byte(0xE0 | code >> 12);
-        byte(0x80 | (code >> 6 & 0x3F));
-        byte(0x80 | (code & 0x3F));
-    } else {
-        byte(0xF0 | code >> 18);
-        byte(0x80 | (code >> 12 & 0x3F));
-        byte(0x80 | (code >> 6 & 0x3F));
-        byte(0x80 | (code & 0x3F));
-    }
 }
 
 /// One line of JSON, read from the left. Every look ahead is checked against the end, so the line need not end in a
@@ -71,6 +54,7 @@ public:
     std::string_view string(const char* what, std::string& scratch) {
         if (!take('"')) fail(std::string("expected ") + what);
         const char* first = at_;
+        skip_plain();
         for (; at_ != end_; ++at_) {
             const char c = *at_;
             if (c == '"') return {first, static_cast<std::size_t>(at_++ - first)};
@@ -174,6 +158,21 @@ private:
         if (last != at_) return std::string(1, '\'').append(at_, last).append(1, '\'');
         constexpr char digits[] = "0123456789abcdef";
         return std::string("the byte 0x") + digits[byte >> 4] + digits[byte & 15];
+    }
+
+    /// Skips characters of a string that mean themselves, eight at a time, as far as that goes.
+    void skip_plain() {
+        constexpr std::uint64_t ones = 0x0101010101010101U;
+        constexpr std::uint64_t tops = 0x80U * ones;
+        // Whether a byte of `word` is below `least`, which is at most 0x80.
+        const auto has_below = [](std::uint64_t word, std::uint64_t least) {
+            return ((word - least * ones) & ~word & tops) != 0;
+        };
+        for (; end_ - at_ >= 8; at_ += 8) {
+            std::uint64_t word;
+            std::memcpy(&word, at_, 8);
+            if (has_below(word, 0x20) || has_below(word ^ '"' * ones, 1) || has_below(word ^ '\\' * ones, 1)) return;
+        }
     }
 
     void skip_digits() {

@@ -58,6 +58,14 @@ std::uint64_t stable_hash(std::string_view text) {
 
 bool is_utf8(std::string_view text) {
     while (!text.empty()) {
+        if (text.size() >= 8) {  // most bytes are ASCII
+            std::uint64_t bytes;
+            std::memcpy(&bytes, text.data(), 8);
+            if ((bytes & 0x8080808080808080U) == 0) {
+                text.remove_prefix(8);
+                continue;
+            }
+        }
         if (static_cast<unsigned char>(text[0]) < 0x80U) {
             text.remove_prefix(1);
             continue;

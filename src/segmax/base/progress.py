@@ -6,14 +6,17 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from segmax.base.errors import ConfigError
 
 _LOG = logging.getLogger("segmax.progress")
 _ROOM_FOR_RATES = 100  # columns: narrower terminals show no rates, so that nothing is cut
 _WIDEST = 140  # columns that bars spread over
+_ROWS_PER_UPDATE = 1024  # between two updates
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,6 +87,26 @@ class Stage:
         """Count some more as done."""
         self.done += amount
         self._progress.advanced(self)
+
+
+def advancing(rows: Iterable[T], advance: Callable[[int], object]) -> Iterator[T]:
+    """Yield rows, and count them as they are taken, many at a time.
+
+    Examples
+    --------
+    >>> list(advancing("abc", print))
+    3
+    ['a', 'b', 'c']
+    """
+    done = 0
+    for row in rows:
+        yield row
+        done += 1
+        if done == _ROWS_PER_UPDATE:
+            advance(done)
+            done = 0
+    if done:
+        advance(done)
 
 
 class Progress:

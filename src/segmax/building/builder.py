@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import inspect
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, InputError, SegmaxWarning
+from segmax.base.progress import advancing
 from segmax.building.assemble import Grouped, Layout, Writer, group_by_cluster, order_by_similarity, write_arrays
 from segmax.building.calibrating import Sample, calibrated
 from segmax.building.clustering import DIMENSIONS, Clustering, ClusterJob, Labels, Sparse
@@ -43,8 +43,6 @@ from segmax.vectors.quantize import Quantizer
 
 if TYPE_CHECKING:
     from segmax.vectors.types import Frame
-
-_ROWS_PER_UPDATE = 1024  # between two progress updates
 
 
 class BuildArguments(BuildOptions, ResourceOptions, total=False):
@@ -278,13 +276,13 @@ def build_index(vectors: object, request: BuildRequest, resources: BuildResource
         for name, array in {"term_scale": coding.scale, "cluster_label": clustered.names, **tables}.items():
             writer.append(name, array)
         if texts is not None:
-            with _counted("texts", texts, num_docs, resources) as each:
-                write_texts(each, num_docs, writer.append)
+            with resources.progress.stage("texts", num_docs, "documents") as stage:
+                write_texts(texts, num_docs, writer.append, resources.workers, stage.advance)
         if request.coded is not None and request.coded.write_metadata is not None:
             meta["metadata"] = request.coded.write_metadata(writer.append)
         elif metadata is not None:
-            with _counted("metadata", metadata, num_docs, resources) as each:
-                meta["metadata"] = pack_metadata(each, num_docs, writer.append)
+            with resources.progress.stage("metadata", num_docs, "documents") as stage:
+                meta["metadata"] = pack_metadata(advancing(metadata, stage.advance), num_docs, writer.append)
         arrays = writer.finish(meta)
         if config.calibrate:
             meta["calibration"] = calibrated(
@@ -446,17 +444,3 @@ def _write(
     else:
         order = np.arange(len(grouped.rows), dtype=np.uint32)
     write_arrays(grouped, Layout(order, segments, config.num_segments, config.head_ratio), writer, resources)
-
-
-@contextlib.contextmanager
-def _counted(what: str, rows: Iterable[object], num_docs: int, resources: BuildResources) -> Iterator[Iterator[object]]:
-    """Give back what there is for each document, as a stage that shows its progress."""
-    with resources.progress.stage(what, num_docs, "documents") as stage:
-
-        def counted() -> Iterator[object]:
-            for row, one in enumerate(rows, start=1):
-                yield one
-                if row % _ROWS_PER_UPDATE == 0 or row == num_docs:
-                    stage.advance((row - 1) % _ROWS_PER_UPDATE + 1)
-
-        yield counted()

@@ -49,7 +49,7 @@ _BM25: Mapping[str, _Flag] = {
     "cjk_bigrams": _Flag(
         _on_or_off, "on|off", "index Chinese, Japanese, Korean and Thai by pairs of characters (default: on)"
     ),
-    "workers": _Flag(whole_number, "N", "number of processes that split text into words (default: one per core)"),
+    "workers": _Flag(whole_number, "N", "number of threads that split text into words (default: one per core)"),
 }
 _MODELS: Mapping[str, _Flag] = {
     "device": _Flag(str, "DEVICE", "cpu, cuda, cuda:1 or mps (default: a GPU if there is one)"),

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax import _core
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError
@@ -22,11 +24,12 @@ from segmax.base.vocabulary import GrowingVocabulary
 from segmax.encoders.base import Batches, LearningEncoder
 from segmax.encoders.bm25_weights import METHODS, TERM_FACTORS, WORD_FACTORS, Floats
 from segmax.encoders.chunks import regrouped
+from segmax.encoders.counting import Counts, TextCounter
 from segmax.encoders.stop_words import stop_word_lists
-from segmax.encoders.word_processes import WordProcesses
-from segmax.encoders.words import Counts, WordCounter, WordRules
+from segmax.encoders.words import WordRules, WordSplitter
 from segmax.vectors.csr import Csr, kept_entries
 from segmax.vectors.documents import Document, VectorBatch
+from segmax.vectors.packed_texts import PackedTexts
 from segmax.vectors.rows import sorted_rows, to_scipy
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ FILE_NAME = "bm25.json"
 _FORMAT = "segmax-bm25"
 _VERSION = 1
 _PIECE_DOCS = 2048
-_ALONE_DOCS = 16384  # fewer than these are counted before a helper process would have started
+_ALONE_DOCS = 16384  # of a collection, before threads read ahead
 _MOST_WORKERS = 1024  # far more than help, and few enough for a system to start
 _MOST_BYTES = 1 << 32  # of a file; a hundred million terms fit
 _ENGLISH = (None, "english", "porter", "lovins")  # languages of stemmers in which accents rarely matter
@@ -76,8 +79,8 @@ class BM25(LearningEncoder):
         Index Chinese, Japanese, Korean and Thai text by pairs of neighboring characters; False: text between two
         blanks is one word.
     workers
-        The most processes that split text once there are many documents, at most 1,024 or one per core; None: one per
-        core. The result does not depend on it.
+        The most threads that split text, at most 1,024 or one per core; None: one per core. The result does not depend
+        on it.
 
     Examples
     --------
@@ -93,6 +96,7 @@ class BM25(LearningEncoder):
     """
 
     counts_queries = True
+    takes_packed = True
 
     def __init__(
         self,
@@ -119,8 +123,9 @@ class BM25(LearningEncoder):
         self.fold_accents = checked_bool("fold_accents", folds)
         self.cjk_bigrams = checked_bool("cjk_bigrams", cjk_bigrams)
         self.workers = _checked_workers(workers)
-        self._rules = WordRules(self.stopwords, self.language, self.fold_accents, self.cjk_bigrams)
-        self._counter = WordCounter(self._rules)
+        rules = WordRules(self.stopwords, self.language, self.fold_accents, self.cjk_bigrams)
+        self._words = WordSplitter(rules)
+        self._counter = TextCounter(rules)
         self.reset()
 
     @classmethod
@@ -133,11 +138,11 @@ class BM25(LearningEncoder):
 
     def stem(self, word: str) -> str:
         """Return the term that a word in lower case becomes."""
-        return self._counter.stem(word)
+        return self._words.stem(word)
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int, str]]:
         """Yield where the words of a text start and end, and the term of each: what `segmax.highlight` marks."""
-        return self._counter.occurrences(text)
+        return self._words.occurrences(text)
 
     def __repr__(self) -> str:
         return (
@@ -219,9 +224,9 @@ class BM25(LearningEncoder):
 
     def count_documents(self, batches: Batches) -> Iterator[VectorBatch]:
         """Yield counts of words instead of weights; the vocabulary grows, and columns with it."""
-        for ids, counts in self._counted(regrouped(batches, _PIECE_DOCS)):
-            columns = self._terms.add(counts.terms)[counts.indices]
-            yield VectorBatch(ids, sorted_rows(Csr(counts.indptr, columns, counts.counts, len(self._terms))))
+        known = _core.WordColumns()
+        for ids, counts in self._split(_pieces(batches)):
+            yield VectorBatch(ids, self._counter.place(counts, known, self._terms))
 
     def count(self, texts: Sequence[str]) -> Counts:
         """Return how often each text has each of its words, which get numbers of their own."""
@@ -272,18 +277,26 @@ class BM25(LearningEncoder):
                 hint="fit it, or load one that was saved with {encoder='docs.bm25'}",
             )
 
-    def _counted(self, pieces: Iterator[list[Document]]) -> Iterator[tuple[list[str], Counts]]:
-        """Count words, in helper processes once it is clear that there are many documents."""
+    def _split(self, pieces: Iterator[Sequence[Document]]) -> Iterator[tuple[list[str], _core.WordCounts]]:
+        """Count words, in threads once it is clear that there are many documents."""
         done = 0
         for piece in pieces:
-            yield _counted(piece, self._counter.count)
+            yield self._split_one(piece)
             done += len(piece)
             if done >= _ALONE_DOCS and self.workers > 1:
                 break
         else:
             return
-        with WordProcesses(self._rules) as processes, Workers(self.workers) as workers:
-            yield from workers.map(lambda piece: _counted(piece, processes.count), pieces)
+        with Workers(self.workers) as workers:
+            yield from workers.map(self._split_one, pieces)
+
+    def _split_one(self, piece: Sequence[Document]) -> tuple[list[str], _core.WordCounts]:
+        if isinstance(piece, PackedTexts):
+            ids, texts = piece.ids, piece.texts()
+        else:
+            ids = [doc.id for doc in piece]
+            texts = _core.Texts([part for doc in piece for part in (doc.title, doc.text)], 2)
+        return ids, self._counter.split(texts, lambda row: piece[row].whole)
 
     # --- keeping it --------------------------------------------------------------------------------------------------
 
@@ -357,8 +370,13 @@ class BM25(LearningEncoder):
         self._frequencies = np.array(frequencies, dtype=np.int64)
 
 
-def _counted(piece: list[Document], count: Callable[[list[str]], Counts]) -> tuple[list[str], Counts]:
-    return [doc.id for doc in piece], count([doc.whole for doc in piece])
+def _pieces(batches: Batches) -> Iterator[Sequence[Document]]:
+    """Yield documents in pieces that are counted at once: those that are packed as they are."""
+    for is_packed, several in itertools.groupby(batches, key=lambda batch: isinstance(batch, PackedTexts)):
+        if is_packed:
+            yield from several
+        else:
+            yield from regrouped(several, _PIECE_DOCS)
 
 
 def _read_json(path: Path) -> Any:
@@ -378,7 +396,7 @@ def _read_json(path: Path) -> Any:
 def stored_options(options: object) -> dict[str, Any]:
     """Return options that were stored, as arguments of `BM25`; raise ValueError where there are others.
 
-    How many processes there are (`workers`) is for the caller to choose, never for a file.
+    How many threads there are (`workers`) is for the caller to choose, never for a file.
     """
     if not isinstance(options, Mapping) or not options.keys() <= _OPTIONS:
         unknown = sorted(map(str, options.keys() - _OPTIONS)) if isinstance(options, Mapping) else [str(options)]

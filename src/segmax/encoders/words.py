@@ -1,49 +1,33 @@
-"""Counting the words of texts, in this process or in helper processes.
+"""What words are: text to lower case, split, without stop words and accents, stemmed.
 
-Splitting text is Python's work and holds its lock, so that threads would not help: helpers are processes of their own.
-This file is what they run (`python words.py`, which imports nothing of segmax): they read texts from standard input and
-write counts to standard output. They end when their input does.
+The core splits and counts faster (`counting.py`) and gives the same; this is what it has to agree with.
 """
 
 from __future__ import annotations
 
-import pickle
 import re
-import sys
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
-from typing import Any, BinaryIO, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 #: Two word characters or more, as bm25s and scikit-learn split.
 _WORD = re.compile(r"(?u)\b\w\w+\b")
 #: Accents that stand behind their letter, which are no word characters: Unicode's combining diacritical marks.
-_MARKS = "\u0300-\u036f"
+MARKS = "\u0300-\u036f"
 #: Letters of scripts that put no blanks between words, or long endings behind them: Han, kana, Hangul, Thai.
-_UNSPACED = (
+UNSPACED = (
     "\u3005\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
     "\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f"
     "\u1100-\u11ff\u3130-\u318f\ua960-\ua97f\uac00-\ud7ff"
     "\u0e01-\u0e3a\u0e40-\u0e4e"
 )
-_RUN = re.compile(f"[{_UNSPACED}]+")
-_SPECIAL = re.compile(f"[{_MARKS}{_UNSPACED}]")
+_RUN = re.compile(f"[{UNSPACED}]+")
+_SPECIAL = re.compile(f"[{MARKS}{UNSPACED}]")
 #: Letters with a mark that are letters of their own wherever they are written.
 _OWN_LETTERS = frozenset("йўїѓќ")
 #: Letters that Unicode does not take apart, as Lucene's ASCIIFoldingFilter writes them.
 _PLAIN = {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "đ": "d", "ð": "d", "þ": "th", "ł": "l", "ħ": "h", "ı": "i"}
 _FOLDED_SCRIPTS = ("LATIN ", "GREEK ", "CYRILLIC ")
-
-
-class Counts(NamedTuple):
-    """How often the words of some texts occur in each: a CSR matrix whose columns are `terms`."""
-
-    terms: list[str]  # in the order in which they first occur
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    counts: NDArray[np.int32]
 
 
 class WordRules(NamedTuple):
@@ -55,16 +39,8 @@ class WordRules(NamedTuple):
     cjk_bigrams: bool = False  # text without blanks between words becomes pairs of characters
 
 
-class _Numbers(dict[str, int]):
-    """Numbers words as they are first asked for."""
-
-    def __missing__(self, word: str) -> int:
-        number = self[word] = len(self)
-        return number
-
-
-class WordCounter:
-    """Splits texts into words, drops stop words, stems the others, and counts."""
+class WordSplitter:
+    """Splits texts into words, drops stop words, and stems the others."""
 
     def __init__(self, rules: WordRules) -> None:
         self._folds = rules.fold_accents
@@ -77,23 +53,17 @@ class WordCounter:
 
             self._stemmer = Stemmer.Stemmer(rules.language)
 
-    def count(self, texts: Sequence[str]) -> Counts:
-        """Count the words of every text."""
-        numbers = _Numbers()
-        flat: list[int] = []
-        lengths = np.zeros(len(texts), dtype=np.int64)
-        for row, text in enumerate(texts):
-            before = len(flat)
-            flat.extend(map(numbers.__getitem__, self._words(text.lower())))
-            lengths[row] = len(flat) - before
-        terms, term_of = self._stemmed(list(numbers))
-        columns = term_of[np.array(flat, dtype=np.int64)]
-        rows = np.repeat(np.arange(len(texts)), lengths)[columns >= 0]
-        width = max(len(terms), 1)
-        cells, counts = np.unique(rows * width + columns[columns >= 0], return_counts=True)
-        indptr = np.zeros(len(texts) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(cells // width, minlength=len(texts)), out=indptr[1:])
-        return Counts(terms, indptr, (cells % width).astype(np.int32), counts.astype(np.int32))
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text in lower case, stop words among them."""
+        return self._words(text.lower())
+
+    def stems(self, words: list[str]) -> tuple[list[int], list[str]]:
+        """Return which of these words, in lower case, are no stop words, and what they become."""
+        if self._folds:
+            words = [word if word.isascii() else fold(word) for word in words]
+        kept = [number for number, word in enumerate(words) if word not in self._stopwords]
+        stems = [words[number] for number in kept]
+        return kept, stems if self._stemmer is None else list(self._stemmer.stemWords(stems))
 
     def stem(self, word: str) -> str:
         """Return the term that a word in lower case becomes."""
@@ -123,29 +93,16 @@ class WordCounter:
             return words
         return [piece for word in words for piece in (_pairs(word) if _RUN.match(word) else (word,))]
 
-    def _stemmed(self, words: list[str]) -> tuple[list[str], NDArray[np.int64]]:
-        """Return the terms that words become, and the number of each word's term, -1 for a stop word."""
-        if self._folds:
-            words = [word if word.isascii() else fold(word) for word in words]
-        kept = [number for number, word in enumerate(words) if word not in self._stopwords]
-        stems = [words[number] for number in kept]
-        if self._stemmer is not None:
-            stems = self._stemmer.stemWords(stems)
-        numbers = _Numbers()
-        term_of = np.full(len(words), -1, dtype=np.int64)
-        term_of[kept] = [numbers[stem] for stem in stems]
-        return list(numbers), term_of
-
 
 def _word_pattern(rules: WordRules) -> re.Pattern[str]:
     """Return what finds words in text that is not ASCII; without folding and pairs, the same words as ever."""
     if not rules.fold_accents and not rules.cjk_bigrams:
         return _WORD
-    apart = _UNSPACED if rules.cjk_bigrams else ""
+    apart = UNSPACED if rules.cjk_bigrams else ""
     letter = rf"[^\W{apart}]"
-    inside = rf"(?:{letter}|[{_MARKS}])" if rules.fold_accents else letter
-    word = rf"{letter}{inside}*{letter}[{_MARKS}]*" if rules.fold_accents else rf"{letter}{{2,}}"
-    return re.compile(rf"[{_UNSPACED}]+|{word}" if rules.cjk_bigrams else word)
+    inside = rf"(?:{letter}|[{MARKS}])" if rules.fold_accents else letter
+    word = rf"{letter}{inside}*{letter}[{MARKS}]*" if rules.fold_accents else rf"{letter}{{2,}}"
+    return re.compile(rf"[{UNSPACED}]+|{word}" if rules.cjk_bigrams else word)
 
 
 def _pairs(run: str) -> list[str]:
@@ -180,55 +137,3 @@ def _folded(letter: str) -> str:
     if letter in _OWN_LETTERS or not unicodedata.name(letter, "").startswith(_FOLDED_SCRIPTS):
         return letter
     return "".join(part for part in unicodedata.normalize("NFKD", letter) if not unicodedata.combining(part))
-
-
-class WordProcess:
-    """A helper process with a `WordCounter`."""
-
-    def __init__(self, rules: WordRules) -> None:
-        from segmax.base.system import start_worker  # which the worker itself does not need
-
-        # -P: the folder of this file is no place to import from.
-        self._process = start_worker([sys.executable, "-P", __file__])
-        try:
-            self._send(tuple(rules))
-        except BaseException:
-            self.close()
-            raise
-
-    def count(self, texts: Sequence[str]) -> Counts:
-        """Count the words of every text, over there."""
-        self._send(list(texts))
-        assert self._process.stdout is not None
-        return Counts(*pickle.load(self._process.stdout))
-
-    def _send(self, what: object) -> None:
-        assert self._process.stdin is not None
-        pickle.dump(what, self._process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-        self._process.stdin.flush()
-
-    def close(self) -> None:
-        """Let it end."""
-        for pipe in (self._process.stdin, self._process.stdout):
-            assert pipe is not None
-            try:
-                pipe.close()
-            except BrokenPipeError:  # it ended before us
-                continue
-        self._process.wait()
-
-
-def _serve(source: BinaryIO, sink: BinaryIO) -> None:
-    """Answer until there are no more texts."""
-    counter = WordCounter(WordRules(*pickle.load(source)))
-    while True:
-        try:
-            texts = pickle.load(source)
-        except EOFError:
-            return
-        pickle.dump(tuple(counter.count(texts)), sink, protocol=pickle.HIGHEST_PROTOCOL)
-        sink.flush()
-
-
-if __name__ == "__main__":
-    _serve(sys.stdin.buffer, sys.stdout.buffer)

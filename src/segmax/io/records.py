@@ -43,9 +43,14 @@ def read_json_lines(path: Path, *, once: bool = False) -> Records:
 
     With `once`, a member may come once in an object, and NaN and Infinity, which JSON does not have, are refused.
     """
+    return json_records(read_lines(path), path, once=once)
+
+
+def json_records(lines: Iterable[tuple[int, str]], path: Path, *, once: bool = False) -> Records:
+    """Yield the objects of numbered lines of a file likewise."""
     options: dict[str, Any] = {"object_pairs_hook": _members_once, "parse_constant": _no_constant} if once else {}
     decoder = json.JSONDecoder(**options)
-    for number, line in read_lines(path):
+    for number, line in lines:
         if not line.strip():
             continue
         place = Place(path, number)

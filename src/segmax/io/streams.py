@@ -90,11 +90,16 @@ def whole_lines(path: Path) -> Iterator[bytes]:
 
 def read_lines(path: Path) -> Iterator[tuple[int, str]]:
     r"""Yield every line with its number, from 1: UTF-8 without byte-order mark and line end, be that \n or \r\n."""
-    number = 0
+    before = 0
     for piece in whole_lines(path):
-        for line in piece.removesuffix(b"\n").split(b"\n"):
-            number += 1
-            yield number, _decoded(line, path, number)
+        yield from lines_of(piece, path, before)
+        before += piece.count(b"\n")
+
+
+def lines_of(piece: bytes, path: Path, before: int) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a piece of a file likewise; `before` is the number of lines before it."""
+    for number, line in enumerate(piece.removesuffix(b"\n").split(b"\n"), start=before + 1):
+        yield number, _decoded(line, path, number)
 
 
 def _decoded(line: bytes, path: Path, number: int) -> str:

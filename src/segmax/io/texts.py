@@ -26,12 +26,15 @@ from segmax.io.text_entries import (
     COLUMN_FORMATS,
     RECORDS,
     Entries,
+    PackedLines,
     dataset_entries,
     files_of,
     folder_entries,
+    packed_lines,
     record_entries,
 )
 from segmax.vectors.documents import Document, TextReader
+from segmax.vectors.packed_texts import PackedTexts, batches_of
 
 Source = str | os.PathLike[str]
 
@@ -125,11 +128,20 @@ class FileTexts:
         self.numbered = first[1] is None
 
     def __iter__(self) -> Iterator[Document]:
+        return itertools.chain.from_iterable(self._checked([document] for _, document in self._located()))
+
+    def batches(self) -> Iterator[Sequence[Document]]:
+        """Yield the documents many at a time; those of lines of JSON are packed."""
+        return self._checked(self._batches())
+
+    def _checked(self, batches: Iterable[Sequence[Document]]) -> Iterator[Sequence[Document]]:
+        """Yield documents; raise InputError at the end if an id was there twice."""
         hashes = array("q")
         with renaming(self._spools):
-            for _, document in self._located():
-                hashes.append(hash(document.id))
-                yield document
+            for batch in batches:
+                ids = batch.ids if isinstance(batch, PackedTexts) else (document.id for document in batch)
+                hashes.extend(map(hash, ids))
+                yield batch
             if not self._is_checked:
                 self._check_unique(hashes)
                 self._is_checked = True
@@ -169,9 +181,28 @@ class FileTexts:
     def _entries(self) -> Entries:
         return itertools.chain.from_iterable(part() for part in self._parts)
 
-    def _located(self) -> Iterator[tuple[object, Document]]:
-        """Yield every document, which now has an id, with its place."""
-        for row, (place, name, document) in enumerate(self._entries()):
+    def _batches(self) -> Iterator[Sequence[Document]]:
+        row = 0
+        for part in self._parts:
+            several = packed_lines(part.args[0]) if part.args[1:] == ("jsonl-text",) else [PackedLines(None, part)]
+            for lines in several:
+                for batch in self._named(lines, row):
+                    yield batch
+                    row += len(batch)
+
+    def _named(self, lines: PackedLines, row: int) -> Iterator[Sequence[Document]]:
+        """Yield documents, which now have ids, in batches; `row` is the first of them."""
+        packed = lines.texts
+        if packed is not None and bool(packed.ids) is not self.numbered:
+            if self.numbered:
+                packed.ids = [str(number) for number in range(row, row + len(packed.lengths) // 2)]
+            yield packed
+        else:
+            yield from batches_of(document for _, document in self._located(lines.entries(), row))
+
+    def _located(self, entries: Entries | None = None, first: int = 0) -> Iterator[tuple[object, Document]]:
+        """Yield documents, by default all, which now have ids, with their places; `first` is the row of the first."""
+        for row, (place, name, document) in enumerate(self._entries() if entries is None else entries, start=first):
             if (name is None) is not self.numbered:
                 check_all_or_none(name, place, numbered=self.numbered)
             yield place, document if name is not None else document._replace(id=self._number(place, row))

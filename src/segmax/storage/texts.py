@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
-from segmax.storage.blocks import Append, BlockKind, Blocks, write_blocks
+from segmax.base.parallel import Workers
+from segmax.base.progress import advancing
+from segmax.storage.blocks import Append, BlockKind, Blocks, PackedDocs, write_blocks, write_packed
+from segmax.vectors.packed_texts import PackedRows, PackedTexts
 
 _TEXTS = BlockKind("text", "text", strings=2, block_bytes=1 << 16)  # a title and a text each
 
@@ -29,21 +32,51 @@ class StoredText(NamedTuple):
     text: str
 
 
-def write_texts(texts: Iterable[object], num_docs: int, append: Append) -> None:
+def write_texts(
+    texts: Iterable[object],
+    num_docs: int,
+    append: Append,
+    workers: Workers | None = None,
+    advance: Callable[[int], object] = lambda _: None,
+) -> None:
     """Pack the text of every document, in the order of rows, into components of an index.
 
     Parameters
     ----------
     texts
-        A string, (title, text), a mapping with "text" and perhaps "title", or an object with these attributes each.
+        `PackedRows`; or a string, (title, text), a mapping with "text" and perhaps "title", or an object with these
+        attributes each.
     num_docs
         How many there have to be.
     append
         Called with the name of a component and more of its content.
+    workers
+        The threads that compress; None: this one.
+    advance
+        Called with the number of documents as they are taken.
     """
-    found = write_blocks(_TEXTS, (_encoded(text, row) for row, text in enumerate(texts)), append)
+    if isinstance(texts, PackedRows):
+        found = write_packed(_TEXTS, _checked(texts.batches, advance), append, workers)
+    else:
+        encoded = (_encoded(text, row) for row, text in enumerate(texts))
+        found = write_blocks(_TEXTS, advancing(encoded, advance), append, workers)
     if found != num_docs:
         raise InputError(expected=f"{num_docs} texts, one per document", got=f"{found}")
+
+
+def _checked(batches: Iterable[PackedTexts], advance: Callable[[int], object]) -> Iterator[PackedDocs]:
+    """Yield batches of UTF-8; raise InputError for half a surrogate pair."""
+    row = 0
+    for batch in batches:
+        count = len(batch.lengths) // 2
+        try:
+            batch.content.tobytes().decode()
+        except UnicodeDecodeError:
+            for number in range(count):
+                _encoded(batch.title_and_text(number), row + number)
+        yield PackedDocs(batch.lengths, batch.content)
+        advance(count)
+        row += count
 
 
 def _encoded(text: object, row: int) -> tuple[bytes, bytes]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import marshal
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
 from segmax.base.scratch import ScratchFile
@@ -18,8 +19,7 @@ from segmax.io import Document, TextReader, open_texts
 from segmax.io.frames import frame_records, is_frame, is_series, mapping_records, series_records
 from segmax.io.records import check_all_or_none, checked_id, document_of, find_id, is_missing, with_known_names
 from segmax.text.fields import Fields
-
-_BLOCK_CHARACTERS = 1 << 20
+from segmax.vectors.packed_texts import PackedRows, PackedTexts, batches_of
 
 
 def read_documents(texts: object, scratch: Path) -> TextReader:
@@ -142,9 +142,7 @@ class KeptTexts:
         self._fields = fields
         self.num_docs = num_documents(documents)
         self._file = ScratchFile(folder)
-        self._block: list[tuple[str, str, dict[str, Any] | None]] = []
-        self._block_characters = 0
-        self._block_bytes: list[int] = []
+        self._arrays: list[tuple[Any, int]] = []  # in the file, four for every batch
 
     def __enter__(self) -> Self:
         return self
@@ -154,29 +152,39 @@ class KeptTexts:
 
     def __iter__(self) -> Iterator[Document]:
         """Yield the documents, once."""
-        for row, document in enumerate(self._documents):
-            metadata = None if self._fields is None else self._fields.of_document(document, row)
-            self._block.append((*((document.title, document.text) if self._texts else ("", "")), metadata))
-            self._block_characters += len(document.title) + len(document.text)
-            if self._block_characters >= _BLOCK_CHARACTERS:
-                self._write_block()
-            yield document
-        self._write_block()
+        return itertools.chain.from_iterable(self.batches())
 
-    def _write_block(self) -> None:
-        content = np.frombuffer(marshal.dumps(self._block), dtype=np.uint8)
-        self._file.write(content)
-        self._block_bytes.append(len(content))
-        self._block, self._block_characters = [], 0
+    def batches(self) -> Iterator[Sequence[Document]]:
+        """Yield the documents many at a time, once."""
+        row = 0
+        # Packed documents have forgotten the record that they were made of.
+        for batch in batches_of(self._documents if self._fields is None else iter(self._documents)):
+            self._keep(batch, row)
+            yield batch
+            row += len(batch)
 
-    def texts(self) -> Iterator[tuple[str, str]]:
-        """Yield title and text of every document that was read."""
-        return ((title, text) for title, text, _ in self._kept())
+    def _keep(self, batch: Sequence[Document], first_row: int) -> None:
+        packed, metadata = PackedTexts.of_documents([]), []
+        if self._texts:
+            packed = batch if isinstance(batch, PackedTexts) else PackedTexts.of_documents(batch)
+        if self._fields is not None:
+            metadata = [self._fields.of_document(doc, row) for row, doc in enumerate(batch, start=first_row)]
+        content = (np.frombuffer(marshal.dumps(metadata), dtype=np.uint8), packed.content)
+        padding = np.zeros(-sum(map(len, content)) % packed.lengths.itemsize, dtype=np.uint8)  # all stays aligned
+        for array in (packed.lengths, *content, padding):
+            self._file.write(array)
+            self._arrays.append((array.dtype, len(array)))
+
+    def texts(self) -> PackedRows:
+        """Return title and text of every document that was read, as they are asked for."""
+        return PackedRows(PackedTexts([], lengths, content) for lengths, _, content in self._kept())
 
     def metadata(self) -> Iterator[dict[str, Any] | None]:
         """Yield the metadata of every document that was read."""
-        return (metadata for _, _, metadata in self._kept())
+        for _, metadata, _ in self._kept():
+            yield from marshal.loads(metadata.data)
 
-    def _kept(self) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-        for block in self._file.mapped((np.uint8, size) for size in self._block_bytes):
-            yield from marshal.loads(block.data)
+    def _kept(self) -> Iterator[tuple[NDArray[Any], ...]]:
+        arrays = self._file.mapped(self._arrays)
+        for first in range(0, len(arrays), 4):
+            yield tuple(arrays[first : first + 3])
