@@ -4,6 +4,7 @@ from segmax.encoders.base import Encoder, LearningEncoder
 from segmax.encoders.bm25 import BM25
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
+from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel
 from segmax.encoders.unicoil import UniCOIL
 
@@ -12,6 +13,7 @@ __all__ = [
     "Encoder",
     "LearningEncoder",
     "LexMAE",
+    "QueryTable",
     "SparseModel",
     "UniCOIL",
     "as_encoder",

@@ -5,15 +5,22 @@ from __future__ import annotations
 import functools
 import sys
 import zlib
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from segmax.base.checks import checked_int, shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.packages import need_torch, quiet_loading
+from segmax.encoders.query_table import QueryTable, table_of
 from segmax.encoders.transformer import LARGEST, Forward, TransformerEncoder, column_names, max_pooled
+from segmax.vectors.csr import Csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.base.optional import scipy_sparse as sp
 
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")  # as encode_document looks for them
 
@@ -68,6 +75,7 @@ class SparseModel(TransformerEncoder):
         self.max_length = None if max_length is None else checked_int("max_length", max_length, 1, LARGEST)
         self._library = need_torch("sentence_transformers", "SparseModel")
         self._hidden: Any = None
+        self._table: QueryTable | None = None
         if self._is_given:
             self._model = name.eval()
             self._set_up()
@@ -78,6 +86,7 @@ class SparseModel(TransformerEncoder):
                 self._model = self._loaded()
             self._speed_up_pooling()
             self._set_up()
+            self._table = table_of(self.name, top_n=top_n, min_weight=min_weight, local=self._local)
 
     def _loaded(self) -> Any:
         dtype = getattr(self._torch, self.dtype)
@@ -167,6 +176,14 @@ class SparseModel(TransformerEncoder):
             num_columns = int(self._forward_queries(["a"]).shape[1])
         is_csr = any(type(module).__name__ == "SparseAutoEncoder" for module in self._model.modules())
         return column_names({} if is_csr else self._model.tokenizer.get_vocab(), num_columns)
+
+    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
+        """Return the vectors of queries, a row each: by the model's table, where it has one."""
+        return super().encode_queries(batch) if self._table is None else self._table.encode_queries(batch)
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return what `encode_queries` returns, as a search takes it."""
+        return super().query_rows(batch) if self._table is None else self._table.query_rows(batch)
 
     # --- running it --------------------------------------------------------------------------------------------------
 

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.checks import checked_choice, checked_int, checked_number
-from segmax.base.errors import ConfigError, InputError
-from segmax.encoders.base import Batches, Encoder
+from segmax.base.errors import ConfigError
+from segmax.encoders.base import Batches, Encoder, check_terms
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.model_files import find_model
 from segmax.encoders.packages import need_torch
@@ -132,12 +132,7 @@ class TransformerEncoder(Encoder):
 
     def for_terms(self, terms: Sequence[str]) -> Encoder:
         """Return this encoder; raise InputError if the terms are not its vocabulary."""
-        if self.vocabulary != list(terms):
-            raise InputError(
-                where=repr(self),
-                expected=f"an index that it made, with its vocabulary of {len(self.vocabulary):,} terms",
-                got=f"one with another vocabulary of {len(terms):,} terms",
-            )
+        check_terms(self, terms)
         return self
 
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
