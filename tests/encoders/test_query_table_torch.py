@@ -144,3 +144,25 @@ with segmax.open("index", encoder="model") as index, own as collection:
     QueryTable.load(tmp_path / "model").save(tmp_path / "table")
     result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_models_remember_queries(splade: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searching for the same words again runs no model; a model that the caller has loaded always runs."""
+    index = segmax.from_texts(["the big cat sleeps", "dogs run"], encoder=SparseModel(splade))
+    loaded = sentence_transformers.SparseEncoder(str(splade))
+    calls = []
+    forward = SparseModel._forward_queries
+    monkeypatch.setattr(
+        SparseModel, "_forward_queries", lambda self, texts: calls.append(texts) or forward(self, texts)
+    )
+    first, again = index.search("cats sleep"), index.search("cats sleep")
+    assert calls == [["cats sleep"]]
+    assert first.ids == again.ids
+    np.testing.assert_array_equal(first.scores, again.scores)
+    np.testing.assert_array_equal(first.scores, index.search(index.encoder.encode_queries(["cats sleep"])).scores)
+    calls.clear()
+    index.encoder = loaded
+    calls.clear()  # one text shows how many columns there are
+    for _ in range(2):
+        index.search("cats sleep")
+    assert len(calls) == 2

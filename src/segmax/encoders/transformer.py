@@ -20,6 +20,7 @@ from segmax.encoders.chunks import regrouped
 from segmax.encoders.model_files import find_model
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings, pooled
+from segmax.encoders.query_cache import QueryCache
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document, VectorBatch
 from segmax.vectors.pruning import TopTerms, prune_rows
@@ -85,6 +86,7 @@ class TransformerEncoder(Encoder):
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
         self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
+        self._query_cache = QueryCache()
         # Before torch, which takes seconds to import: a model that is not there is an error at once.
         self._local = self._is_given or find_model(self.name, type(self).__name__)
         self._torch = need_torch("torch", type(self).__name__)
@@ -149,6 +151,12 @@ class TransformerEncoder(Encoder):
                 weights = self._forward_queries(texts[first : first + self.batch_size])
             parts.append(self._rows(weights))
         return to_scipy(join_rows(parts, len(self.vocabulary)) if parts else _no_rows(len(self.vocabulary)))
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return the vectors of queries as a search takes them; those of the last ones are remembered."""
+        if self._is_given:  # its owner may go on training it
+            return super().query_rows(batch)
+        return self._query_cache.rows(batch, super().query_rows)
 
     def _encode_chunk(self, docs: list[Document]) -> VectorBatch:
         """Encode documents, the longest first, and put the rows back in order."""
