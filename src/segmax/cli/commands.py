@@ -47,6 +47,7 @@ _TABLE = (
     Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),
     Command("plan", "segmax.cli.plan", "plan a cluster: machines, memory, disk, build hours and money"),
     Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
+    Command("encoder", "segmax.cli.encoder", "prepare a model: a table that encodes queries without it"),
     Command("build", "segmax.cli.build", "build an index from vectors, such as encode writes"),
     Command("convert", "segmax.cli.convert", "convert vectors to another file format"),
     Command("upgrade", "segmax.cli.upgrade", "rewrite indexes of an older segmax in today's format"),

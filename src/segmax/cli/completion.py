@@ -6,10 +6,11 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 
-from segmax.cli.commands import COMMANDS
+from segmax.cli.commands import COMMANDS, Command
 from segmax.cli.parser import CommandParser
 
-Parsers = Mapping[str, Callable[[], argparse.ArgumentParser]]
+#: The options of every command.
+Flags = Mapping[str, list[str]]
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
@@ -32,23 +33,24 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     """Run `segmax completion`."""
-    parsers = {name: command.load().parser for name, command in COMMANDS.items()}
-    sys.stdout.write(_SHELLS[args.shell](parsers))
+    sys.stdout.write(_SHELLS[args.shell]({name: _flags(command) for name, command in COMMANDS.items()}))
 
 
-def _flags(parser: argparse.ArgumentParser) -> list[str]:
-    return [flag for action in parser._actions for flag in action.option_strings]
+def _flags(command: Command) -> list[str]:
+    """Return the options of a command, and those of all of its own commands."""
+    module = command.load()
+    flags = [flag for action in module.parser()._actions for flag in action.option_strings]
+    inner: Mapping[str, Command] = getattr(module, "SUBCOMMANDS", {})
+    return list(dict.fromkeys([*flags, *(flag for each in inner.values() for flag in _flags(each))]))
 
 
-def _bash(parsers: Parsers) -> str:
-    cases = "".join(
-        f'        {name}) words="{" ".join(_flags(make()))}" ;;\n' for name, make in sorted(parsers.items())
-    )
+def _bash(commands: Flags) -> str:
+    cases = "".join(f'        {name}) words="{" ".join(flags)}" ;;\n' for name, flags in sorted(commands.items()))
     return f"""\
 _segmax() {{
     local word="${{COMP_WORDS[COMP_CWORD]}}" words="" found
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "{" ".join(sorted(parsers))}" -- "$word"))
+        COMPREPLY=($(compgen -W "{" ".join(sorted(commands))}" -- "$word"))
         return
     fi
     case "${{COMP_WORDS[1]}}" in
@@ -67,18 +69,18 @@ complete -o filenames -F _segmax segmax
 """
 
 
-def _zsh(parsers: Parsers) -> str:
-    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(parsers)}"
+def _zsh(commands: Flags) -> str:
+    return f"autoload -U +X bashcompinit && bashcompinit\n{_bash(commands)}"
 
 
-def _fish(parsers: Parsers) -> str:
+def _fish(commands: Flags) -> str:
     lines = []
-    for name, make in sorted(parsers.items()):
+    for name, flags in sorted(commands.items()):
         lines.append(f"complete -c segmax -n __fish_use_subcommand -f -a {name}")
-        for flag in _flags(make()):
+        for flag in flags:
             kind = f"-l {flag[2:]}" if flag.startswith("--") else f"-s {flag[1:]}"
             lines.append(f"complete -c segmax -n '__fish_seen_subcommand_from {name}' {kind}")
     return "\n".join(lines) + "\n"
 
 
-_SHELLS: Mapping[str, Callable[[Parsers], str]] = {"bash": _bash, "fish": _fish, "zsh": _zsh}
+_SHELLS: Mapping[str, Callable[[Flags], str]] = {"bash": _bash, "fish": _fish, "zsh": _zsh}

@@ -77,6 +77,9 @@ def _run(arguments: list[str]) -> int:
 
 def _run_command(command: Command, arguments: list[str]) -> int:
     module = command.load()
+    inner = getattr(module, "SUBCOMMANDS", {}).get(arguments[0] if arguments else None)
+    if inner is not None:
+        return _run_command(inner, arguments[1:])
     parser = module.parser()
     try:
         args = parser.parse_intermixed_args(arguments)

@@ -17,10 +17,22 @@ def check_same_encoder(made: object, description: Mapping[str, Any] | None, term
     """Raise InputError for another encoder than the one that a collection describes, or one with other words.
 
     A model may have moved to another folder: folders are compared by their names, and a folder may hold what comes from
-    the hub.
+    the hub. A table for queries made none of the vectors, so that only its words are compared.
     """
     if description is None:
         return
+    if description.get("encoder") == "bm25" or not getattr(made, "queries_only", False):
+        _compare_descriptions(made, description)
+    words, known = getattr(made, "vocabulary", None), list(terms or ())
+    if words is not None and description.get("encoder") != "bm25" and list(words) != known[: len(words)]:
+        raise InputError(
+            expected="an encoder with the words of the collection",
+            got="one with others",
+            hint="use the encoder that made its vectors",
+        )
+
+
+def _compare_descriptions(made: object, description: Mapping[str, Any]) -> None:
     to_dict = getattr(made, "to_dict", None)
     own = {"encoder": type(made).__name__} if to_dict is None else dict(to_dict())
     _compare("encoder", own.get("encoder"), description.get("encoder"))
@@ -29,13 +41,6 @@ def check_same_encoder(made: object, description: Mapping[str, Any] | None, term
         _compare("model", *(Path(name).name if _is_folder(name) else name for name in map(str, names)))
     for name in sorted((own.keys() & description.keys()) - _NOT_COMPARED):
         _compare(name, own[name], description[name])
-    words, known = getattr(made, "vocabulary", None), list(terms or ())
-    if words is not None and description.get("encoder") != "bm25" and list(words) != known[: len(words)]:
-        raise InputError(
-            expected="an encoder with the words of the collection",
-            got="one with others",
-            hint="use the encoder that made its vectors",
-        )
 
 
 def _is_folder(name: object) -> bool:

@@ -5,6 +5,7 @@ from segmax.encoders.bm25 import BM25
 from segmax.encoders.choosing import ExportReport, export_encoder
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import as_encoder, load_encoder
+from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel
 from segmax.encoders.unicoil import UniCOIL
 
@@ -14,6 +15,7 @@ __all__ = [
     "ExportReport",
     "LearningEncoder",
     "LexMAE",
+    "QueryTable",
     "SparseModel",
     "UniCOIL",
     "as_encoder",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.errors import InputError
 from segmax.base.parallel import Workers
 from segmax.base.scratch import ScratchFile
 from segmax.vectors.csr import Csr, matrix_to_csr
@@ -54,6 +55,8 @@ class Encoder(abc.ABC):
     pooling: tuple[str, ...] = ()
     #: Whether the weights of queries are whole numbers.
     counts_queries = False
+    #: Whether documents need another encoder.
+    queries_only = False
 
     @property
     @abc.abstractmethod
@@ -89,6 +92,16 @@ class Encoder(abc.ABC):
     def fingerprint(self) -> dict[str, Any]:
         """Return what its vectors depend on, as plain values: `to_dict`, and the files of a model."""
         return self.to_dict()
+
+
+def check_terms(encoder: Encoder, terms: Sequence[str]) -> None:
+    """Raise InputError if terms are not the vocabulary of an encoder."""
+    if list(encoder.vocabulary) != list(terms):
+        raise InputError(
+            where=repr(encoder),
+            expected=f"an index that it made, with its vocabulary of {len(encoder.vocabulary):,} terms",
+            got=f"one with another vocabulary of {len(terms):,} terms",
+        )
 
 
 class LearningEncoder(Encoder):

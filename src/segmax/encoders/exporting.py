@@ -66,7 +66,7 @@ def export(encoder: TransformerEncoder) -> Path:
         need(package, who, "onnx")
     loaded = encoder.in_float32()
     network = loaded._network
-    if not isinstance(network, (MaskedLanguageNetwork, TokenWeightNetwork)):
+    if not loaded.encodes_all() or not isinstance(network, (MaskedLanguageNetwork, TokenWeightNetwork)):
         msg = f"'{encoder.name}' cannot be exported: it is no masked language model with SPLADE's pooling"
         raise SegmaxError(msg, hint="use {backend='torch'}")
     documents, queries = loaded.text_sides()

@@ -16,6 +16,8 @@ _PROBE_SECONDS = 1.5
 _FIRST_FILES = ("config.json", "modules.json", "tokenizer_config.json", "tokenizer.json")
 #: The files that decide how a model is loaded.
 _OPTION_FILES = ["*config.json", "modules.json"]
+#: The files of a table of query weights, wherever a model has it.
+_TABLE_FILES = ["*SparseStaticEmbedding/*", "*_IDF/*", "idf.json", "query_token_weights.txt", "tokenizer.json"]
 
 
 def must_come_from_cache(name: str, who: str) -> bool:
@@ -92,6 +94,13 @@ def fetch_options(name: str, who: str) -> Path:
     hub = need_torch("huggingface_hub", who)
     cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME") if who == "SparseModel" else None
     return Path(hub.snapshot_download(name, cache_dir=cache, allow_patterns=_OPTION_FILES))
+
+
+def fetch_table(name: str) -> Path:
+    """Download the files of a model that its query side needs if that is a table; return where."""
+    hub = need_torch("huggingface_hub", "QueryTable")
+    cache = os.environ.get("SENTENCE_TRANSFORMERS_HOME")
+    return Path(hub.snapshot_download(name, cache_dir=cache, allow_patterns=[*_OPTION_FILES, *_TABLE_FILES]))
 
 
 def _caches() -> list[str | None]:

@@ -13,9 +13,12 @@ from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.base import AdaptedEncoder, Encoder, EncodesTexts
 from segmax.encoders.bm25 import BM25, FILE_NAME
+from segmax.encoders.late_model import LateSparseModel
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
+from segmax.encoders.query_table import QueryTable, table_of
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
+from segmax.encoders.table_files import TABLE_NAME, is_plain_table
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.unicoil import UniCOIL
 from segmax.vectors.documents import POOLINGS
@@ -24,6 +27,10 @@ T = TypeVar("T")
 
 #: The prefixes that state the kind of a model: "unicoil:NAME".
 _KINDS: Mapping[str, type[TransformerEncoder]] = {"sparse": SparseModel, "unicoil": UniCOIL, "lexmae": LexMAE}
+#: How encoders are read from a folder whose class does not do that itself.
+_LOADS: Mapping[Any, Callable[..., Encoder]] = {BM25: BM25.load, QueryTable: QueryTable.load}
+#: The options of a model that its table for queries depends on, too.
+_TABLE_OPTIONS = ("top_n", "min_weight")
 #: As the authors' code calls the classes that it saves.
 _LEXMAE_CLASSES = ("SpladeEnocder", "ForEDMLM")
 
@@ -36,7 +43,8 @@ def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
     name
         "bm25"; a folder that `BM25.save` wrote; or a model of sentence-transformers, uniCOIL or LexMAE, as a folder or
         a name on the hub. The kind of a model follows from the files of its folder, or from its name on the hub;
-        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" state it.
+        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" state it. Or a folder that `segmax encoder table` wrote, which
+        encodes queries only.
     **options
         For the encoder.
 
@@ -53,11 +61,34 @@ def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
     kind, rest = _kind_and_name(name)
     if kind is BM25 and rest == "bm25":
         return _made(BM25, None, options)
-    make: Callable[..., Encoder] = BM25.load if kind is BM25 else kind
-    return _made(make, rest, options)
+    return _made(_LOADS.get(kind, kind), rest, options)
 
 
-def encoder_class(name: str | os.PathLike[str]) -> type[BM25 | TransformerEncoder]:
+def load_for_queries(
+    name: str | os.PathLike[str],
+    options: Mapping[str, Any],
+    kind: type[BM25 | QueryTable | TransformerEncoder] | None = None,
+) -> Encoder:
+    """Load an encoder to search with: a model whose query side is a table is not loaded before it encodes documents.
+
+    Parameters
+    ----------
+    name
+        As for `load_encoder`; with a kind, a name without a prefix.
+    options
+        For the encoder.
+    kind
+        The class of the encoder, where it is known.
+    """
+    found, rest = _kind_and_name(name) if kind is None else (kind, os.fspath(name))
+    if found is SparseModel:
+        table = table_of(rest, **{option: options[option] for option in _TABLE_OPTIONS if option in options})
+        if table is not None:
+            return LateSparseModel(rest, table, options)
+    return _made(_LOADS.get(found, found), rest, options)
+
+
+def encoder_class(name: str | os.PathLike[str]) -> type[BM25 | QueryTable | TransformerEncoder]:
     """Return the class of the encoder with this name; reads small files only."""
     return _kind_and_name(name)[0]
 
@@ -114,7 +145,7 @@ def _made(make: Callable[..., T], name: str | None, options: Mapping[str, Any]) 
         ) from error
 
 
-def _kind_and_name(name: object) -> tuple[type[BM25 | TransformerEncoder], str]:
+def _kind_and_name(name: object) -> tuple[type[BM25 | QueryTable | TransformerEncoder], str]:
     text = os.fspath(name) if isinstance(name, (str, os.PathLike)) else None
     if not isinstance(text, str):
         raise ConfigError(expected="the name or the folder of an encoder", got=type(name).__name__)
@@ -123,7 +154,7 @@ def _kind_and_name(name: object) -> tuple[type[BM25 | TransformerEncoder], str]:
         return _KINDS[kind], rest
     if text == "bm25" or _is_file(Path(text) / FILE_NAME):
         return BM25, text
-    return _model_class(text), text
+    return QueryTable if is_plain_table(Path(text)) else _model_class(text), text
 
 
 def _is_file(path: Path) -> bool:
@@ -151,7 +182,7 @@ def _class_of_name(name: str) -> type[TransformerEncoder]:
     if is_folder(Path(name)):
         raise ConfigError(
             where=f"'{name}'",
-            expected=f"an encoder ({FILE_NAME}, modules.json or config.json)",
+            expected=f"an encoder ({FILE_NAME}, {TABLE_NAME}, modules.json or config.json)",
             got="a folder without one",
         )
     check_name(name, "an encoder")

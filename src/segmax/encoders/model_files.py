@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, InputError, SegmaxError
@@ -206,16 +206,35 @@ def _check_options(path: Path, content: Any) -> None:
 
 def weight_shapes(path: Path) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights in a .safetensors file by name, without reading them."""
+    return {name: tensor.shape for name, tensor in stored_tensors(path).items()}
+
+
+class StoredTensor(NamedTuple):
+    """Where a tensor is in a .safetensors file."""
+
+    dtype: str  # such as "F32"
+    shape: tuple[int, ...]
+    start: int  # in bytes from the beginning of the file
+    stop: int
+
+
+def stored_tensors(path: Path) -> dict[str, StoredTensor]:
+    """Return where the tensors of a .safetensors file are by name, without reading them."""
     try:
         size = path.stat().st_size
         with open_regular(path) as file:  # the length of a JSON object, then that object, with a key per tensor
             (length,) = struct.unpack("<Q", file.read(8))
             header: Any = json.loads(file.read(length)) if length <= min(size, _MOST_JSON_BYTES) else None
-        return {name: tuple(map(int, content["shape"])) for name, content in header.items() if name != "__metadata__"}
+        return {name: _stored_tensor(told, 8 + length) for name, told in header.items() if name != "__metadata__"}
     except OSError as error:
         raise cannot_read(path, error) from error
     except (struct.error, AttributeError, TypeError, LookupError, ValueError, RecursionError, MemoryError) as error:
         raise damaged(path, "weights in the format of safetensors", "something else") from error
+
+
+def _stored_tensor(told: Any, first: int) -> StoredTensor:
+    start, stop = map(int, told["data_offsets"])
+    return StoredTensor(str(told["dtype"]), tuple(map(int, told["shape"])), first + start, first + stop)
 
 
 def read_pickled(path: Path, who: str, *, device: str = "cpu") -> dict[str, Any]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import zlib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,16 @@ from segmax.encoders.model_files import loading
 from segmax.encoders.model_sizes import bounded, check_sizes
 from segmax.encoders.network import Network, Trim, column_names
 from segmax.encoders.packages import need_torch, quiet_loading
+from segmax.encoders.query_table import QueryTable, table_of
 from segmax.encoders.splade_parts import SpladeParts, load_parts, parts_of
 from segmax.encoders.torch_network import MaskedLanguageNetwork
 from segmax.encoders.transformer import LARGEST, TransformerEncoder
+from segmax.vectors.csr import Csr
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+else:
+    from segmax.base.optional import scipy_sparse as sp
 
 _SAMPLE = "a text that both ways of running a model must agree on"
 
@@ -76,7 +83,12 @@ class SparseModel(TransformerEncoder):
         )
         self.max_length = None if max_length is None else checked_int("max_length", max_length, 1, LARGEST)
         self._model: Any = name.eval() if self._is_given else None
+        self._parts: SpladeParts | None = None
         self._open()
+        self._table: QueryTable | None = None
+        if not self._is_given:
+            with loading("SparseModel", self.name):
+                self._table = table_of(self.name, top_n=top_n, min_weight=min_weight, local=self._local)
 
     def _load(self) -> None:
         if self._is_given:
@@ -149,6 +161,7 @@ class SparseModel(TransformerEncoder):
         found = _of_sample(network)
         if expected is not None and not _agree(expected, found):  # a model that does more to its logits than we know
             network.headless.restore()
+            self._parts = None
             return
         self._network = network
         self._columns = column_names(parts.tokenizer.get_vocab(), len(found))
@@ -158,13 +171,27 @@ class SparseModel(TransformerEncoder):
     def text_sides(self) -> tuple[Side, Side]:
         """Return how documents and queries become word pieces."""
         parts = self._parts
+        assert parts is not None
         length = parts.max_length if self.max_length is None else self.max_length
         return Side(length, parts.document_prompt), Side(length, parts.query_prompt)
 
     def positions(self) -> int | None:
         """Return the most word pieces that the model can take."""
+        assert self._parts is not None
         found = getattr(self._parts.model.config, "max_position_embeddings", None)
         return found if isinstance(found, int) and found > 0 else None
+
+    def encodes_all(self) -> bool:
+        """Return whether our own network encodes documents, and queries where no table does."""
+        return self._parts is not None and (self._parts.encodes_queries or self._table is not None)
+
+    def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
+        """Return the vectors of queries, a row each: by the model's table, where it has one."""
+        return super().encode_queries(batch) if self._table is None else self._table.encode_queries(batch)
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return what `encode_queries` returns, as a search takes it."""
+        return super().query_rows(batch) if self._table is None else self._table.query_rows(batch)
 
     def to_dict(self) -> dict[str, Any]:
         """Return what an index records about it, as plain values."""

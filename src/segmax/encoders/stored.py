@@ -19,8 +19,9 @@ from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.exported import BACKENDS
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.loading import encoder_class, load_encoder
+from segmax.encoders.loading import encoder_class, load_encoder, load_for_queries
 from segmax.encoders.model_files import is_there
+from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
@@ -31,12 +32,14 @@ STORED = "stored"
 _YOUR_CHOICE = "an encoder of your choice (segmax loads no model that an index names unless you ask for it)"
 _SHARED_OPTIONS = frozenset({"dtype", "backend", "top_n", "min_weight", "max_length"})
 #: The options of every kind of model that queries depend on, as a description may have them.
-_OPTIONS: Mapping[type[TransformerEncoder], frozenset[str]] = {
+_OPTIONS: Mapping[type[QueryTable | TransformerEncoder], frozenset[str]] = {
+    QueryTable: frozenset({"top_n", "min_weight"}),
     SparseModel: _SHARED_OPTIONS,
     UniCOIL: _SHARED_OPTIONS | {"query_length", "tokenizer"},
     LexMAE: _SHARED_OPTIONS | {"query_length", "title"},
 }
-_MAY_BE_NONE: Mapping[type[TransformerEncoder], frozenset[str]] = {
+_MAY_BE_NONE: Mapping[type[QueryTable | TransformerEncoder], frozenset[str]] = {
+    QueryTable: frozenset({"top_n"}),
     SparseModel: frozenset({"top_n", "max_length"}),
     UniCOIL: frozenset({"top_n", "tokenizer"}),
     LexMAE: frozenset({"top_n"}),
@@ -125,13 +128,13 @@ def _stored(description: object, terms: Iterable[str] | None, where: str, *, tru
     return _stored_model(_MODELS[kind], cast("Mapping[str, Any]", description), where)
 
 
-def _stored_model(kind: type[TransformerEncoder], description: Mapping[str, Any], where: str) -> Encoder:
+def _stored_model(kind: type[QueryTable | TransformerEncoder], description: Mapping[str, Any], where: str) -> Encoder:
     options = _model_options(kind, description, where)
     name = _checked_name(description.get("model"), where)
     if options.get("tokenizer") is not None:
         options["tokenizer"] = _checked_name(options["tokenizer"], where)
     with _naming_file(where):
-        return kind(name, **options)
+        return load_for_queries(name, options, kind)
 
 
 def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
@@ -181,7 +184,7 @@ def _options(description: object, where: str) -> dict[str, Any]:
     return {name: value for name, value in cast("Mapping[str, Any]", description).items() if name not in _ORIGIN}
 
 
-def _model_options(kind: type[TransformerEncoder], description: object, where: str) -> dict[str, Any]:
+def _model_options(kind: type[QueryTable | TransformerEncoder], description: object, where: str) -> dict[str, Any]:
     options = _options(description, where)
     unknown = sorted(options.keys() - _OPTIONS[kind])
     if unknown:
@@ -260,16 +263,16 @@ def _named(name: str | os.PathLike[str], description: object, terms: Iterable[st
     """Return an encoder by name, with the options that the index was made with where it is of the same kind."""
     kind = encoder_class(name)
     if kind is not BM25:
-        model = cast("type[TransformerEncoder]", kind)
+        model = cast("type[QueryTable | TransformerEncoder]", kind)
         # A tokenizer is files again, and the caller said nothing about those.
-        return load_encoder(name, **_same_options(model, description, where, leave_out={"tokenizer"}))
+        return load_for_queries(name, _same_options(model, description, where, leave_out={"tokenizer"}))
     if os.fspath(name) == "bm25" and description is not None and _kind(description, where) == "bm25":
         return _stored(description, terms or (), where, trusted=False)
     return load_encoder(name)
 
 
 def _same_options(
-    kind: type[TransformerEncoder], description: object, where: str, *, leave_out: set[str]
+    kind: type[QueryTable | TransformerEncoder], description: object, where: str, *, leave_out: set[str]
 ) -> dict[str, Any]:
     if description is None or _kind(description, where) != kind.__name__:
         return {}

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmax.base.checks import checked_choice, checked_int, checked_number
-from segmax.base.errors import ConfigError, InputError
-from segmax.encoders.base import Batches, Encoder
+from segmax.base.errors import ConfigError
+from segmax.encoders.base import Batches, Encoder, check_terms
 from segmax.encoders.chunks import regrouped
 from segmax.encoders.exported import BACKENDS, Exported, Side
 from segmax.encoders.exporting import open_exported
@@ -20,6 +20,7 @@ from segmax.encoders.model_files import find_model, stamps
 from segmax.encoders.network import Network, Trim, no_rows
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings
+from segmax.encoders.query_cache import QueryCache
 from segmax.encoders.word_pieces import WordPieces
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document, VectorBatch
@@ -89,6 +90,7 @@ class TransformerEncoder(Encoder):
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
         self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
+        self._query_cache = QueryCache()
         # Before torch, which takes seconds to import: a model that is not there is an error at once.
         self._local = self._is_given or find_model(self.name, type(self).__name__)
         self.device = device or "cpu"
@@ -115,6 +117,7 @@ class TransformerEncoder(Encoder):
     def use(self, exported: Exported, *, backend: str, dtype: str) -> None:
         """Run an exported model from now on."""
         self.backend, self.dtype = backend, dtype
+        self._query_cache = QueryCache()  # what it remembers is of another network
         self._columns = exported.columns
         self._network = self._query_network = exported.network
         self._separator = exported.description.separator
@@ -130,6 +133,10 @@ class TransformerEncoder(Encoder):
     @abc.abstractmethod
     def _load(self) -> None:
         """Load the model with torch: set `_network` and `_columns`."""
+
+    def encodes_all(self) -> bool:
+        """Return whether our own network encodes documents and queries, so that the model can be exported."""
+        return True
 
     # --- for exporting -----------------------------------------------------------------------------------------------
 
@@ -199,12 +206,7 @@ class TransformerEncoder(Encoder):
 
     def for_terms(self, terms: Sequence[str]) -> Encoder:
         """Return this encoder; raise InputError if the terms are not its vocabulary."""
-        if self.vocabulary != list(terms):
-            raise InputError(
-                where=repr(self),
-                expected=f"an index that it made, with its vocabulary of {len(self.vocabulary):,} terms",
-                got=f"one with another vocabulary of {len(terms):,} terms",
-            )
+        check_terms(self, terms)
         return self
 
     def encode_documents(self, batches: Batches) -> Iterator[VectorBatch]:
@@ -240,10 +242,15 @@ class TransformerEncoder(Encoder):
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return the vectors of queries, a row each."""
-        return to_scipy(self.query_rows(batch))
+        return to_scipy(self._query_vectors(batch))
 
     def query_rows(self, batch: Sequence[str]) -> Csr:
-        """Return what `encode_queries` returns, without scipy."""
+        """Return the vectors of queries as a search takes them; those of the last ones are remembered."""
+        if self._is_given:  # its owner may go on training it
+            return self._query_vectors(batch)
+        return self._query_cache.rows(batch, self._query_vectors)
+
+    def _query_vectors(self, batch: Sequence[str]) -> Csr:
         texts = list(batch)
         if not texts:
             return no_rows(len(self.vocabulary))
