@@ -151,10 +151,8 @@ def test_models_remember_queries(splade: Path, monkeypatch: pytest.MonkeyPatch) 
     index = segmax.from_texts(["the big cat sleeps", "dogs run"], encoder=SparseModel(splade))
     loaded = sentence_transformers.SparseEncoder(str(splade))
     calls = []
-    forward = SparseModel._forward_queries
-    monkeypatch.setattr(
-        SparseModel, "_forward_queries", lambda self, texts: calls.append(texts) or forward(self, texts)
-    )
+    encode = SparseModel._query_vectors
+    monkeypatch.setattr(SparseModel, "_query_vectors", lambda self, texts: calls.append(texts) or encode(self, texts))
     first, again = index.search("cats sleep"), index.search("cats sleep")
     assert calls == [["cats sleep"]]
     assert first.ids == again.ids

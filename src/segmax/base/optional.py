@@ -81,6 +81,8 @@ class _Later(ModuleType):
 #: scipy.sparse, which takes longer to import than all of segmax. Where it is used:
 #: `if TYPE_CHECKING: import scipy.sparse as sp`, `else: from segmax.base.optional import scipy_sparse as sp`.
 scipy_sparse = _Later("scipy.sparse")
+#: The core, for modules that encoders share: models also run on machines where nothing is compiled.
+core = _Later("segmax._core")
 
 
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import ConfigError
+from segmax.base.optional import core
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -45,10 +46,8 @@ class Workers:
     """
 
     def __init__(self, threads: int) -> None:
-        from segmax import _core  # here, because encoders share this module and do without the core
-
         self.threads = threads
-        self.stop = _core.StopFlag()
+        self.stop = core.StopFlag()
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="segmax")
 
     def map(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
 from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError
@@ -34,7 +33,10 @@ from segmax.vectors.rows import sorted_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+    from segmax import _core
 else:
+    from segmax.base.optional import core as _core
     from segmax.base.optional import scipy_sparse as sp
 
 FILE_NAME = "bm25.json"

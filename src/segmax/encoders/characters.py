@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.encoders.words import MARKS, UNSPACED
+
+if TYPE_CHECKING:
+    from segmax import _core
+else:
+    from segmax.base.optional import core as _core
 
 #: Characters beyond these are hard: Han of rare forms, and what is not text.
 _NUM_CHARACTERS = 0x20000

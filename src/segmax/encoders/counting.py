@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.encoders.characters import characters
 from segmax.encoders.words import WordRules, WordSplitter
 from segmax.vectors.csr import Csr
+
+if TYPE_CHECKING:
+    from segmax import _core
+else:
+    from segmax.base.optional import core as _core
 
 _UNKNOWN = -2  # as `_core.WordColumns` marks a word that it does not know
 
