@@ -40,7 +40,6 @@ _FEWEST_QUERIES = 20
 _HELD_OUT = 0.2  # of the queries decide whether the learned table is kept, and as many choose the strength
 _NEGATIVES = 32  # the first results of a query
 _MOST_RELEVANT = 64
-_SLAB_QUERIES = 256
 _MAX_LENGTH = 512  # tokens of a query
 
 
@@ -289,16 +288,12 @@ class _Judged:
 
     def lists(self, names: Sequence[str], marks: sp.csr_matrix, tables: Sequence[sp.csr_matrix]) -> Lists:
         """Return the judged documents of queries, and the first results of tables."""
-        parts, lengths, grades = [], [], []
-        for first in range(0, len(names), _SLAB_QUERIES):
-            some = slice(first, first + _SLAB_QUERIES)
-            candidates = list(self._candidates(names[some], [rows[some] for rows in tables]))
-            counts = [len(rows) for rows in candidates]
-            parts.append(self._parts(candidates, marks[some][np.repeat(np.arange(len(counts)), counts)]))
-            for name, rows in zip(names[some], candidates, strict=True):
-                grades += [self._grades[name].get(row, 0.0) for row in rows]
-            lengths += counts
-        return make_lists(sp.csr_matrix(sp.vstack(parts)), lengths, grades)
+        candidates = list(self._candidates(names, tables))
+        grades = [
+            self._grades[name].get(row, 0.0) for name, rows in zip(names, candidates, strict=True) for row in rows
+        ]
+        parts = [self._parts(rows, marks[number]) for number, rows in enumerate(candidates)]
+        return make_lists(sp.csr_matrix(sp.vstack(parts)), [len(rows) for rows in candidates], grades)
 
     def _candidates(self, names: Sequence[str], tables: Sequence[sp.csr_matrix]) -> Iterator[list[int]]:
         results = [self._index.search_batch(rows, k=_NEGATIVES) for rows in tables]
@@ -308,12 +303,16 @@ class _Judged:
             found = [row for hits in results for row in hits[number].rows.tolist()]
             yield list(dict.fromkeys([*best, *found]))
 
-    def _parts(self, candidates: list[list[int]], marks: sp.csr_matrix) -> sp.csr_matrix:
-        """Return the weights that documents have for the tokens of their query."""
-        wanted = sorted({row for rows in candidates for row in rows})
-        place = {row: at for at, row in enumerate(wanted)}
-        vectors = self._index.vectors([self._index.id_of(row) for row in wanted]).astype(np.float64)
-        return sp.csr_matrix(vectors[[place[row] for rows in candidates for row in rows]].multiply(marks))
+    def _parts(self, rows: list[int], marks: sp.csr_matrix) -> sp.csr_matrix:
+        """Return the weights that documents have for the tokens of a query."""
+        ids = [self._index.id_of(row) for row in rows]
+        one = np.ones(1)  # the score for a token of weight 1 is the document's weight; whole documents take far longer
+        terms = marks.indices.astype(np.int64)
+        weights = np.stack([self._index.score((terms[at : at + 1], one), ids) for at in range(len(terms))], axis=1)
+        starts = np.arange(len(rows) + 1) * len(terms)
+        return sp.csr_matrix(
+            (weights.reshape(-1), np.tile(terms, len(rows)), starts), shape=(len(rows), marks.shape[1])
+        )
 
 
 def _grades_by_row(index: Index, grades: Mapping[str, float]) -> Iterator[tuple[int, float]]:

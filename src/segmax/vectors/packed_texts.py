@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Protocol, overload, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, overload, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax import _core
 from segmax.vectors.documents import Document
+
+if TYPE_CHECKING:
+    from segmax import _core
+else:
+    from segmax.base.optional import core as _core
 
 
 class PackedTexts(Sequence[Document]):
