@@ -108,6 +108,55 @@ def test_a_task_is_tried_again_but_not_forever(
         list(executor.RayExecutor().run([hopeless], work))
 
 
+def test_tasks_that_no_machine_has_room_for(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More processors than any machine has are refused at once, and in a build once no such machine is left."""
+    from fake_tasks import Unlucky
+
+    with refused(ConfigError, option="num_cpus", expected="tasks reserve 64", got="at most 2", hint="smaller"):
+        segmax.ray.build(random_matrix(20, "floats"), tmp_path / "index", shards=2, num_cpus=64)
+    assert not (tmp_path / "index").exists()
+    monkeypatch.setattr(executor, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(executor, "_PLACE_SECONDS", 0.2)
+    work = Workplace(open_storage(tmp_path / "index"))
+    for large, got in (({"num_cpus": 64}, "at most 2"), ({"memory": 2**45}, "memory of a task")):
+        with refused(ConfigError, option="num_cpus", got=got):
+            list(executor.RayExecutor(**large).run([Unlucky(str(tmp_path / "tries"), 0, False)], work))
+
+
+def test_a_graphics_card_that_is_gone(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that waits for a card which no machine has any more runs without one."""
+    from fake_tasks import WantsCard
+
+    monkeypatch.setattr(executor, "_LOOK_SECONDS", 0.1)
+    had_card = [True, False]
+
+    def with_card(self: Any, attempt: Any) -> Any:
+        return attempt._replace(on_gpu=had_card.pop(0))
+
+    monkeypatch.setattr(executor.RayExecutor, "_with_card", with_card)
+    work = Workplace(open_storage(tmp_path / "index"))
+    found = list(executor.RayExecutor().run([WantsCard(str(tmp_path / "tries"), 0, False)], work))
+    assert found == [(0, {"tries": 1})]
+    assert had_card == []
+
+
+def test_a_card_of_a_machine_that_is_too_small(cluster: SimulatedCluster) -> None:
+    """A task reserves a card only where a machine has one beside the processors of the task."""
+    from fake_tasks import WantsCard
+
+    machine = cluster._cluster.add_node(num_cpus=1, num_gpus=1)
+    try:
+        attempt = executor._Attempt(0, WantsCard("tries", 0, False))
+        assert executor.RayExecutor(num_cpus=1)._with_card(attempt).on_gpu
+        assert not executor.RayExecutor(num_cpus=2)._with_card(attempt).on_gpu
+    finally:
+        cluster._cluster.remove_node(machine)
+
+
 @contextlib.contextmanager
 def meanwhile(action: Callable[[], None], every_s: float) -> Iterator[list[int]]:
     """Do something again and again in another thread; the list has an entry for every time."""

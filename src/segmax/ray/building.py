@@ -49,7 +49,7 @@ def build(
     path
         Where to write the index: a folder that all machines share, or an address that fsspec knows.
     num_cpus
-        The processors that a task reserves, and the threads that it uses.
+        The processors that a task reserves, and the threads that it uses. A machine of the cluster has to have as many.
     address
         The address of the Ray cluster. By default the one that this process is connected to, or one that Ray finds, or
         else one that is started on this machine for the time of the build.

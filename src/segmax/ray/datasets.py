@@ -21,7 +21,7 @@ from segmax.shards.making.columns import metadata_column
 from segmax.shards.making.inputs import InputOptions, Inputs, check_no_names, checked_fields, file_state
 from segmax.shards.making.pieces import PIECE_DOCS
 from segmax.shards.making.plan import Documents, Plan
-from segmax.shards.making.tasks import Task, Workplace
+from segmax.shards.making.tasks import Task, Workplace, patiently
 from segmax.shards.making.text_encoding import TextEncoding
 from segmax.shards.making.text_files import KeepTexts, TextStream
 from segmax.shards.making.unique import id_checks, unit_is_whole, unit_name
@@ -138,13 +138,16 @@ class KeepBlock:
 
     def __call__(self, table: Any) -> dict[str, list[bytes]]:
         """Write a block; errors of segmax are a result, too: Ray would run the task again, and hide them."""
-        # No unit knows its number. Done again, it has another name, and what the first attempt wrote is not used.
         result: tuple[Any, Any]
         try:
-            result = self._task(f"block-{os.urandom(8).hex()}", _with_known_names(table)).make(self._work), None
+            result = patiently(lambda: self._block(table).make(self._work)), None
         except SegmaxError as error:
             result = None, error
         return {"result": [pickle.dumps(result)]}
+
+    def _block(self, table: Any) -> Task:
+        # No unit knows its number. Done again, it has another name, and what the first attempt wrote is not used.
+        return self._task(f"block-{os.urandom(8).hex()}", _with_known_names(table))
 
 
 def _with_known_names(table: Any) -> Any:
