@@ -171,7 +171,8 @@ class Storage(abc.ABC):
             The folder of copies, shared by all processes of a machine. None: a shard in a plain folder is used where it
             lies; at an address of fsspec a cache is needed.
         verify
-            Compare a copy that is in the cache already with its hash, and copy it again if it does not match.
+            Compare a shard in a plain folder with its hash; and a copy that is in the cache already, which is copied
+            again if it does not match.
 
         Raises
         ------
@@ -184,7 +185,7 @@ class Storage(abc.ABC):
         """
         name = f"{SHARDS}/{checked_hash(shard)}"
         if cache is None:
-            return self._in_place(name)
+            return self._in_place(name, verify=verify)
         target = checked_path("cache", cache).absolute() / shard
         if target.is_dir() and (not verify or _is_whole(target, shard)):
             return target
@@ -193,7 +194,7 @@ class Storage(abc.ABC):
             remove_local(target)
         return self._copied(name, target)
 
-    def _in_place(self, name: str) -> Path:
+    def _in_place(self, name: str, *, verify: bool) -> Path:
         if self.folder is None:
             raise ConfigError(
                 option="cache",
@@ -203,7 +204,14 @@ class Storage(abc.ABC):
             )
         if not (self.folder / name).is_dir():
             raise self._missing(name)
+        if verify:
+            self._check_hash(self.folder / name, name)
         return self.folder / name
+
+    def _check_hash(self, folder: Path, name: str) -> None:
+        """Raise FormatError unless a folder has the content that the shard is called by."""
+        if content_hash(folder) != name.rpartition("/")[2]:
+            raise damaged("its content does not have the hash that it is called by", f"{self.address}/{name}")
 
     def _copied(self, name: str, target: Path) -> Path:
         """Copy a shard to a name of its own, compare it with its hash, and rename it."""
@@ -212,8 +220,7 @@ class Storage(abc.ABC):
             with write_errors(temporary):
                 temporary.mkdir()
                 self.fetch(name, temporary)
-                if content_hash(temporary) != target.name:
-                    raise damaged("its content does not have the hash that it is called by", f"{self.address}/{name}")
+                self._check_hash(temporary, name)
                 with _unless_there():
                     temporary.rename(target)
                 sync_folder(target.parent)
