@@ -19,7 +19,8 @@ from pathlib import Path
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, FormatError, IndexNotFoundError, damaged
 from segmax.base.files import open_regular, replacing, sync_folder, write_errors
-from segmax.storage.meta import COMPONENT_NAME, META_NAME, unreadable
+from segmax.storage.component_file import FOOTER_BYTES
+from segmax.storage.meta import COMPONENT_NAME, MAX_META_BYTES, META_NAME, parse_meta, unreadable
 
 #: The folder of shards, each called by its content hash.
 SHARDS = "shards"
@@ -155,10 +156,24 @@ class Storage(abc.ABC):
         return found
 
     def has_shard(self, shard: str) -> bool:
-        """Whether a shard is here, whole: its content has its hash. At an address only that it is there is known."""
-        if self.folder is None:
-            return META_NAME in self.sizes(f"{SHARDS}/{checked_hash(shard)}")
-        return _is_whole(self.folder / SHARDS / checked_hash(shard), shard)
+        """Whether a shard is here, whole.
+
+        In a folder its content has its hash. At an address, where reading all of it would take long, its meta.json is
+        whole, and its files have the names and sizes that are written there.
+        """
+        name = f"{SHARDS}/{checked_hash(shard)}"
+        return self._is_as_described(name) if self.folder is None else _is_whole(self.folder / name, shard)
+
+    def _is_as_described(self, name: str) -> bool:
+        sizes = self.sizes(name)
+        if sizes.pop(META_NAME, MAX_META_BYTES + 1) > MAX_META_BYTES:
+            return False
+        meta = self.read(f"{name}/{META_NAME}")
+        try:
+            files = parse_meta(meta, Path(name))["files"]
+        except FormatError:
+            return False
+        return sizes == {entry["file"]: entry["bytes"] + FOOTER_BYTES for entry in files.values()}
 
     def fetch_shard(self, shard: str, cache: str | os.PathLike[str] | None = None, *, verify: bool = False) -> Path:
         """Return a folder of this machine that has a shard.

@@ -170,6 +170,37 @@ def test_a_finished_shard_is_verified(make: Callable[..., Any], tmp_path: Path) 
     assert resumed.made[0].startswith("built/")
 
 
+@pytest.mark.parametrize("damage", ["shorter", "gone", "more", "meta"])
+def test_a_finished_shard_at_an_address_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """A shard that was finished before a stop is done again if its files are not those of its meta.json."""
+    pytest.importorskip("fsspec")
+    files, address = write_matrices(tmp_path / "in", sizes=(30, 40)), f"file://{tmp_path}/index"
+    counting, resumed = CountingExecutor(), CountingExecutor()
+    monkeypatch.setattr(building, "HereExecutor", lambda: counting)
+    whole = build(files, tmp_path / "whole", shards=2)
+    monkeypatch.setattr(building, "HereExecutor", lambda: StoppingExecutor(len(counting.made) - 1))
+    with pytest.raises(StoppedError):
+        build(files, address, shards=2)
+    shard = max((tmp_path / "index" / "shards").iterdir())
+    assert open_storage(address).has_shard(shard.name)
+    component = next(file for file in shard.iterdir() if file.name.startswith("run"))
+    if damage == "shorter":
+        component.write_bytes(component.read_bytes()[:-1])
+    elif damage == "gone":
+        component.unlink()
+    elif damage == "more":
+        component.with_name("run_bytes.9.bin").write_bytes(b"")
+    else:
+        (shard / "meta.json").write_bytes((shard / "meta.json").read_bytes() + b" ")
+    assert not open_storage(address).has_shard(shard.name)
+    monkeypatch.setattr(building, "HereExecutor", lambda: resumed)
+    assert build(files, address, shards=2) == whole
+    assert [name.partition("/")[0] for name in resumed.made] == ["built"]
+    assert open_storage(tmp_path / "index").has_shard(shard.name)
+
+
 def test_other_inputs_or_options_are_refused(tmp_path: Path) -> None:
     """An unfinished build is resumed only with the same files and options; `overwrite` starts over."""
     files = write_matrices(tmp_path / "in", sizes=(30, 40))
