@@ -152,6 +152,8 @@ def open_local(
 ) -> ShardedIndex:
     """Open a sharded index with all shards in this process.
 
+    Searches here have no deadline: `deadline_s` is for shards on other machines, which may give no answer.
+
     Parameters
     ----------
     path

@@ -122,9 +122,13 @@ class Router:
 
     def coarse(self, queries: Prepared) -> Bounds:
         """Return bounds by the largest codes of whole shards, which cost next to nothing."""
-        adds = self.tops[queries.terms].astype(np.float64) * queries.weights[:, None]
-        sums = np.concatenate([np.zeros((1, self.num_shards)), np.cumsum(adds, axis=0)])
-        most = sums[queries.indptr[1:]] - sums[queries.indptr[:-1]]  # whole numbers far below 2**53
+        most = np.zeros((queries.num_queries, self.num_shards))
+        for begin, end in ranges(queries.indptr * self.num_shards, _POSTINGS):
+            own = slice(queries.indptr[begin], queries.indptr[end])
+            adds = self.tops[queries.terms[own]].astype(np.float64) * queries.weights[own, None]
+            sums = np.concatenate([np.zeros((1, self.num_shards)), np.cumsum(adds, axis=0)])
+            # Whole numbers far below 2**53.
+            most[begin:end] = np.diff(sums[queries.indptr[begin : end + 1] - queries.indptr[begin]], axis=0)
         return Bounds(most.astype(np.uint64), most, most)
 
     def promise(self, queries: Prepared) -> NDArray[np.float64]:
