@@ -66,6 +66,9 @@ def test_more_processors_and_an_address(cluster: SimulatedCluster, tmp_path: Pat
     assert there == here
     with refused(ConfigError, option="num_cpus"):
         segmax.ray.build(files, tmp_path / "other", shards=3, num_cpus=0)
+    for name, value in (("threads", 0), ("overwrite", "no")):
+        with refused(ConfigError, option=name):
+            segmax.ray.build(files, tmp_path / "other", shards=3, **{name: value})
     with refused(ConfigError, option="memory_limit"):
         segmax.ray.build(files, tmp_path / "other", shards=3, memory_limit="1MiB")
 
@@ -290,6 +293,18 @@ def test_datasets_of_vectors(data: Any, tmp_path: Path) -> None:
     ]
     here = build(docs, tmp_path / "numbers", shards=3, ids=range(1000, 1120))
     assert segmax.ray.build(data.from_items(rows), tmp_path / "numbers0", shards=3) == here
+
+
+def test_terms_of_a_dataset_are_words_by_their_type(data: Any, tmp_path: Path) -> None:
+    """Whether terms are words is a matter of the column's type, not of the first rows, which may have no terms."""
+    words = [{"id": row, "indices": [], "values": []} for row in range(1100)]
+    words += [{"id": row, "indices": ["copper", f"w{row % 5}"], "values": [1.0, 2.0]} for row in range(1100, 1130)]
+    docs = [{"id": each["id"], "vector": dict(zip(each["indices"], each["values"], strict=True))} for each in words]
+    numbers = [{"id": row, "vector": {row % 7: 1.5, 9: 1.0}} for row in range(40)]
+    for number, (rows, blocks, terms) in enumerate(((words, 1, 6), (words, 3, 6), (docs, 3, 6), (numbers, 2, 10))):
+        dataset = data.from_items(rows, override_num_blocks=blocks)
+        made = segmax.ray.build(dataset, tmp_path / f"index{number}", shards=2)
+        assert (made.num_docs, made.num_terms) == (len(rows), terms)
 
 
 def test_datasets_that_cannot_be_built(data: Any, tmp_path: Path) -> None:
