@@ -133,11 +133,12 @@ race: $(VENV)/.installed
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py rivals)
 	$(PY) -m benchmarks.race $(RACE)
 
-# One writer, readers and merges against each other, for MINUTES.
+# One writer, readers and merges against each other, for MINUTES; then actors, tasks and nodes that are killed.
 MINUTES ?= 10
 soak: $(VENV)/.installed $(VENV)/.ray
 	$(PY) -m tests.collection.soak --minutes $(MINUTES)
-	SEGMAX_KILLS=50 .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_chaos.py
+	SEGMAX_KILLS=50 .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_chaos.py \
+		tests/ray/test_ray_building.py -k "chaos or killed or lost"
 
 # The page of all experiments of the paper, docs/report.html, drawn from the outcomes that are kept.
 report: $(VENV)/.installed

@@ -41,7 +41,7 @@ def with_router(index: ShardedIndex, plan: RouterPlan) -> tuple[ShardedIndex, in
         len(common_bytes({name: array for name, array in arrays.items() if name.startswith((what, *also))}))
         for what, also in (("bounds", ("tops",)), ("sketch", ()))
     ]
-    router = open_router(arrays, index.num_shards, index.num_terms, parts.address)
+    router = open_router(arrays, index.shards, index.num_terms, parts.address)
     return ShardedIndex(dataclasses.replace(parts, router=router)), sizes[0], sizes[1]
 
 

@@ -92,6 +92,24 @@ def test_what_cannot_be_kept_is_refused_with_what_can() -> None:
         planned(p99_ms=1.0)
 
 
+@pytest.mark.parametrize("sharding", [None, "clusters"])
+def test_the_latency_that_an_error_names_can_be_kept(sharding: Any) -> None:
+    """Queues included: a plan for it is found, and none for much less."""
+    how = {"sharding": sharding, "qps": 3000.0, "docs": 3e7}
+    with pytest.raises(ConfigError) as caught:
+        planned(p99_ms=1.0, **how)
+    least = float(caught.value.expected.split()[2].rstrip(","))
+    assert planned(p99_ms=least, **how).p99_down_ms <= least
+    with pytest.raises(ConfigError):
+        planned(p99_ms=0.85 * least, **how)
+
+
+def test_more_results_than_were_measured_are_noted() -> None:
+    """The model has nothing to say about them."""
+    assert not any("results" in note for note in planned(k=1000, p99_ms=500.0).notes)
+    assert any("more than 1,000 results were not measured" in note for note in planned(k=5000, p99_ms=500.0).notes)
+
+
 def test_machines_that_are_too_small_are_refused() -> None:
     """Where no number of them serves the load."""
     with refused(ConfigError, message="no cluster of such machines", hint="larger machines"):
@@ -153,6 +171,15 @@ def test_figures_of_another_machine(tmp_path: Path) -> None:
     path.write_text("{")
     with refused(InputError, where="figures.json", expected="JSON"):
         Figures.from_file(path)
+    path.write_bytes(b"\x80\x00binary")
+    with refused(InputError, where="figures.json"):
+        Figures.from_file(path)
+    for part, value in (("growth", []), ("calls", {}), ("asked", {}), ("about", None)):
+        path.write_text(json.dumps({**vars(sample_figures()), part: value}))
+        with refused(InputError, where="figures.json", expected=part):
+            Figures.from_file(path)
+    with refused(InputError, where="nothing", message="could not be read"):
+        Figures.from_file(tmp_path / "nothing")
 
 
 def test_search_times_grow_as_measured() -> None:

@@ -37,10 +37,13 @@ CLUSTER = Scenario(
 
 
 def test_the_same_seed_gives_the_same_result() -> None:
-    """To the last latency; another seed gives others."""
+    """To the last latency, also where machines fail; another seed gives others."""
     one, same, other = (simulate(CLUSTER, queries=100, seed=seed).latencies_ms for seed in (3, 3, 4))
     assert (one == same).all()
     assert (one != other).any()
+    failing = dataclasses.replace(CLUSTER, qps=3000, mtbf_s=0.1, restart_s=0.02)
+    first, again = (simulate(failing, queries=300).latencies_ms for _ in range(2))
+    assert (first == again).all()
 
 
 def test_a_quiet_cluster_takes_what_its_parts_take() -> None:
@@ -50,6 +53,15 @@ def test_a_quiet_cluster_takes_what_its_parts_take() -> None:
     )
     # The second round: three sends, the last call, and the answer to it; the others are received before.
     assert simulate(quiet, queries=20).latencies_ms == pytest.approx(0.5 + 0.1 + 4.0 + 0.2 + 0.3 + 2.0 + 0.4)
+
+
+def test_queries_before_the_first_that_counts_ask_nothing() -> None:
+    """However many of them are still waiting then, no query asks more shards than there are."""
+    busy = dataclasses.replace(CLUSTER, qps=20_000, asked=1.0, asked_spread=0.0)
+    found = simulate(busy, queries=200)
+    assert found.shards_asked == 12
+    assert found.calls.tolist() == [200] * 12
+    assert found.hedge_share <= 0.06
 
 
 def test_batches_take_as_many_searches() -> None:

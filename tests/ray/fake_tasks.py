@@ -34,3 +34,10 @@ class Unlucky(Task):
             raise ValueError("bad luck")
         work.keep(self.output, {}, {"tries": Path(self.counter).stat().st_size})
         return {"tries": Path(self.counter).stat().st_size}
+
+
+@dataclasses.dataclass(frozen=True)
+class WantsCard(Unlucky):
+    """Is faster on a graphics card."""
+
+    wants_gpu = True

@@ -66,6 +66,9 @@ def test_more_processors_and_an_address(cluster: SimulatedCluster, tmp_path: Pat
     assert there == here
     with refused(ConfigError, option="num_cpus"):
         segmax.ray.build(files, tmp_path / "other", shards=3, num_cpus=0)
+    for name, value in (("threads", 0), ("overwrite", "no")):
+        with refused(ConfigError, option=name):
+            segmax.ray.build(files, tmp_path / "other", shards=3, **{name: value})
     with refused(ConfigError, option="memory_limit"):
         segmax.ray.build(files, tmp_path / "other", shards=3, memory_limit="1MiB")
 
@@ -106,6 +109,55 @@ def test_a_task_is_tried_again_but_not_forever(
         SegmaxError, message=f"the task 'unlucky' of the build failed 3 times .{what}", hint="again to resume"
     ):
         list(executor.RayExecutor().run([hopeless], work))
+
+
+def test_tasks_that_no_machine_has_room_for(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More processors than any machine has are refused at once, and in a build once no such machine is left."""
+    from fake_tasks import Unlucky
+
+    with refused(ConfigError, option="num_cpus", expected="tasks reserve 64", got="at most 2", hint="smaller"):
+        segmax.ray.build(random_matrix(20, "floats"), tmp_path / "index", shards=2, num_cpus=64)
+    assert not (tmp_path / "index").exists()
+    monkeypatch.setattr(executor, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(executor, "_PLACE_SECONDS", 0.2)
+    work = Workplace(open_storage(tmp_path / "index"))
+    for large, got in (({"num_cpus": 64}, "at most 2"), ({"memory": 2**45}, "memory of a task")):
+        with refused(ConfigError, option="num_cpus", got=got):
+            list(executor.RayExecutor(**large).run([Unlucky(str(tmp_path / "tries"), 0, False)], work))
+
+
+def test_a_graphics_card_that_is_gone(
+    cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that waits for a card which no machine has any more runs without one."""
+    from fake_tasks import WantsCard
+
+    monkeypatch.setattr(executor, "_LOOK_SECONDS", 0.1)
+    had_card = [True, False]
+
+    def with_card(self: Any, attempt: Any) -> Any:
+        return attempt._replace(on_gpu=had_card.pop(0))
+
+    monkeypatch.setattr(executor.RayExecutor, "_with_card", with_card)
+    work = Workplace(open_storage(tmp_path / "index"))
+    found = list(executor.RayExecutor().run([WantsCard(str(tmp_path / "tries"), 0, False)], work))
+    assert found == [(0, {"tries": 1})]
+    assert had_card == []
+
+
+def test_a_card_of_a_machine_that_is_too_small(cluster: SimulatedCluster) -> None:
+    """A task reserves a card only where a machine has one beside the processors of the task."""
+    from fake_tasks import WantsCard
+
+    machine = cluster._cluster.add_node(num_cpus=1, num_gpus=1)
+    try:
+        attempt = executor._Attempt(0, WantsCard("tries", 0, False))
+        assert executor.RayExecutor(num_cpus=1)._with_card(attempt).on_gpu
+        assert not executor.RayExecutor(num_cpus=2)._with_card(attempt).on_gpu
+    finally:
+        cluster._cluster.remove_node(machine)
 
 
 @contextlib.contextmanager
@@ -241,6 +293,18 @@ def test_datasets_of_vectors(data: Any, tmp_path: Path) -> None:
     ]
     here = build(docs, tmp_path / "numbers", shards=3, ids=range(1000, 1120))
     assert segmax.ray.build(data.from_items(rows), tmp_path / "numbers0", shards=3) == here
+
+
+def test_terms_of_a_dataset_are_words_by_their_type(data: Any, tmp_path: Path) -> None:
+    """Whether terms are words is a matter of the column's type, not of the first rows, which may have no terms."""
+    words = [{"id": row, "indices": [], "values": []} for row in range(1100)]
+    words += [{"id": row, "indices": ["copper", f"w{row % 5}"], "values": [1.0, 2.0]} for row in range(1100, 1130)]
+    docs = [{"id": each["id"], "vector": dict(zip(each["indices"], each["values"], strict=True))} for each in words]
+    numbers = [{"id": row, "vector": {row % 7: 1.5, 9: 1.0}} for row in range(40)]
+    for number, (rows, blocks, terms) in enumerate(((words, 1, 6), (words, 3, 6), (docs, 3, 6), (numbers, 2, 10))):
+        dataset = data.from_items(rows, override_num_blocks=blocks)
+        made = segmax.ray.build(dataset, tmp_path / f"index{number}", shards=2)
+        assert (made.num_docs, made.num_terms) == (len(rows), terms)
 
 
 def test_datasets_that_cannot_be_built(data: Any, tmp_path: Path) -> None:

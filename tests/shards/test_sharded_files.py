@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import refused
 from segmax.errors import FormatError, IndexNotFoundError
 from segmax.shards.common import common_arrays, common_bytes
 from segmax.shards.making.building import build
@@ -84,6 +88,40 @@ def test_manifests_of_strangers_are_checked(built: Path, changes: dict[str, Any]
         Manifest.from_bytes(data, built)
 
 
+def test_shards_are_listed_once_and_have_documents(built: Path) -> None:
+    """A manifest that lists a shard twice, or one whose first row is behind the last document, is refused."""
+    entries = manifest_entries(built)
+    first, second, *others = entries["shards"]
+    for shard, got in (
+        ({**second, "hash": first["hash"]}, "one of them twice"),
+        ({**second, "first_row": 300}, "behind the last document"),
+    ):
+        data = checked_bytes({**entries, "shards": [first, shard, *others]})
+        with refused(FormatError, message=got):
+            Manifest.from_bytes(data, built)
+
+
+@pytest.mark.parametrize("name", ["num_docs", "num_clusters", "first_row"])
+def test_a_manifest_about_other_shards_is_refused(copy: Path, name: str) -> None:
+    """What the manifest says about a shard is compared with the shard."""
+    entries = manifest_entries(copy)
+    shards = entries["shards"]
+    shards[1][name] += 1
+    shards[2][name] -= name == "num_docs"
+    (copy / MANIFEST_NAME).write_bytes(checked_bytes({**entries, "shards": shards}))
+    with refused(FormatError, message=r"shard 1: .*describes another shard"):
+        open_local(copy)
+
+
+def test_a_shard_that_was_exchanged_is_noticed(copy: Path, built: Path) -> None:
+    """Another shard in the folder of one is sound in itself, but does not have the hash that it is called by."""
+    first, second = (entry.hash for entry in read_manifest(open_storage(copy)).shards[:2])
+    shutil.rmtree(copy / "shards" / first)
+    shutil.copytree(built / "shards" / second, copy / "shards" / first)
+    with refused(FormatError, message=r"shard 0: .*does not have the hash"):
+        open_local(copy, verify=True)
+
+
 def test_routing_that_makes_no_sense_counts_as_not_measured(built: Path, copy: Path) -> None:
     """What was measured about routing is a hint: nonsense there does no harm."""
     entries = manifest_entries(built)
@@ -144,21 +182,36 @@ def test_common_files_of_strangers_cannot_crash(data: st.DataObject) -> None:
             continue
 
 
+def common_file(table: bytes, stored: bytes = b"") -> bytes:
+    """Return a common file with any table."""
+    return struct.pack("<8sII", b"SEGMAXCO", 1, len(table)) + table + stored
+
+
 def test_a_small_file_cannot_ask_for_much_memory() -> None:
     """An array that claims to be huge, or is a bomb, is refused before it is unpacked."""
-    bomb = bytearray(common_bytes({"zero": np.zeros(1 << 20, np.uint8)}))
-    changed = bytes(bomb).replace(b"1048576", b"1000000")
+    whole = common_bytes({"zero": np.zeros(1 << 20, np.uint8)})
+    assert not common_arrays(whole)["zero"].any()
     with pytest.raises(FormatError):
-        common_arrays(changed)
+        common_arrays(whole.replace(b"1048576", b"1000000"))
+    bomb = zlib.compress(bytes(1 << 24))
+    with refused(FormatError, message="table is damaged"):
+        common_arrays(common_file(json.dumps([["zero", "|u1", 1 << 24, len(bomb)]]).encode(), bomb))
+    with refused(FormatError, message="impossible"):
+        common_arrays(common_file(b"[" * 60_000))
 
 
-@settings(max_examples=150, deadline=None)
+def router_arrays(index: Any) -> dict[str, Any]:
+    """Return the arrays of the router of an index."""
+    parts = [shard._part for shard in index._parts.transport._shards]
+    return {name: array.copy() for name, array in join_maxima([shard_maxima(p, RouterPlan()) for p in parts]).items()}
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(data=st.data())
 def test_routers_of_strangers_are_checked(built: Path, data: st.DataObject) -> None:
     """A router with changed arrays is refused, or answers without leaving its memory."""
     index = open_local(built)
-    parts = [shard._part for shard in index._parts.transport._shards]  # type: ignore[attr-defined]
-    arrays = {name: array.copy() for name, array in join_maxima([shard_maxima(p, RouterPlan()) for p in parts]).items()}
+    arrays = router_arrays(index)
     name = data.draw(st.sampled_from(sorted(arrays)))
     array = arrays[name]
     if data.draw(st.booleans()) and len(array):
@@ -166,13 +219,26 @@ def test_routers_of_strangers_are_checked(built: Path, data: st.DataObject) -> N
     else:
         arrays[name] = array[: data.draw(st.integers(0, len(array)))]
     try:
-        router = open_router(arrays, 4, index.num_terms, "here")
+        router = open_router(arrays, index.shards, index.num_terms, "here")
     except FormatError:
         return
     queries = prepared(index)
     router.bounds(queries)
     router.promise(queries)
     router.coarse(queries)
+
+
+@pytest.mark.parametrize("table", ["bounds", "sketch"])
+def test_a_router_has_no_more_quartets_than_documents(built: Path, table: str) -> None:
+    """A few bytes cannot make every search sum up gigabytes: offsets grow, by no more than there are documents."""
+    index = open_local(built)
+    whole = router_arrays(index)
+    offsets = whole[f"{table}_shard_first_quartet"]
+    most = np.cumsum([0, *(shard.num_docs + shard.num_clusters for shard in index.shards)])
+    for changed in ([*offsets[:-1], 2**31], [*offsets[:-1], most[-1] + 1], [0, *most[2:], most[-1]], offsets[::-1]):
+        arrays = {**whole, f"{table}_shard_first_quartet": np.array(changed, dtype=np.uint32)}
+        with refused(FormatError, message="more quartets than"):
+            open_router(arrays, index.shards, index.num_terms, "here")
 
 
 def prepared(index: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ from hypothesis import strategies as st
 
 import segmax
 from segmax.errors import ConfigError, IndexClosedError, InputError, ShardsUnavailableError, UnknownIdError
+from segmax.shards import router
 from segmax.shards.asking import Decision
 from segmax.shards.making.building import build
 from segmax.shards.opening import open_local
+from segmax.shards.router import Router
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.transport import Call, LocalTransport, Missing
 
@@ -188,6 +191,61 @@ def test_max_shards_asks_no_more_and_says_so(pair: Pair) -> None:
     assert len(one.routing.asked) == 1
 
 
+@pytest.mark.parametrize("k", [3, 128, 129, 5000])
+def test_batches_of_one_query_or_none_have_the_shape_of_others(pair: Pair, k: int) -> None:
+    """Results are padded to k, whichever way a batch is answered, as those of one index are."""
+    rare = sp.csr_matrix(([1.0], ([0], [int(np.diff(pair.documents.tocsc().indptr).argmin())])), shape=(1, 150))
+    for queries in (rare, sp.vstack([rare, rare], format="csr"), rare[:0]):
+        same(pair.many.search_batch(queries, k=k), pair.one.search_batch(queries, k=k))
+
+
+def test_no_limit_needs_no_sketch(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all shards may be asked, nothing has to choose among them: it is the search without a limit."""
+    expected = pair.many.search_batch(pair.queries, k=10)
+
+    def promise(*_: Any) -> None:
+        raise AssertionError("the sketch was computed")
+
+    monkeypatch.setattr(Router, "promise", promise)
+    for most in (8, 100):
+        same(pair.many.search_batch(pair.queries, k=10, max_shards=most), expected)
+        assert pair.many.search(pair.queries[0], max_shards=most).routing == expected.routing(0)
+
+
+def test_coarse_bounds_do_not_depend_on_slices(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bounds of many queries are computed a few at a time."""
+    queries = pair.many._search.prepare(pair.many._batch(pair.queries), [segmax.ASC()])
+    expected = pair.many.router.coarse(queries)
+    monkeypatch.setattr(router, "_POSTINGS", 50)
+    for found, whole in zip(pair.many.router.coarse(queries), expected, strict=True):
+        assert np.array_equal(found, whole)
+
+
+def test_event_loops_are_not_blocked(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoding, bounds and merging run in other threads than the event loop."""
+    main, threads = threading.get_ident(), set()
+    real = {ShardedIndex: ("_one", "_batch"), Router: ("bounds",)}
+
+    def noted(function: Any) -> Any:
+        def call(*args: Any) -> Any:
+            threads.add(threading.get_ident())
+            return function(*args)
+
+        return call
+
+    for kind, names in real.items():
+        for name in names:
+            monkeypatch.setattr(kind, name, noted(getattr(kind, name)))
+
+    async def both() -> None:
+        await pair.many.search_async(pair.queries[0])
+        await pair.many.search_batch_async(pair.queries)
+
+    asyncio.run(both())
+    assert threads
+    assert main not in threads
+
+
 def test_async_forms_return_the_same(pair: Pair) -> None:
     """What an event loop awaits is what the blocking methods return."""
 
@@ -249,6 +307,7 @@ def test_statistics_count_all_shards(pair: Pair) -> None:
         ({"max_shards": 2, "target_recall": 0.9}, ConfigError),
         ({"target_recall": 2}, ConfigError),
         ({"deadline_s": 0}, ConfigError),
+        ({"allow_partial": "no"}, ConfigError),
         ({"k": 0}, ConfigError),
         ({"trace": True}, ConfigError),
         ({"params": "asc"}, ConfigError),
@@ -328,7 +387,9 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
             assert found.texts == expected.texts
             assert found.metadata == expected.metadata
         groups = [index.search(query, k=3, group_by="lang", group_size=2) for index in (many, one)]
-        assert [(g.value, g.hits.ids) for g in groups[0]] == [(g.value, g.hits.ids) for g in groups[1]]
+        groups.append(asyncio.run(many.search_async(query, k=3, group_by="lang", group_size=2)))
+        found, expected, awaited = ([(g.value, g.hits.ids) for g in each] for each in groups)
+        assert found == expected == awaited
     assert many.count({"year": 1951}) == one.count({"year": 1951})
     assert many.facets("lang") == one.facets("lang")
     assert many.fields == one.fields

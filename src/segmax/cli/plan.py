@@ -101,7 +101,7 @@ def _add_searching(group: argparse._ArgumentGroup) -> None:
         metavar="N",
         type=whole_number,
         default=0,
-        help="ask the best N shards alone, which is approximate (default: as many as exact results need)",
+        help="ask only the N best shards, which is approximate (default: as many as exact results need)",
     )
     group.add_argument(
         "--recall",
@@ -114,7 +114,13 @@ def _add_searching(group: argparse._ArgumentGroup) -> None:
 
 def _add_machines(group: argparse._ArgumentGroup) -> None:
     usual = Machine()
-    group.add_argument("--cores", metavar="N", type=positive_number, default=usual.cores, help="default: %(default)s")
+    group.add_argument(
+        "--cores",
+        metavar="N",
+        type=positive_number,
+        default=usual.cores,
+        help="cores of a machine (default: %(default)s)",
+    )
     for name, value, text in (
         ("--memory-gb", usual.memory_gb, "memory of a machine"),
         ("--disk-gb", usual.disk_gb, "disk of a machine"),

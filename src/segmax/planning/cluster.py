@@ -98,13 +98,13 @@ class Actor:
         self.outstanding = 0
         self.is_up = True
         self._threads = Servers(env, threads)
-        self._running: set[simpy.Process] = set()
+        self._running: dict[simpy.Process, None] = {}  # in the order of calls: a set has none that a seed decides
         self._env = env
 
     def start(self, ms: float, answer: simpy.Event) -> None:
         """Start a call, which triggers `answer` with True, or with False if the actor dies."""
         self.outstanding += 1
-        self._running.add(self._env.process(self._call(ms, answer)))
+        self._running[self._env.process(self._call(ms, answer))] = None
 
     def _call(self, ms: float, answer: simpy.Event) -> Steps:
         from simpy import Interrupt
@@ -116,7 +116,7 @@ class Actor:
             yield from self._threads.use(self._answer(ms, answer))
         except Interrupt:
             lives = False
-        self._running.discard(process)
+        self._running.pop(process, None)
         self.outstanding -= 1
         if not answer.triggered:
             answer.succeed(lives)

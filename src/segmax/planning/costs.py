@@ -89,6 +89,11 @@ class Costs:
         """The most real documents of a shard that was measured."""
         return float(max(each["docs"] for each in self._large))
 
+    @property
+    def largest_k(self) -> int:
+        """The most results of a search that was measured."""
+        return self._ks[-1]
+
     @functools.cached_property
     def query_spread(self) -> float:
         """The standard deviation of the logarithm of search times, from query to query."""

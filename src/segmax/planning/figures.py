@@ -8,14 +8,23 @@ import importlib.resources
 import json
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from segmax.base.checks import checked_path, shown
 from segmax.base.errors import InputError
+from segmax.io.read_errors import reading
 
 _NAME = "figures.json"
 #: What a file of figures has.
-PARTS = ("about", "growth", "calls", "rounds", "asked", "max_shards", "building")
+PARTS: Mapping[str, type] = {
+    "about": dict,
+    "growth": list,
+    "calls": dict,
+    "rounds": dict,
+    "asked": list,
+    "max_shards": list,
+    "building": dict,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -51,21 +60,27 @@ class Figures:
         Raises
         ------
         InputError
-            If the file is not one of figures.
+            If the file cannot be read, or is not one of figures.
         """
-        return cls._from_text(Path(path).read_text(encoding="utf-8"), path)
+        file = checked_path("figures", path)
+        with reading(file):
+            return cls._from_text(file.read_text(encoding="utf-8"), f"'{file}'")
 
     @classmethod
     def _from_text(cls, text: str, where: object) -> Figures:
         try:
             values = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InputError(where=where, expected="figures as JSON", got="something else") from error
         missing = [part for part in PARTS if not isinstance(values, dict) or part not in values]
         if missing:
             raise InputError(
                 where=where, expected="figures of benchmarks.planning", got=f"none called {', '.join(missing)}"
             )
+        for part, kind in PARTS.items():
+            if not isinstance(values[part], kind) or not values[part]:
+                what = "members" if kind is dict else "records"
+                raise InputError(where=where, expected=f"{what} in {part!r}", got=shown(values[part]))
         return cls(**{part: values[part] for part in PARTS})
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
+import math
+from collections.abc import Sequence
 
 from segmax.base.display import short_number
 from segmax.base.errors import ConfigError
@@ -125,37 +126,58 @@ def plan(
 def _chosen(request: Request, costs: Costs, *, either: bool) -> tuple[Request, Layout]:
     """Return what is cheaper, shards by clusters or by rows; only clusters can be asked in part."""
     how = request.searching
-    if not either or how.is_limited or how.mu < 1:
-        return request, _cheapest(request, costs)
-    by_rows = dataclasses.replace(request, searching=dataclasses.replace(how, sharding="rows"))
-    found: list[tuple[Request, Layout]] = []
-    for each in (request, by_rows):
-        with contextlib.suppress(ConfigError):
-            found.append((each, _cheapest(each, costs)))
+    kinds = [request]
+    if either and not how.is_limited and how.mu == 1:
+        kinds.append(dataclasses.replace(request, searching=dataclasses.replace(how, sharding="rows")))
+    found = [(each, layout) for each in kinds if (layout := _cheapest(each, costs)) is not None]
     if not found:
-        return by_rows, _cheapest(by_rows, costs)  # raises
+        raise _impossible(request.p99_ms, [layout for each in kinds for layout in layouts(each, costs)])
     return min(found, key=lambda each: each[1].monthly_cost(request.machine))
 
 
-def _cheapest(request: Request, costs: Costs) -> Layout:
-    """Return the layout that costs least, of those that keep the p99."""
-    found = layouts(request, costs)
-    if not found:
-        raise ConfigError(
+def _cheapest(request: Request, costs: Costs) -> Layout | None:
+    """Return the layout that costs least, of those that keep the p99; None if there is none."""
+    for layout in sorted(layouts(request, costs), key=lambda each: each.monthly_cost(request.machine)):
+        if _least_ms(layout) <= request.p99_ms and layout.latency_down.p99 <= request.p99_ms:
+            return layout
+    return None
+
+
+def _impossible(p99_ms: float, found: Sequence[Layout]) -> ConfigError:
+    """Return the error about a p99 that none of some layouts keeps: it says which one the quickest keeps."""
+    quickest, kept = None, math.inf
+    # Of as many shards, those with most replicas wait least; what the others take need not be found out.
+    most = {layout.shards: layout for layout in sorted(found, key=lambda each: each.replicas)}
+    for layout in sorted(most.values(), key=_least_ms):
+        if _least_ms(layout) >= kept:
+            break
+        own = max(_least_ms(layout), layout.latency_down.p99)
+        if own < kept:
+            quickest, kept = layout, own
+    if quickest is None:
+        return ConfigError(
             "no cluster of such machines serves this",
             hint="pass larger machines, {sharding=rows} for a small router, a larger {batch} or a smaller {headroom}",
         )
-    for layout in sorted(found, key=lambda each: each.monthly_cost(request.machine)):
-        if _least_ms(layout) <= request.p99_ms and layout.latency_down.p99 <= request.p99_ms:
-            return layout
-    quickest = min(found, key=_least_ms)
-    raise ConfigError(
+    return ConfigError(
         option="p99_ms",
-        expected=f"at least {short_number(quickest.latency_down.p99, 2)}, which {quickest.machines:,} machines with "
+        expected=f"at least {short_number(_rounded_up(kept), 2)}, which {quickest.machines:,} machines with "
         f"{quickest.shards:,} shards keep",
-        got=short_number(request.p99_ms),
+        got=short_number(p99_ms),
         hint="ask fewer shards with {max_shards} or {recall}, or allow larger ones with {max_shard_docs}",
     )
+
+
+def _rounded_up(value: float) -> float:
+    """Return a number of two digits that is no less.
+
+    Examples
+    --------
+    >>> _rounded_up(12.01), _rounded_up(437.0)
+    (13.0, 440.0)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return math.ceil(value / step) * step
 
 
 def _least_ms(layout: Layout) -> float:
@@ -167,10 +189,8 @@ def _least_ms(layout: Layout) -> float:
 
 def _machines(request: Request, figures: Figures, case: Case) -> int | None:
     """Return how many machines are needed if all figures are at an end of their spread; None: nothing is enough."""
-    try:
-        return _cheapest(request, Costs(figures, case)).machines
-    except ConfigError:
-        return None
+    found = _cheapest(request, Costs(figures, case))
+    return None if found is None else found.machines
 
 
 def _plan(request: Request, costs: Costs, layout: Layout, low: int | None, high: int | None) -> Plan:
@@ -246,8 +266,13 @@ def _notes(request: Request, costs: Costs, layout: Layout) -> tuple[str, ...]:
             f"shards of {docs / 1e6:,.1f} M documents are extrapolated: the largest real one that was measured has "
             f"{costs.largest_measured:,.0f}"
         )
+    if request.searching.k > costs.largest_k:
+        notes.append(
+            f"searches for more than {costs.largest_k:,} results were not measured: k = {request.searching.k:,} takes "
+            f"longer than this plan says"
+        )
     if request.searching.sharding == "clusters" and layout.shards != layout.asked.shards:
         notes.append(f"shards asked are those of {layout.asked.shards} shards, the nearest that was measured")
     if not request.network_ms:
-        notes.append("the network between machines is left out; pass its round trip in ms to include it")
+        notes.append("the network between machines is left out; add its round trip with --network-ms (network_ms)")
     return tuple(notes)

@@ -30,7 +30,7 @@ class Simulated:
     elapsed_ms: float
     utilization: NDArray[np.float64]  #: busy share of the cores, by machine
     router_utilization: float  #: busy share of the routers
-    calls: NDArray[np.int64]  #: by shard, without hedges
+    calls: NDArray[np.int64]  #: by shard, without hedges, of the queries that count
     hedges: int
     retries: int
 
@@ -165,7 +165,7 @@ class _Simulation:
         ]
         self.hedging = Hedging(scenario.hedge_quantile, scenario.hedge_share if scenario.replicas > 1 else 0.0)
         self.calls = np.zeros(scenario.shards, dtype=np.int64)
-        self.retries = 0
+        self.hedges = self.retries = 0
         self.latencies: list[float] = []
 
     def run(self, count: int) -> Simulated:
@@ -176,7 +176,7 @@ class _Simulation:
         for machine in self.machines:
             if self.scenario.mtbf_s:
                 self.env.process(self._failures(machine))
-        self.warm: tuple[float, list[float], float, NDArray[np.int64], int, int] | None = None
+        self.warm: tuple[float, list[float], float] | None = None
         self._early = early
         self.env.run(done)
         return self._found()
@@ -208,28 +208,30 @@ class _Simulation:
             some = max(1, round(count))
             calls.append((asked[done : done + some], search_ms * hardness))
             done += some if scenario.batch == 1 else 0
-        yield from router.serve(self._rounds(router, calls))
-        if number >= self._early:
+        counts = number >= self._early
+        yield from router.serve(self._rounds(router, calls, counts=counts))
+        if counts:
             self.latencies.append(self.env.now - start)
 
-    def _rounds(self, router: _Router, rounds: list[tuple[list[int], float]]) -> Steps:
+    def _rounds(self, router: _Router, rounds: list[tuple[list[int], float]], *, counts: bool) -> Steps:
         yield from router.work(self.scenario.router_ms)
         for shards, search_ms in rounds:
-            yield from self._round(router, shards, search_ms)
+            if counts:
+                np.add.at(self.calls, shards, 1)
+            yield from self._round(router, shards, search_ms, counts=counts)
 
-    def _round(self, router: _Router, shards: list[int], search_ms: float) -> Steps:
+    def _round(self, router: _Router, shards: list[int], search_ms: float, *, counts: bool) -> Steps:
         """Call shards, each as soon as its call is ready, and wait for all."""
         answers = []
         for shard in shards:
             yield from router.work(self.scenario.send_ms)
-            answers.append(self.env.process(self._ask(router, shard, search_ms)))
+            answers.append(self.env.process(self._ask(router, shard, search_ms, counts=counts)))
         if answers:
             yield self.env.all_of(answers)
 
-    def _ask(self, router: _Router, shard: int, search_ms: float) -> Steps:
+    def _ask(self, router: _Router, shard: int, search_ms: float, *, counts: bool) -> Steps:
         """Get the answer of a shard: from the replica with least to do, or from another if it fails or is late."""
         env, scenario, hedging = self.env, self.scenario, self.hedging
-        self.calls[shard] += 1
         hedging.calls += 1
         start = env.now
         while True:
@@ -247,13 +249,14 @@ class _Simulation:
                 if not answer.triggered:
                     second = self._least_loaded(shard, first)
                     if second is not None and hedging.spend():
+                        self.hedges += counts
                         second.start(self._work_ms(search_ms), answer)
             answered = yield answer
             if scenario.network_ms:
                 yield env.timeout(scenario.network_ms)
             if answered:
                 break
-            self.retries += 1
+            self.retries += counts
         hedging.answered(env.now - start)
         yield from router.work(scenario.receive_ms)
 
@@ -287,11 +290,11 @@ class _Simulation:
     def _start_counting(self) -> None:
         busy = [machine.busy_ms for machine in self.machines]
         routers = sum(router.busy_ms for router in self.routers)
-        self.warm = (self.env.now, busy, routers, self.calls.copy(), self.hedging.hedges, self.retries)
+        self.warm = (self.env.now, busy, routers)
 
     def _found(self) -> Simulated:
         assert self.warm is not None
-        start, busy, router_busy, calls, hedges, retries = self.warm
+        start, busy, router_busy = self.warm
         elapsed = self.env.now - start
         by_machine = [machine.busy_ms - before for machine, before in zip(self.machines, busy, strict=True)]
         routers = sum(router.busy_ms for router in self.routers) - router_busy
@@ -300,7 +303,7 @@ class _Simulation:
             elapsed_ms=elapsed,
             utilization=np.array(by_machine) / elapsed / self.scenario.cores,
             router_utilization=routers / elapsed / self.scenario.routers,
-            calls=self.calls - calls,
-            hedges=self.hedging.hedges - hedges,
-            retries=self.retries - retries,
+            calls=self.calls,
+            hedges=self.hedges,
+            retries=self.retries,
         )

@@ -13,6 +13,7 @@ from segmax.building.builder import effective_config
 from segmax.ray.connecting import connect
 from segmax.ray.datasets import DatasetInputs, is_dataset
 from segmax.ray.executor import RayExecutor, node_share
+from segmax.search.arguments import num_threads
 from segmax.shards.making.building import ShardedArguments, ShardedRequest, make
 from segmax.shards.making.inputs import open_inputs
 from segmax.shards.making.tasks import Workplace
@@ -49,7 +50,7 @@ def build(
     path
         Where to write the index: a folder that all machines share, or an address that fsspec knows.
     num_cpus
-        The processors that a task reserves, and the threads that it uses.
+        The processors that a task reserves, and the threads that it uses. A machine of the cluster has to have as many.
     address
         The address of the Ray cluster. By default the one that this process is connected to, or one that Ray finds, or
         else one that is started on this machine for the time of the build.
@@ -86,7 +87,9 @@ def build(
     limit = options.get("memory_limit")
     if limit is not None:
         MemoryLimit(limit)  # raises if it is invalid, before anything is started
-    scratch = options.get("scratch")
+    scratch, threads = options.get("scratch"), options.get("threads")
+    if threads is not None:
+        num_threads(threads)  # likewise
     with contextlib.ExitStack() as connection:
         connection.callback(connect(address))
         request = ShardedRequest(
@@ -99,7 +102,7 @@ def build(
         )
         share, most = node_share(cpus)
         wanted = share if limit is None else MemoryLimit(limit).limit
-        threads = options.get("threads") or max(1, int(cpus))
+        threads = max(1, int(cpus)) if threads is None else threads
         work = Workplace(request.storage, wanted, threads, None if scratch is None else os.fspath(scratch))
         executor = RayExecutor(cpus, None if limit is None else min(wanted, most))
         return make(request, work, executor, options.get("progress"))

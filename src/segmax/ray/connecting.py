@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import re
+import socket
 import threading
 from collections.abc import Callable
 
-from segmax.base.errors import ConfigError, ShardsUnavailableError
+from segmax.base.checks import shown
+from segmax.base.errors import ConfigError, MissingPackageError, SegmaxError, ShardsUnavailableError
 from segmax.ray.engine import ray
 
 _lock = threading.Lock()
 _users = 0  # of a connection that was made here
+#: How long the machine of an address may take to accept a connection; Ray itself tries for minutes.
+_CONNECT_S = 2.0
+_CLIENT = "ray://"
+_NAMES = ("auto", "local")
+_INSTALL = "run: pip install 'ray[client]'"
+_HOST_AND_PORT = re.compile(r"(?P<host>[^/\s]+):(?P<port>[0-9]{1,5})")
 
 
 def connect(address: str | None) -> Callable[[], None]:
@@ -26,9 +36,11 @@ def connect(address: str | None) -> Callable[[], None]:
     Raises
     ------
     ConfigError
-        If the process is connected to another cluster.
+        If the address is invalid, or the process is connected to another cluster.
     ShardsUnavailableError
         If there is no cluster at the address.
+    MissingPackageError
+        If the address needs a part of Ray that is not installed.
     """
     global _users
     with _lock:
@@ -69,9 +81,51 @@ def _check_same(address: str | None) -> None:
 
 
 def _start(address: str | None) -> None:
+    wanted = address or os.environ.get("RAY_ADDRESS")  # which Ray takes by itself
+    if wanted and wanted not in _NAMES:
+        _check_reachable(wanted)
     options = {} if address else {"include_dashboard": False}
     try:
         ray().init(address=address, log_to_driver=False, logging_level="WARNING", **options)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"the address {shown(wanted)} needs a part of Ray ({error})", hint=_INSTALL
+        ) from error
     except ConnectionError as error:
-        msg = f"there is no Ray cluster at {address or 'the address that Ray found'!r} ({error})"
-        raise ShardsUnavailableError(msg, hint="start one with `ray start --head`, or leave {address} out") from error
+        raise _no_cluster(wanted, error) from error
+    except (ValueError, RuntimeError) as error:
+        raise _unusable(wanted, error) from error
+
+
+def _check_reachable(address: str) -> None:
+    """Raise an error unless a machine accepts connections at the address."""
+    found = _HOST_AND_PORT.fullmatch(address.removeprefix(_CLIENT)) if isinstance(address, str) else None
+    if found is None or int(found["port"]) > 65535:
+        raise ConfigError(
+            option="address", expected="'auto', 'local', 'HOST:PORT' or 'ray://HOST:PORT'", got=shown(address)
+        )
+    try:
+        socket.create_connection((found["host"].strip("[]"), int(found["port"])), timeout=_CONNECT_S).close()
+    except OSError as error:
+        raise _no_cluster(address, error) from error
+
+
+def _no_cluster(address: str | None, error: Exception) -> ShardsUnavailableError:
+    if address is None:
+        return ShardsUnavailableError(f"Ray could not be started or found ({_first_line(error)})")
+    msg = f"there is no Ray cluster at {shown(address)} ({_first_line(error)})"
+    return ShardsUnavailableError(msg, hint="start one with `ray start --head`, or leave {address} out")
+
+
+def _unusable(address: str | None, error: Exception) -> SegmaxError:
+    """Return the error about an address that Ray does not connect to."""
+    if address is None or not isinstance(error, ValueError):
+        return _no_cluster(address, error)
+    if "ray[client]" in str(error):
+        return MissingPackageError(f"the address {shown(address)} needs Ray's client", hint=_INSTALL)
+    got = f"{shown(address)} ({_first_line(error)})"
+    return ConfigError(option="address", expected="the address of a Ray cluster", got=got)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)[:200]

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pickle
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from segmax.shards.making.columns import metadata_column
 from segmax.shards.making.inputs import InputOptions, Inputs, check_no_names, checked_fields, file_state
 from segmax.shards.making.pieces import PIECE_DOCS
 from segmax.shards.making.plan import Documents, Plan
-from segmax.shards.making.tasks import Task, Workplace
+from segmax.shards.making.tasks import Task, Workplace, patiently
 from segmax.shards.making.text_encoding import TextEncoding
 from segmax.shards.making.text_files import KeepTexts, TextStream
 from segmax.shards.making.unique import id_checks, unit_is_whole, unit_name
@@ -54,7 +54,8 @@ class DatasetInputs(Inputs):
         self._dataset = dataset
         self._metadata = checked_fields(options.get("metadata"))
         schema = dataset.schema()
-        self._names = [] if schema is None else [known_name(name) for name in schema.names]
+        self._types = {} if schema is None else dict(zip(map(known_name, schema.names), schema.types, strict=True))
+        self._names = list(self._types)
         self._encoding = None if options.get("encoder") is None else TextEncoding.of_options(options)
         self._check_columns()
         self._files = [Path(name.removeprefix("file://")) for name in dataset.input_files()]
@@ -109,11 +110,12 @@ class DatasetInputs(Inputs):
     def _read_units(self, plan: Plan) -> list[Mapping[str, Any]]:
         """Let Ray Data write the pieces, and return what is known of them, in the order of the Dataset."""
         fields = chosen_fields(self._metadata)
-        keep = (
-            KeepBlock(partial(ReadVectorBlock, pruning=plan.config.pruning, fields=fields), plan.work)
+        read: Callable[..., Task] = (
+            partial(ReadVectorBlock, pruning=plan.config.pruning, names_terms=bool(_names_terms(self._types)))
             if self._encoding is None
-            else KeepBlock(partial(ReadTextBlock, fields=fields), plan.work)
+            else ReadTextBlock
         )
+        keep = KeepBlock(partial(read, fields=fields), plan.work)
         mapped = self._dataset.map_batches(keep, batch_format="pyarrow", batch_size=PIECE_DOCS, zero_copy_batch=True)
         mapped.context.execution_options.preserve_order = True
         units: list[Mapping[str, Any]] = []
@@ -138,13 +140,16 @@ class KeepBlock:
 
     def __call__(self, table: Any) -> dict[str, list[bytes]]:
         """Write a block; errors of segmax are a result, too: Ray would run the task again, and hide them."""
-        # No unit knows its number. Done again, it has another name, and what the first attempt wrote is not used.
         result: tuple[Any, Any]
         try:
-            result = self._task(f"block-{os.urandom(8).hex()}", _with_known_names(table)).make(self._work), None
+            result = patiently(lambda: self._block(table).make(self._work)), None
         except SegmaxError as error:
             result = None, error
         return {"result": [pickle.dumps(result)]}
+
+    def _block(self, table: Any) -> Task:
+        # No unit knows its number. Done again, it has another name, and what the first attempt wrote is not used.
+        return self._task(f"block-{os.urandom(8).hex()}", _with_known_names(table))
 
 
 def _with_known_names(table: Any) -> Any:
@@ -202,11 +207,14 @@ class ReadVectorBlock(_Block, KeepVectors):
     table: Any
     pruning: tuple[Step, ...]
     fields: Fields | None
+    names_terms: bool  #: whether terms are words in a block that has none to tell by
 
     def stream(self, work: Workplace) -> VectorStream:
         """Return the vectors."""
-        first = next(self._tables(), None)
-        words = GrowingVocabulary() if first is not None and _names_terms(first) else None
+        found = _names_terms(dict(zip(self.table.schema.names, self.table.schema.types, strict=True)))
+        if found is None:
+            found = any(map(_has_words, self._tables())) or self.names_terms
+        words = GrowingVocabulary() if found else None
         return VectorStream(
             self._documents(words),
             not set(self.table.column_names).isdisjoint(ID_NAMES),
@@ -238,13 +246,31 @@ def _ids(table: Any, where: str) -> Arrays:
     return id_arrays(ids, len(ids))
 
 
-def _vector_column(table: Any) -> str | None:
-    return next((name for name in VECTOR_NAMES if name in table.column_names), None)
+def _vector_column(names: Sequence[str]) -> str | None:
+    return next((name for name in VECTOR_NAMES if name in names), None)
 
 
-def _names_terms(table: Any) -> bool:
-    """Whether terms are words; what the first rows have is what all have."""
-    name = _vector_column(table)
+def _names_terms(types: Mapping[str, Any]) -> bool | None:
+    """Whether terms are words, by the type of their column; None if that does not say."""
+    import pyarrow as pa
+
+    name = _vector_column(list(types))
+    kind = types[name or "indices"]
+    if not isinstance(kind, pa.DataType):
+        return None
+    if pa.types.is_struct(kind) and name is not None:
+        return kind.num_fields > 0 or None  # a field per term
+    kind = kind.key_type if pa.types.is_map(kind) else getattr(kind, "value_type", kind)
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if pa.types.is_integer(kind):
+        return False
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or None
+
+
+def _has_words(table: Any) -> bool:
+    """Whether a term is a word: in columns of any objects, and in those that have no term at all."""
+    name = _vector_column(table.column_names)
     if name is None:
         return any(isinstance(term, str) for row in table.column("indices").to_pylist() for term in row or ())
     return any(isinstance(term, str) for row in table.column(name).to_pylist() for term in _mapping(row))
@@ -257,7 +283,7 @@ def _mapping(given: Any) -> Mapping[Any, Any]:
 
 
 def _vectors(table: Any, words: GrowingVocabulary | None) -> Csr:
-    name = _vector_column(table)
+    name = _vector_column(table.column_names)
     if name is not None:
         found = [_arrays(_mapping(row), words) for row in table.column(name).to_pylist()]
     else:

@@ -166,6 +166,8 @@ def open(
         resources=dict(resources or {}),
     )
     replicas = checked_int("replicas", replicas, 1, MOST_REPLICAS)
+    for name, value in (("allow_partial", allow_partial), ("hedge", hedge), ("preload", preload)):
+        checked_bool(name, value)
     deadline_s, start_s = _positive("deadline_s", deadline_s), _positive("start_s", start_s)
     storage = open_storage(path)
     folder = _checked_cache(storage, cache)
@@ -173,12 +175,11 @@ def open(
     def transport(manifest: Manifest) -> RayTransport:
         numbers = range(len(manifest.shards))
         openings = [ShardOpening(storage, number, manifest, folder, True, preload) for number in numbers]
-        policy = Policy(hedge=bool(hedge), per_replica=threads + 1)
+        policy = Policy(hedge=hedge, per_replica=threads + 1)
         return RayTransport(
             openings, replicas=replicas, deadline_s=deadline_s, policy=policy, options=options, start_s=start_s
         )
 
-    checked_bool("preload", preload)
     read_manifest(storage)  # before Ray starts: a wrong path is known at once
     release = connect(address)
     try:

@@ -112,6 +112,8 @@ class Asking:
         By shard, the smallest number of its documents.
     num_clusters
         By shard.
+    width
+        The most results of any query.
     """
 
     def __init__(
@@ -123,8 +125,8 @@ class Asking:
         rules: Rules,
         first_rows: NDArray[np.int64],
         num_clusters: NDArray[np.int64],
+        width: int,
     ) -> None:
-        self._queries = queries
         self.bounds = bounds
         self.ks = ks
         self._rules = rules
@@ -135,7 +137,7 @@ class Asking:
         self._order = np.argsort(-promise, axis=1, kind="stable")
         self._exact = bool((rules.mu == 1.0).all() and (rules.eta == 1.0).all())
         self.decisions = np.where(bounds.most > 0, Decision.OPEN, Decision.RULED_OUT).astype(np.int8)
-        self.best = Best.none(count, int(ks.max(initial=1)))
+        self.best = Best.none(count, width)
         self.stats = np.zeros((count, len(STATS_FIELDS)), dtype=np.uint64)
         self.stats[:, _COLUMN["unknown_terms"]] = queries.counts[:, 0]
         self.stats[:, _COLUMN["dropped_terms"]] = queries.counts[:, 1]

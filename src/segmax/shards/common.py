@@ -1,7 +1,7 @@
 """Files of arrays that all shards share, compressed and named by the hash of their content.
 
 magic 8 | version u4 | bytes of the table u4 | the table, as JSON: [name, type, entries, bytes as stored] |
-the arrays, each as a zlib stream
+the arrays, each as a zlib stream of codes alone, without repetitions: a stored byte stands for at most eight
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from segmax.base.errors import FormatError, damaged
 
 COMMON = "common"
-MAX_COMMON_BYTES = 2**36
 
 _MAGIC = b"SEGMAXCO"
 _VERSION = 1
 _HEADER = struct.Struct("<8sII")
 _MAX_TABLE_BYTES = 1 << 16
+_MAX_RATIO = 8  # a code has at least one bit
 _TYPES = ("|u1", "<u2", "<u4", "<u8", "<i8", "<f8")
 
 
@@ -87,7 +87,7 @@ def common_arrays(data: bytes, where: object = None) -> dict[str, NDArray[Any]]:
     """Return the arrays of a common file, which anybody may have made."""
     try:
         return _parsed(data)
-    except (ValueError, TypeError, struct.error, zlib.error) as error:
+    except (ValueError, TypeError, RecursionError, struct.error, zlib.error) as error:
         raise damaged(f"a common file is impossible ({error})"[:200], where) from error
 
 
@@ -105,7 +105,7 @@ def _parsed(data: bytes) -> dict[str, NDArray[Any]]:
         if not isinstance(name, str) or kind not in _TYPES or type(count) is not int or type(stored) is not int:
             raise ValueError("its table is damaged")
         size = count * np.dtype(kind).itemsize
-        if count < 0 or size > MAX_COMMON_BYTES or stored < 0 or at + stored > len(data):
+        if count < 0 or stored < 0 or size > _MAX_RATIO * stored or at + stored > len(data):
             raise ValueError("its table is damaged")
         arrays[name] = np.frombuffer(_decompressed(data[at : at + stored], size), dtype=kind)
         at += stored

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class FsspecStorage(Storage):
             except OSError:  # of this machine's disk, perhaps
                 raise
             except Exception as error:
-                raise self._unreadable(f"{name}/{one}", error) from error
+                raise self._unreadable(f"{name}/{one}", error) from _system_error(error)
 
     @contextlib.contextmanager
     def _read_errors(self, name: str) -> Iterator[None]:
@@ -113,7 +114,7 @@ class FsspecStorage(Storage):
         except (FileNotFoundError, SegmaxError):
             raise
         except Exception as error:  # every implementation of fsspec has its own
-            raise self._unreadable(name, error) from error
+            raise self._unreadable(name, error) from _system_error(error)
 
     def _unreadable(self, name: str, error: Exception) -> FormatError:
         msg = f"cannot be read ({str(error)[:200]})"
@@ -127,4 +128,13 @@ class FsspecStorage(Storage):
             raise
         except Exception as error:
             msg = f"could not write '{self.address}/{name}' ({str(error)[:200]})"
-            raise WriteError(msg, hint="make room, or check the address and your access") from error
+            raise WriteError(msg, hint="make room, or check the address and your access") from _system_error(error)
+
+
+def _system_error(error: Exception) -> OSError:
+    """Return an error of any implementation as one of the system, by which those that may pass are known."""
+    if isinstance(error, OSError):
+        return error
+    found = OSError(errno.EIO, f"{type(error).__name__}: {error}")
+    found.__cause__ = error
+    return found

@@ -135,6 +135,10 @@ class Manifest:
             raise damaged_entry(MANIFEST_NAME, "a lattice and a router", "none", where)
         if sum(shard.num_docs for shard in shards) != entries["num_docs"]:
             raise damaged_entry(MANIFEST_NAME, "shards of all documents", f"{entries['num_docs']:,} documents", where)
+        if len({shard.hash for shard in shards}) != len(shards):
+            raise damaged_entry(MANIFEST_NAME, "every shard once", "one of them twice", where)
+        if any(shard.first_row >= max(1, entries["num_docs"]) for shard in shards):
+            raise damaged_entry(MANIFEST_NAME, "first rows of documents", "one behind the last document", where)
         try:
             BuildConfig.from_dict(entries["config"])
         except (ValueError, TypeError, KeyError) as error:

@@ -62,7 +62,7 @@ def read_lattice(storage: Storage, manifest: Manifest) -> LatticeArrays:
 def read_router(storage: Storage, manifest: Manifest) -> Router:
     """Read what decides which shards a query asks."""
     arrays = read_common(storage, manifest.common["router"], storage.address)
-    return open_router(arrays, len(manifest.shards), manifest.num_terms, storage.address)
+    return open_router(arrays, manifest.shards, manifest.num_terms, storage.address)
 
 
 def read_terms(storage: Storage, manifest: Manifest) -> TextTable | None:
@@ -106,11 +106,18 @@ class ShardOpening:
         """Open it."""
         entry = self.manifest.shards[self.number]
         lattice = read_lattice(self.storage, self.manifest)
-        folder = self.storage.fetch_shard(entry.hash, self.cache, verify=self.verify)
         try:
-            return Shard.open(folder, lattice, verify=self.verify, preload=self.preload)
+            folder = self.storage.fetch_shard(entry.hash, self.cache, verify=self.verify)
+            shard = Shard.open(folder, lattice, verify=self.verify, preload=self.preload)
+            if (shard.num_docs, shard.num_clusters, shard.first_row) != (
+                entry.num_docs,
+                entry.num_clusters,
+                entry.first_row,
+            ):
+                raise damaged(f"{MANIFEST_NAME} describes another shard", folder)
         except FormatError as error:
             raise FormatError(f"shard {self.number}: {error}") from error
+        return shard
 
 
 def open_with(
@@ -144,6 +151,8 @@ def open_local(
     path: str | os.PathLike[str], *, encoder: object = None, cache: str | None = None, verify: bool = False
 ) -> ShardedIndex:
     """Open a sharded index with all shards in this process.
+
+    Searches here have no deadline: `deadline_s` is for shards on other machines, which may give no answer.
 
     Parameters
     ----------

@@ -24,6 +24,7 @@ from segmax.base.errors import damaged
 from segmax.base.parallel import ranges
 from segmax.building.segments import random_segments
 from segmax.collection.part import Part
+from segmax.shards.manifest import ShardEntry
 from segmax.storage.components import Arrays
 from segmax.storage.reading import index_errors
 from segmax.vectors.csr import Csr
@@ -121,9 +122,13 @@ class Router:
 
     def coarse(self, queries: Prepared) -> Bounds:
         """Return bounds by the largest codes of whole shards, which cost next to nothing."""
-        adds = self.tops[queries.terms].astype(np.float64) * queries.weights[:, None]
-        sums = np.concatenate([np.zeros((1, self.num_shards)), np.cumsum(adds, axis=0)])
-        most = sums[queries.indptr[1:]] - sums[queries.indptr[:-1]]  # whole numbers far below 2**53
+        most = np.zeros((queries.num_queries, self.num_shards))
+        for begin, end in ranges(queries.indptr * self.num_shards, _POSTINGS):
+            own = slice(queries.indptr[begin], queries.indptr[end])
+            adds = self.tops[queries.terms[own]].astype(np.float64) * queries.weights[own, None]
+            sums = np.concatenate([np.zeros((1, self.num_shards)), np.cumsum(adds, axis=0)])
+            # Whole numbers far below 2**53.
+            most[begin:end] = np.diff(sums[queries.indptr[begin : end + 1] - queries.indptr[begin]], axis=0)
         return Bounds(most.astype(np.uint64), most, most)
 
     def promise(self, queries: Prepared) -> NDArray[np.float64]:
@@ -238,18 +243,20 @@ def _by_term(
     return units, codes
 
 
-def open_router(arrays: Mapping[str, NDArray[Any]], num_shards: int, num_terms: int, where: object) -> Router:
+def open_router(
+    arrays: Mapping[str, NDArray[Any]], shards: Sequence[ShardEntry], num_terms: int, where: object
+) -> Router:
     """Return a router from its arrays, checked: they may come from anybody."""
     tops = arrays.get("tops")
-    if tops is None or tops.dtype != np.uint16 or len(tops) != num_shards * num_terms:
+    if tops is None or tops.dtype != np.uint16 or len(tops) != len(shards) * num_terms:
         raise damaged("the router is about other shards", where)
-    tables = {name: _table(arrays, name, num_shards, num_terms, where) for name in ("bounds", "sketch")}
+    tables = {name: _table(arrays, name, shards, num_terms, where) for name in ("bounds", "sketch")}
     size = sum(array.nbytes for array in arrays.values())
-    return Router(tables["bounds"], tables["sketch"], tops.reshape(num_terms, num_shards), size)
+    return Router(tables["bounds"], tables["sketch"], tops.reshape(num_terms, len(shards)), size)
 
 
 def _table(
-    arrays: Mapping[str, NDArray[Any]], name: str, num_shards: int, num_terms: int, where: object
+    arrays: Mapping[str, NDArray[Any]], name: str, shards: Sequence[ShardEntry], num_terms: int, where: object
 ) -> _core.Maxima | None:
     if f"{name}_marks" not in arrays:
         return None
@@ -257,7 +264,13 @@ def _table(
     own = {part: arrays.get(f"{name}_{part}") for part in kinds}
     if any(array is None or array.dtype.str != kinds[part] for part, array in own.items()):
         raise damaged("the router lacks a part", where)
-    if len(own["first_mark"]) != num_terms + 1 or len(own["shard_first_quartet"]) != num_shards + 1:  # type: ignore[arg-type]
+    if len(own["first_mark"]) != num_terms + 1 or len(own["shard_first_quartet"]) != len(shards) + 1:  # type: ignore[arg-type]
         raise damaged("the router is about other shards", where)
+    # Every search has sums for all quartets. A quartet has a document, or is that of a cluster without any.
+    quartets = np.diff(own["shard_first_quartet"].astype(np.int64))  # type: ignore[union-attr]
+    if any(
+        not 0 <= count <= shard.num_docs + shard.num_clusters for count, shard in zip(quartets, shards, strict=True)
+    ):
+        raise damaged("the router has more quartets than there are documents", where)
     with index_errors(where):  # type: ignore[arg-type]
         return _core.Maxima(num_quartets=int(own["shard_first_quartet"][-1]), tops=arrays["tops"], **own)  # type: ignore[index, arg-type]

@@ -36,6 +36,21 @@ Answer = TypeVar("Answer")
 Conversation = Generator[list[Call], list[Any], Answer]
 
 
+class Step(NamedTuple):
+    """What a conversation wants next: calls, or nothing more, because it has its answer."""
+
+    calls: list[Call] | None
+    answer: Any
+
+
+def next_step(talk: Conversation[Any], answers: list[Any] | None) -> Step:
+    """Give a conversation the answers to its last calls, None at its start, and return what it wants next."""
+    try:
+        return Step(talk.send(answers), None)  # type: ignore[arg-type]
+    except StopIteration as end:
+        return Step(None, end.value)
+
+
 class Request(NamedTuple):
     """What shards are asked for, one for all queries or one for each."""
 
@@ -123,8 +138,9 @@ class ShardSearch:
         bounds = self._bounds(queries)
         promise = bounds.promise if request.max_shards is None else self._router.promise(queries)
         rules = _rules(request, queries.num_queries)
+        width = int(ks.max(initial=0))
         ks = np.broadcast_to(ks, queries.num_queries)
-        return Asking(queries, bounds, promise, ks, rules, self._first_rows, self._num_clusters)
+        return Asking(queries, bounds, promise, ks, rules, self._first_rows, self._num_clusters, width)
 
     def search_one(self, batch: Csr, request: Request) -> Conversation[Result]:
         """Search for one query and few results; `search` does the same for many, and is its slow twin."""
@@ -143,7 +159,7 @@ class ShardSearch:
             asking.take(asks, [None if isinstance(answer, Missing) else answer for answer in answers])
         asking.finish()
         asking.stats[_ELAPSED] = time.perf_counter_ns() - began
-        return _one_result(asking, query, bounds, request.with_ids)
+        return _one_result(asking, k, query, bounds, request.with_ids)
 
     def _bounds(self, queries: Prepared) -> Bounds:
         if self._router.num_shards >= _FEWEST_ROUTED:
@@ -181,12 +197,12 @@ def _all_arguments(ask: Ask, query: Prepared, request: Request) -> tuple[Any, ..
     return query, *each, request.threads, request.with_ids
 
 
-def _one_result(asking: AskingOne, query: Prepared, bounds: Bounds, with_ids: bool) -> Result:
-    best = asking.best
-    numbers = np.array([[one.number for one in best]], dtype=np.int64)
-    scores = np.array([[-one.minus_score for one in best]]) * query.scales[0]
-    shards = np.array([[one.shard for one in best]], dtype=np.int64)
-    rows = np.array([[one.row for one in best]], dtype=np.int64)
+def _one_result(asking: AskingOne, k: int, query: Prepared, bounds: Bounds, with_ids: bool) -> Result:
+    best, left = asking.best, k - len(asking.best)
+    numbers = np.array([[*(one.number for one in best), *[-1] * left]], dtype=np.int64)
+    scores = np.array([[*(-one.minus_score for one in best), *[0.0] * left]]) * query.scales[0]
+    shards = np.array([[*(one.shard for one in best), *[0] * left]], dtype=np.int64)
+    rows = np.array([[*(one.row for one in best), *[0] * left]], dtype=np.int64)
     ids: dict[int, DocId] | None = {one.number: one.id for one in best if one.id is not None} if with_ids else None
     decisions = np.array([asking.decisions], dtype=np.int8)
     counts = np.array([len(best)], dtype=np.int64)

@@ -250,6 +250,21 @@ class Shard:
 
     # --- all documents -----------------------------------------------------------------------------------------------
 
+    @property
+    def num_docs(self) -> int:
+        """The number of documents."""
+        return self._part.num_docs
+
+    @property
+    def num_clusters(self) -> int:
+        """The number of clusters."""
+        return self._core.num_clusters
+
+    @property
+    def first_row(self) -> int:
+        """The smallest number of a document; 0 if there is none."""
+        return int(self._part.numbers[0]) if self.num_docs else 0
+
     def count(self, where: Where) -> int:
         """Return how many documents a filter matches."""
         return int(self._kept(where).rows.sum())

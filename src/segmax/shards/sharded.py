@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import operator
 import time
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import check_listed, checked_int, checked_number, shown
+from segmax.base.checks import check_listed, checked_bool, checked_int, checked_number, shown
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, IndexClosedError, InputError, UnknownIdError
 from segmax.collection.state import checked_ids
@@ -30,7 +31,7 @@ from segmax.shards.found import RoutedBatchHits, RoutedHits, Routing, ShardedDoc
 from segmax.shards.manifest import Manifest, ShardEntry
 from segmax.shards.routed import RoutingTable
 from segmax.shards.router import Router
-from segmax.shards.searching import Answer, Conversation, Request, ShardSearch
+from segmax.shards.searching import Answer, Conversation, Request, ShardSearch, next_step
 from segmax.shards.shard import LatticeArrays
 from segmax.shards.transport import Call, Transport
 from segmax.storage.config import BuildConfig
@@ -282,7 +283,7 @@ class ShardedIndex:
         max_shards
             Ask at most so many shards, those that promise most.
         deadline_s, allow_partial
-            Instead of those that the index was opened with.
+            Instead of those that the index was opened with. Shards in this process always answer, at whatever time.
 
         Raises
         ------
@@ -305,12 +306,12 @@ class ShardedIndex:
         limits = self._limits(max_shards, target_recall, params, deadline_s, allow_partial)
         batch = self._one(query)
         k = checked_k(k)
+        if wanted.group_by is not None:
+            return self._groups(batch, k, params, wanted, limits)
 
         def search(k: int, where: Where | None) -> Hits:
             return self._run(self._searching_one(batch, k, params, where, limits), limits)
 
-        if wanted.group_by is not None:
-            return grouped(search, self._values, k, wanted)
         return search(k, None) if wanted == Wanted() else best(search, k, wanted)
 
     async def search_async(
@@ -323,17 +324,32 @@ class ShardedIndex:
         where: Filter | None = None,
         offset: int = 0,
         min_score: float | None = None,
+        group_by: str | None = None,
+        group_size: int = 1,
         max_shards: int | None = None,
         deadline_s: float | None = None,
         allow_partial: bool | None = None,
-    ) -> Hits:
+    ) -> Hits | Groups:
         """Do what `search` does, without blocking the event loop. Ids come with the results if k is at most 128."""
-        wanted = Wanted.checked(None if where is None else self._filters(where), offset, min_score)
+        wanted = Wanted.checked(
+            None if where is None else self._filters(where), offset, min_score, group_by, group_size
+        )
         limits = self._limits(max_shards, target_recall, params, deadline_s, allow_partial)
         depth = min(checked_k(k) + wanted.offset, MOST_RESULTS)
-        talk = self._searching_one(self._one(query), depth, params, wanted.where, limits)
+        batch = await asyncio.to_thread(self._one, query)
+        if wanted.group_by is not None:
+            return await asyncio.to_thread(self._groups, batch, k, params, wanted, limits)
+        talk = self._searching_one(batch, depth, params, wanted.where, limits)
         hits = await self._run_async(talk, limits)
         return best(lambda _, __: hits, k, wanted)
+
+    def _groups(self, batch: Csr, k: int, params: SearchParams | None, wanted: Wanted, limits: _Limits) -> Groups:
+        """Return the best documents of the k best groups: as many searches as that takes."""
+
+        def search(k: int, where: Where | None) -> Hits:
+            return self._run(self._searching_one(batch, k, params, where, limits), limits)
+
+        return grouped(search, self._values, k, wanted)
 
     def search_batch(
         self,
@@ -376,10 +392,11 @@ class ShardedIndex:
         deadline_s: float | None = None,
         allow_partial: bool | None = None,
     ) -> RoutedBatchHits:
-        """Do what `search_batch` does, without blocking the event loop while shards work."""
+        """Do what `search_batch` does, without blocking the event loop."""
         limits = self._limits(max_shards, target_recall, params, deadline_s, allow_partial)
         wanted = Wanted.checked(None, offset, min_score)
-        talk = self._searching_batch(self._batch(queries), k, params, where, wanted, limits, threads)
+        batch = await asyncio.to_thread(self._batch, queries)
+        talk = self._searching_batch(batch, k, params, where, wanted, limits, threads)
         found = await self._run_async(talk, limits)
         return found if wanted == Wanted() else found.narrowed(wanted.offset, wanted.min_score)
 
@@ -393,16 +410,19 @@ class ShardedIndex:
     ) -> _Limits:
         """Check what limits a search."""
         if max_shards is not None:
-            max_shards = min(checked_int("max_shards", max_shards, 1), self.num_shards)
+            checked_int("max_shards", max_shards, 1)
         if target_recall is not None:
             if params is not None or max_shards is not None:
                 raise ConfigError(expected="params, max_shards or target_recall", got="several of them")
             max_shards = self.routing.shards_for(target_recall)
+        if max_shards is not None and max_shards >= self.num_shards:
+            max_shards = None  # no limit, so nothing has to choose among shards
         seconds = self._deadline_s if deadline_s is None else checked_number("deadline_s", deadline_s)
         if seconds is not None and not seconds > 0:
             raise ConfigError(option="deadline_s", expected="greater than 0", got=seconds)
         deadline = None if seconds is None else time.monotonic() + seconds
-        return _Limits(max_shards, deadline, self._allow_partial if allow_partial is None else bool(allow_partial))
+        partial = self._allow_partial if allow_partial is None else checked_bool("allow_partial", allow_partial)
+        return _Limits(max_shards, deadline, partial)
 
     def _searching_one(
         self, batch: Csr, k: int, params: SearchParams | None, where: Where | None, limits: _Limits
@@ -598,24 +618,21 @@ class ShardedIndex:
 
     def _run(self, talk: Conversation[Answer], limits: _Limits) -> Answer:
         """Carry the calls of a conversation until it ends."""
-        try:
-            calls = next(talk)
-            while True:
-                calls = talk.send(self._ask(calls, limits))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        step = next_step(talk, None)
+        while step.calls is not None:
+            step = next_step(talk, self._ask(step.calls, limits))
+        return step.answer  # type: ignore[no-any-return]
 
     async def _run_async(self, talk: Conversation[Answer], limits: _Limits) -> Answer:
-        """Do the same in an event loop."""
+        """Do the same in an event loop; what is computed between calls is computed in a thread."""
         ask = self._parts.transport.ask_async
-        try:
-            calls = next(talk)
-            while True:
-                if self._is_closed:
-                    raise IndexClosedError("the index is closed", hint="open it again")
-                calls = talk.send(await ask(calls, deadline=limits.deadline, allow_partial=limits.allow_partial))
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
+        step = await asyncio.to_thread(next_step, talk, None)
+        while step.calls is not None:
+            if self._is_closed:
+                raise IndexClosedError("the index is closed", hint="open it again")
+            answers = await ask(step.calls, deadline=limits.deadline, allow_partial=limits.allow_partial)
+            step = await asyncio.to_thread(next_step, talk, answers)
+        return step.answer  # type: ignore[no-any-return]
 
     def _docs(
         self,

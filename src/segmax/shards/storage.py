@@ -19,7 +19,8 @@ from pathlib import Path
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, FormatError, IndexNotFoundError, damaged
 from segmax.base.files import open_regular, replacing, sync_folder, write_errors
-from segmax.storage.meta import COMPONENT_NAME, META_NAME, unreadable
+from segmax.storage.component_file import FOOTER_BYTES
+from segmax.storage.meta import COMPONENT_NAME, MAX_META_BYTES, META_NAME, parse_meta, unreadable
 
 #: The folder of shards, each called by its content hash.
 SHARDS = "shards"
@@ -155,10 +156,24 @@ class Storage(abc.ABC):
         return found
 
     def has_shard(self, shard: str) -> bool:
-        """Whether a shard is here, whole: its content has its hash. At an address only that it is there is known."""
-        if self.folder is None:
-            return META_NAME in self.sizes(f"{SHARDS}/{checked_hash(shard)}")
-        return _is_whole(self.folder / SHARDS / checked_hash(shard), shard)
+        """Whether a shard is here, whole.
+
+        In a folder its content has its hash. At an address, where reading all of it would take long, its meta.json is
+        whole, and its files have the names and sizes that are written there.
+        """
+        name = f"{SHARDS}/{checked_hash(shard)}"
+        return self._is_as_described(name) if self.folder is None else _is_whole(self.folder / name, shard)
+
+    def _is_as_described(self, name: str) -> bool:
+        sizes = self.sizes(name)
+        if sizes.pop(META_NAME, MAX_META_BYTES + 1) > MAX_META_BYTES:
+            return False
+        meta = self.read(f"{name}/{META_NAME}")
+        try:
+            files = parse_meta(meta, Path(name))["files"]
+        except FormatError:
+            return False
+        return sizes == {entry["file"]: entry["bytes"] + FOOTER_BYTES for entry in files.values()}
 
     def fetch_shard(self, shard: str, cache: str | os.PathLike[str] | None = None, *, verify: bool = False) -> Path:
         """Return a folder of this machine that has a shard.
@@ -171,7 +186,8 @@ class Storage(abc.ABC):
             The folder of copies, shared by all processes of a machine. None: a shard in a plain folder is used where it
             lies; at an address of fsspec a cache is needed.
         verify
-            Compare a copy that is in the cache already with its hash, and copy it again if it does not match.
+            Compare a shard in a plain folder with its hash; and a copy that is in the cache already, which is copied
+            again if it does not match.
 
         Raises
         ------
@@ -184,7 +200,7 @@ class Storage(abc.ABC):
         """
         name = f"{SHARDS}/{checked_hash(shard)}"
         if cache is None:
-            return self._in_place(name)
+            return self._in_place(name, verify=verify)
         target = checked_path("cache", cache).absolute() / shard
         if target.is_dir() and (not verify or _is_whole(target, shard)):
             return target
@@ -193,7 +209,7 @@ class Storage(abc.ABC):
             remove_local(target)
         return self._copied(name, target)
 
-    def _in_place(self, name: str) -> Path:
+    def _in_place(self, name: str, *, verify: bool) -> Path:
         if self.folder is None:
             raise ConfigError(
                 option="cache",
@@ -203,7 +219,14 @@ class Storage(abc.ABC):
             )
         if not (self.folder / name).is_dir():
             raise self._missing(name)
+        if verify:
+            self._check_hash(self.folder / name, name)
         return self.folder / name
+
+    def _check_hash(self, folder: Path, name: str) -> None:
+        """Raise FormatError unless a folder has the content that the shard is called by."""
+        if content_hash(folder) != name.rpartition("/")[2]:
+            raise damaged("its content does not have the hash that it is called by", f"{self.address}/{name}")
 
     def _copied(self, name: str, target: Path) -> Path:
         """Copy a shard to a name of its own, compare it with its hash, and rename it."""
@@ -212,8 +235,7 @@ class Storage(abc.ABC):
             with write_errors(temporary):
                 temporary.mkdir()
                 self.fetch(name, temporary)
-                if content_hash(temporary) != target.name:
-                    raise damaged("its content does not have the hash that it is called by", f"{self.address}/{name}")
+                self._check_hash(temporary, name)
                 with _unless_there():
                     temporary.rename(target)
                 sync_folder(target.parent)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from conftest import refused
-from segmax.errors import CollectionLockedError, ConfigError, IndexExistsError, InputError, WriteError
-from segmax.shards.making import building, text_files
+from segmax.errors import CollectionLockedError, ConfigError, FormatError, IndexExistsError, InputError, WriteError
+from segmax.shards.making import building, tasks, text_files
 from segmax.shards.making.building import build
 from segmax.shards.making.tasks import HereExecutor, Task, Workplace
-from segmax.shards.storage import LocalStorage
+from segmax.shards.storage import LocalStorage, open_storage
 from sharded_samples import small_pieces, write_json_vectors, write_matrices, write_texts
 
 
@@ -170,6 +170,37 @@ def test_a_finished_shard_is_verified(make: Callable[..., Any], tmp_path: Path) 
     assert resumed.made[0].startswith("built/")
 
 
+@pytest.mark.parametrize("damage", ["shorter", "gone", "more", "meta"])
+def test_a_finished_shard_at_an_address_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
+    """A shard that was finished before a stop is done again if its files are not those of its meta.json."""
+    pytest.importorskip("fsspec")
+    files, address = write_matrices(tmp_path / "in", sizes=(30, 40)), f"file://{tmp_path}/index"
+    counting, resumed = CountingExecutor(), CountingExecutor()
+    monkeypatch.setattr(building, "HereExecutor", lambda: counting)
+    whole = build(files, tmp_path / "whole", shards=2)
+    monkeypatch.setattr(building, "HereExecutor", lambda: StoppingExecutor(len(counting.made) - 1))
+    with pytest.raises(StoppedError):
+        build(files, address, shards=2)
+    shard = max((tmp_path / "index" / "shards").iterdir())
+    assert open_storage(address).has_shard(shard.name)
+    component = next(file for file in shard.iterdir() if file.name.startswith("run"))
+    if damage == "shorter":
+        component.write_bytes(component.read_bytes()[:-1])
+    elif damage == "gone":
+        component.unlink()
+    elif damage == "more":
+        component.with_name("run_bytes.9.bin").write_bytes(b"")
+    else:
+        (shard / "meta.json").write_bytes((shard / "meta.json").read_bytes() + b" ")
+    assert not open_storage(address).has_shard(shard.name)
+    monkeypatch.setattr(building, "HereExecutor", lambda: resumed)
+    assert build(files, address, shards=2) == whole
+    assert [name.partition("/")[0] for name in resumed.made] == ["built"]
+    assert open_storage(tmp_path / "index").has_shard(shard.name)
+
+
 def test_other_inputs_or_options_are_refused(tmp_path: Path) -> None:
     """An unfinished build is resumed only with the same files and options; `overwrite` starts over."""
     files = write_matrices(tmp_path / "in", sizes=(30, 40))
@@ -266,6 +297,68 @@ def test_a_full_disk_is_an_error_and_leaves_no_index(tmp_path: Path, monkeypatch
     assert all("No space left on device" in message for message in messages)
     shutil.rmtree(tmp_path / "index")
     assert build(files, tmp_path / "index", shards=2) == whole
+
+
+class FailingStorage(LocalStorage):
+    """Fails some writes of the build, and counts all of them."""
+
+    def __init__(self, folder: Path, error: Exception, failures: int) -> None:
+        super().__init__(folder)
+        self.error, self.failures, self.writes = error, failures, 0
+
+    def write(self, name: str, pieces: Sequence[bytes | memoryview]) -> None:
+        """Write a file, or raise WriteError."""
+        if name.startswith("building/sections"):
+            self.writes += 1
+            if self.writes <= self.failures:
+                raise WriteError("could not write") from self.error
+        super().write(name, pieces)
+
+
+def test_storage_that_fails_for_a_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task is done again where storage fails, three times in all; what does not pass by itself fails at once."""
+    monkeypatch.setattr(tasks, "_PAUSE_SECONDS", 0.0)
+    files = write_matrices(tmp_path / "in", sizes=(30,))
+    whole = build(files, tmp_path / "whole", shards=2)
+    for name, error, failures, writes in (
+        ("passes", ConnectionResetError("reset"), 2, None),
+        ("lasts", TimeoutError("too slow"), 99, 3),
+        ("full", OSError(28, "No space left on device"), 99, 1),
+        ("denied", PermissionError("not you"), 99, 1),
+        ("ours", ValueError("a mistake"), 99, 1),
+    ):
+        storage = FailingStorage(tmp_path / name, error, failures)
+        monkeypatch.setattr(building, "open_storage", lambda _, storage=storage: storage)
+        if writes is None:
+            assert build(files, tmp_path / name, shards=2) == whole
+            continue
+        with pytest.raises(WriteError):
+            build(files, tmp_path / name, shards=2)
+        assert storage.writes == writes
+
+
+def test_errors_of_fsspec_are_those_of_a_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an implementation of fsspec raises may pass, unless it says that there is nothing, or no access."""
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(tasks, "_PAUSE_SECONDS", 0.0)
+    storage = open_storage(f"file://{tmp_path}/index")
+
+    class BusyError(Exception):
+        """As a library of a bucket raises."""
+
+    for error, tries in ((BusyError("slow down"), 3), (PermissionError("not you"), 1)):
+        tried = []
+
+        def fail(*_: Any, error: Exception = error, tried: list[int] = tried, **__: Any) -> None:
+            tried.append(1)
+            raise error
+
+        for function, call in (("cat_file", storage.read), ("pipe_file", lambda name: storage.write(name, []))):
+            tried.clear()
+            monkeypatch.setattr(storage._fs, function, fail)
+            with pytest.raises((FormatError, WriteError)):
+                tasks.patiently(lambda call=call: call("common/a"))
+            assert len(tried) == tries
 
 
 def test_a_poison_document_is_named(tmp_path: Path) -> None:

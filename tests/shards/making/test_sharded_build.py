@@ -172,6 +172,16 @@ def test_a_file_without_documents_among_others(tmp_path: Path) -> None:
         build(tmp_path / "none.npz", tmp_path / "other", shards=2)
 
 
+def test_a_matrix_without_rows(tmp_path: Path) -> None:
+    """It is refused as `segmax.build` refuses it, and nothing is left at the path."""
+    for name, value in (("overwrite", 1), ("threads", 0)):
+        with refused(segmax.errors.ConfigError, option=name):
+            build(random_matrix(3, "floats"), tmp_path / "index", shards=2, **{name: value})
+    with refused(segmax.errors.InputError, expected="at least one document", got="an empty collection"):
+        build(sp.csr_matrix((0, 5)), tmp_path / "index", shards=2)
+    assert not (tmp_path / "index").exists()
+
+
 @pytest.mark.parametrize("given", ["folder", "encoder"])
 def test_a_model_is_loaded_where_it_encodes(tmp_path: Path, given: str) -> None:
     """What travels to a task is how to load a model; vectors are those of one index, up to rounding."""

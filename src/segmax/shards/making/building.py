@@ -6,7 +6,7 @@ import dataclasses
 import os
 from typing import Any, Unpack
 
-from segmax.base.checks import checked_choice, checked_int
+from segmax.base.checks import checked_bool, checked_choice, checked_int
 from segmax.base.memory import MemoryLimit
 from segmax.base.progress import ProgressOption, progress_of
 from segmax.building.builder import BuildArguments, effective_config
@@ -119,6 +119,7 @@ class ShardedRequest:
     def __post_init__(self) -> None:
         checked_int("shards", self.shards, 1, MAX_SHARDS)
         checked_choice("sharding", self.sharding, SHARDINGS)
+        checked_bool("overwrite", self.overwrite)
         check_pruning(self.config.pruning)
 
     def fingerprint(self) -> dict[str, Any]:

@@ -191,6 +191,8 @@ class GivenMatrix(Inputs):
 
     def __init__(self, matrix: object, ids: Iterable[Any] | None, terms: Iterable[str] | None) -> None:
         self._docs: Csr = matrix_to_csr(matrix)
+        if not self._docs.num_rows:
+            raise no_documents([])
         self._ids = None if ids is None else listed_ids(ids)
         self._terms = None if terms is None else list(terms)
         self._name = source_name(matrix)

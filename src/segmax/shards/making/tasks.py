@@ -5,15 +5,18 @@ from __future__ import annotations
 import abc
 import contextlib
 import dataclasses
+import errno
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
-from segmax.base.errors import InputError
+from segmax.base.errors import FormatError, InputError, SegmaxError, WriteError
 from segmax.base.scratch import scratch_errors
 from segmax.building.resources import ResourceOptions
 from segmax.shards.making.packed import DamagedFileError, Packed, pack, unpack
@@ -23,6 +26,11 @@ from segmax.shards.storage import Storage
 BUILDING = "building"
 #: In it, the file that says what is being built.
 JOURNAL = "journal.json"
+_TRIES = 3  # where storage fails
+_PAUSE_SECONDS = 1.0  # before the second try; twice as long before the third
+#: What does not pass by itself.
+_LASTING = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.ENAMETOOLONG)
+Made = TypeVar("Made")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,7 +149,26 @@ class HereExecutor:
     def run(self, tasks: Sequence[Task], work: Workplace) -> Iterator[tuple[int, Mapping[str, Any]]]:
         """Yield (number of a task, its result)."""
         for number, task in enumerate(tasks):
-            yield number, task.run(work)
+            yield number, patiently(partial(task.run, work))
+
+
+def patiently(make: Callable[[], Made]) -> Made:
+    """Return what a function returns; call it again, a few times, where storage fails in a way that may pass."""
+    for tries in range(1, _TRIES):
+        try:
+            return make()
+        except (FormatError, WriteError) as error:
+            if not _may_pass(error):
+                raise
+        time.sleep(_PAUSE_SECONDS * tries)
+    return make()
+
+
+def _may_pass(error: SegmaxError) -> bool:
+    """Whether an error of storage comes from the system or the network rather than from what is stored."""
+    cause = error.__cause__
+    is_lasting = isinstance(cause, (FileNotFoundError, PermissionError)) or getattr(cause, "errno", None) in _LASTING
+    return isinstance(cause, OSError) and not is_lasting
 
 
 def _missing(name: str) -> DamagedFileError:
