@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import logging
@@ -359,6 +360,19 @@ def test_an_index_records_the_choice(splade: Path, tmp_path: Path, monkeypatch: 
     with segmax.open(tmp_path / "index", encoder=folder) as index:
         assert index.search("the big cat").ids == expected
         assert index.encoder.dtype == "int8"  # type: ignore[attr-defined]
+
+
+def test_queries_where_the_backend_is_missing(splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that was encoded in 8 bits is searched in float32 where ONNX Runtime is not installed."""
+    pytest.importorskip("onnxscript")
+    folder = tmp_path / "model"
+    shutil.copytree(splade, folder)
+    segmax.from_texts(TEXTS, encoder=SparseModel(folder, dtype="int8"), path=tmp_path / "index").close()
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name))
+    with segmax.open(tmp_path / "index", encoder=folder) as index:
+        assert index.encoder.dtype == "float32"  # type: ignore[attr-defined]
+        assert index.search("the big cat").ids
 
 
 def test_trims_are_what_they_say() -> None:

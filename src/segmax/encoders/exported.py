@@ -7,6 +7,7 @@ which says what the others are. It lies in the folder of the model, or in the us
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 from functools import partial
@@ -114,6 +115,14 @@ def find_export(name: str, kind: str) -> Path | None:
             if content.get("kind") == kind and content.get("files") == files_of(name):
                 return folder
     return None
+
+
+def can_run(backend: str, name: str, kind: str) -> bool:
+    """Return whether a backend is installed here, and a model exported for it, or the packages to export it."""
+    needed = ["openvino" if backend == "openvino" else "onnxruntime"]
+    if find_export(name, kind) is None:
+        needed += ["torch", "onnx", "onnxscript", "onnxruntime"]
+    return all(importlib.util.find_spec(package) is not None for package in needed)
 
 
 def export_places(name: str) -> list[Path]:

@@ -17,7 +17,7 @@ from segmax.base.checks import checked_bool, checked_choice, checked_int
 from segmax.base.errors import ConfigError, FormatError, InputError, SegmaxError
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
-from segmax.encoders.exported import BACKENDS
+from segmax.encoders.exported import BACKENDS, can_run
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import encoder_class, load_encoder, load_for_queries
 from segmax.encoders.model_files import is_there
@@ -134,7 +134,7 @@ def _stored_model(kind: type[QueryTable | TransformerEncoder], description: Mapp
     if options.get("tokenizer") is not None:
         options["tokenizer"] = _checked_name(options["tokenizer"], where)
     with _naming_file(where):
-        return load_for_queries(name, options, kind)
+        return load_for_queries(name, _as_here(options, name, kind), kind)
 
 
 def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
@@ -265,7 +265,8 @@ def _named(name: str | os.PathLike[str], description: object, terms: Iterable[st
     if kind is not BM25:
         model = cast("type[QueryTable | TransformerEncoder]", kind)
         # A tokenizer is files again, and the caller said nothing about those.
-        return load_for_queries(name, _same_options(model, description, where, leave_out={"tokenizer"}))
+        options = _same_options(model, description, where, leave_out={"tokenizer"})
+        return load_for_queries(name, _as_here(options, os.fspath(name), model))
     if os.fspath(name) == "bm25" and description is not None and _kind(description, where) == "bm25":
         return _stored(description, terms or (), where, trusted=False)
     return load_encoder(name)
@@ -278,6 +279,16 @@ def _same_options(
         return {}
     options = _model_options(kind, description, where)
     return {name: value for name, value in options.items() if name not in leave_out}
+
+
+def _as_here(options: dict[str, Any], name: str, kind: type[QueryTable | TransformerEncoder]) -> dict[str, Any]:
+    """Leave out how documents were computed where queries are computed better, or only, in another way."""
+    backend = options.get("backend", "torch")
+    if backend == "torch":
+        fits = options.get("dtype") not in ("float16", "bfloat16")  # which suit some devices and slow others down
+    else:
+        fits = can_run(backend, name.partition(":")[2] or name, kind.__name__)
+    return options if fits else {key: value for key, value in options.items() if key not in ("dtype", "backend")}
 
 
 def _fitted(encoder: Encoder, terms: Iterable[str] | None) -> Encoder:
