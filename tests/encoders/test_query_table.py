@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import subprocess
@@ -160,6 +161,32 @@ def test_other_models_have_no_table(tmp_path: Path, change: dict[str, Any]) -> N
     assert table_of(tmp_path / "model") is None
     with refused(InputError, expected="a table of query weights", hint="make one"):
         QueryTable.load(tmp_path / "model")
+
+
+def test_tables_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a model on the hub, only the small files and those of the table are downloaded, and then checked."""
+    hub = pytest.importorskip("huggingface_hub")
+    home = write_router(tmp_path / "snapshot")
+    asked: list[Any] = []
+
+    def download(name: str, *, cache_dir: str | None, allow_patterns: list[str]) -> str:
+        asked.append((name, cache_dir, allow_patterns))
+        return str(tmp_path / "snapshot")
+
+    monkeypatch.setattr(hub, "snapshot_download", download)
+    monkeypatch.setattr("segmax.encoders.query_table.find_model", lambda name, who: False)
+    monkeypatch.delenv("SENTENCE_TRANSFORMERS_HOME", raising=False)
+    table = QueryTable.load("some/model")
+    assert by_word(table, "cat") == {"cat": 3}
+    assert table.to_dict()["model"] == "some/model"
+    ((name, cache, patterns),) = asked
+    assert (name, cache) == ("some/model", None)
+    wanted = ["modules.json", "router_config.json", "query_0_SparseStaticEmbedding/model.safetensors", "idf.json"]
+    assert all(any(fnmatch.fnmatch(file, pattern) for pattern in patterns) for file in wanted)
+    assert not any(fnmatch.fnmatch("model.safetensors", pattern) for pattern in patterns)
+    (home / "config.json").write_text("[]")
+    with refused(InputError, where=r"config\.json'$"):
+        QueryTable.load("some/model")
 
 
 # --- searching -------------------------------------------------------------------------------------------------------
