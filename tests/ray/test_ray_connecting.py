@@ -15,10 +15,26 @@ from segmax.ray import connecting
 pytest.importorskip("ray", exc_type=ImportError)
 
 
+class FakeRay:
+    """Ray that does not connect."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def is_initialized(self) -> bool:
+        """Not yet."""
+        return False
+
+    def init(self, **_: object) -> None:
+        """Fail."""
+        raise self._error
+
+
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Fails a test that takes long, and hides the address of a cluster that the environment names."""
+    """Fails a test that takes long; hides the cluster that other tests are connected to, or the environment names."""
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setattr(connecting, "ray", lambda: FakeRay(AssertionError("Ray was to connect")))
     start = time.monotonic()
     yield
     assert time.monotonic() - start < 10
@@ -42,21 +58,6 @@ def test_no_cluster_at_the_address(prefix: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("RAY_ADDRESS", address)
     with refused(ShardsUnavailableError, message="no Ray cluster at .*127.0.0.1"):
         connecting.connect(None)
-
-
-class FakeRay:
-    """Ray that does not connect."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def is_initialized(self) -> bool:
-        """Not yet."""
-        return False
-
-    def init(self, **_: object) -> None:
-        """Fail."""
-        raise self._error
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from segmax.base.errors import ConfigError, FormatError, IndexNotFoundError, dam
 from segmax.base.files import open_regular, replacing, sync_folder, write_errors
 from segmax.storage.component_file import FOOTER_BYTES
 from segmax.storage.meta import COMPONENT_NAME, MAX_META_BYTES, META_NAME, parse_meta, unreadable
+from segmax.storage.reading import load_index
 
 #: The folder of shards, each called by its content hash.
 SHARDS = "shards"
@@ -219,7 +220,8 @@ class Storage(abc.ABC):
             )
         if not (self.folder / name).is_dir():
             raise self._missing(name)
-        if verify:
+        if verify and not _is_whole(self.folder / name, name.rpartition("/")[2]):
+            load_index(self.folder / name, preload=False, verify=True)  # names the file, if its checksum shows which
             self._check_hash(self.folder / name, name)
         return self.folder / name
 
