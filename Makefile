@@ -16,8 +16,9 @@ demo: $(VENV)/.installed $(if $(MODEL),$(VENV)/.encoders)
 test: lint types cpp-test
 	$(PY) -m pytest -q -n auto --dist worksteal
 
+# Without those of Ray and of models, which have targets of their own.
 test-slow: sanitize
-	$(PY) -m pytest -q -m slow --ignore=tests/collection/test_crash.py --ignore=tests/ray
+	$(PY) -m pytest -q -m slow --ignore=tests/collection/test_crash.py --ignore=tests/ray --ignore=tests/encoders
 	$(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
 # Kills, failing disks and power losses at every system call of a collection's history: about an hour.

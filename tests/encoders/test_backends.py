@@ -1,4 +1,7 @@
-"""Models by torch, ONNX Runtime and OpenVINO against each other, and against sentence-transformers."""
+"""Models by torch, ONNX Runtime and OpenVINO against each other, and against sentence-transformers.
+
+Tests that export a model take some seconds each: most of them are slow ones.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +83,7 @@ def write_model(kind: type[TransformerEncoder], bert: Path, splade: Path, folder
 
 
 @pytest.mark.parametrize("kind", [SparseModel, LexMAE, UniCOIL])
+@pytest.mark.slow
 def test_exported_models_agree_with_torch(
     kind: type[TransformerEncoder], bert: Path, splade: Path, tmp_path: Path
 ) -> None:
@@ -100,6 +104,7 @@ def test_exported_models_agree_with_torch(
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.slow
 def test_openvino_agrees_with_torch(dtype: str, splade: Path, tmp_path: Path) -> None:
     """OpenVINO runs the same export."""
     pytest.importorskip("openvino")
@@ -122,6 +127,7 @@ def test_no_text_depends_on_its_neighbors(splade: Path, tmp_path: Path) -> None:
         np.testing.assert_array_equal(first, second)
 
 
+@pytest.mark.slow
 def test_an_export_needs_no_torch(splade: Path, tmp_path: Path) -> None:
     """Once a model is exported, its encoder loads neither torch nor transformers nor sentence-transformers."""
     pytest.importorskip("onnxscript")
@@ -138,6 +144,7 @@ assert not {{"torch", "transformers", "sentence_transformers", "scipy"}} & sys.m
     assert json.loads(out.stdout) == expected.values.tolist()
 
 
+@pytest.mark.slow
 def test_changed_models_are_exported_again(splade: Path, tmp_path: Path) -> None:
     """An export of other files than those in the folder is not used."""
     pytest.importorskip("onnxscript")
@@ -174,6 +181,7 @@ def test_folders_that_nobody_may_write_stay_as_they_are(splade: Path, tmp_path: 
         ({"queries": {"max_length": 5, "prompt": 3}}, "the description of an export"),
     ],
 )
+@pytest.mark.slow
 def test_damaged_exports_are_refused(change: dict[str, Any], expected: str, splade: Path, tmp_path: Path) -> None:
     """A description that claims something else is an InputError that says what was expected."""
     pytest.importorskip("onnxscript")
@@ -187,6 +195,7 @@ def test_damaged_exports_are_refused(change: dict[str, Any], expected: str, spla
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
+@pytest.mark.slow
 def test_damaged_files_of_exports_are_refused(file: str, splade: Path, tmp_path: Path) -> None:
     """Files of an export that are cut off or gone are InputErrors."""
     pytest.importorskip("onnxscript")
@@ -317,6 +326,7 @@ def test_word_pieces_are_cut(splade: Path) -> None:
 # --- the choice ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_choice_is_by_the_users_texts(
     splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -345,6 +355,7 @@ def test_the_choice_is_by_the_users_texts(
         assert encoder.dtype == "float32"
 
 
+@pytest.mark.slow
 def test_an_index_records_the_choice(splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index of texts is encoded in 8 bits where that was chosen, and so are its queries."""
     pytest.importorskip("onnxscript")
@@ -362,6 +373,7 @@ def test_an_index_records_the_choice(splade: Path, tmp_path: Path, monkeypatch: 
         assert index.encoder.dtype == "int8"  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_queries_where_the_backend_is_missing(splade: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index that was encoded in 8 bits is searched in float32 where ONNX Runtime is not installed."""
     pytest.importorskip("onnxscript")
