@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
 import os
 import re
 import socket
 import threading
 from collections.abc import Callable
+from typing import Any
 
 from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, MissingPackageError, SegmaxError, ShardsUnavailableError
@@ -14,6 +17,7 @@ from segmax.ray.engine import ray
 
 _lock = threading.Lock()
 _users = 0  # of a connection that was made here
+_open = 0  # who use any connection
 #: How long the machine of an address may take to accept a connection; Ray itself tries for minutes.
 _CONNECT_S = 2.0
 _CLIENT = "ray://"
@@ -42,34 +46,51 @@ def connect(address: str | None) -> Callable[[], None]:
     MissingPackageError
         If the address needs a part of Ray that is not installed.
     """
-    global _users
+    global _users, _open
     with _lock:
+        ours = True
         if ray().is_initialized():
             _check_same(address)
-            if _users == 0:
-                return lambda: None
+            ours = _users > 0
         else:
             _start(address)
             _users = 0
-        _users += 1
-        return _Release()
+        _users += ours
+        _open += 1
+        _let_ray_start_itself(False)
+        return _Release(ours=ours)
 
 
 class _Release:
     """Lets go of the connection once, however often it is called."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, ours: bool) -> None:
         self._done = False
+        self._ours = ours
 
     def __call__(self) -> None:
-        global _users
+        global _users, _open
         with _lock:
             if self._done:
                 return
             self._done = True
-            _users -= 1
-            if _users == 0 and ray().is_initialized():
+            _users -= self._ours
+            _open -= 1
+            if self._ours and _users == 0 and ray().is_initialized():
                 ray().shutdown()
+            if _open == 0:
+                _let_ray_start_itself(True)
+
+
+def _let_ray_start_itself(allowed: bool) -> None:
+    """Allow, or not, that a call of Ray without a connection starts a cluster.
+
+    If a program ends Ray while an index is open, the thread that watches the replicas may be about to call it, and
+    must not start another one. Ray has no public switch for this that works once it is imported.
+    """
+    with contextlib.suppress(ImportError):
+        hook: Any = importlib.import_module("ray._private.auto_init_hook")
+        hook.enable_auto_connect = allowed and os.environ.get("RAY_ENABLE_AUTO_CONNECT", "") != "0"
 
 
 def _check_same(address: str | None) -> None:
