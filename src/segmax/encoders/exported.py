@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segmax.base.checks import checked_int, checked_number
-from segmax.base.errors import ConfigError, InputError
+from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.encoders.model_files import EXPORT_FOLDER, damaged, is_folder, model_folders, read_json, stamps
 from segmax.encoders.network import Network, column_names
 from segmax.encoders.runtimes import ExportedNetwork, OnnxRuntime, OpenVino, Runtime
@@ -74,14 +74,14 @@ def opened(folder: Path, encoder: TransformerEncoder, *, backend: str, dtype: st
         documents = _word_pieces(content, found.documents, asked_documents, found.positions)
         queries = _word_pieces(content, found.queries, asked_queries, found.positions)
         runtime = _runtime(backend, file, dtype)
-    except (ConfigError, ImportError):
+    except SegmaxError:
         raise
     except Exception as error:  # each library has its own
         raise InputError(
             where=f"'{folder}'",
             expected="an exported model",
             got=f"one that cannot be loaded ({str(error)[:200]})",
-            hint=f"export it again: segmax encoder export {encoder.name} --overwrite",
+            hint="export it again: segmax encoder export MODEL --overwrite",
         ) from error
     network = ExportedNetwork(
         runtime,

@@ -13,6 +13,7 @@ from typing import Any
 
 from segmax.base.checks import shown
 from segmax.base.errors import ConfigError, MissingPackageError, SegmaxError, ShardsUnavailableError
+from segmax.base.optional import needing
 from segmax.ray.engine import ray
 
 _lock = threading.Lock()
@@ -107,11 +108,8 @@ def _start(address: str | None) -> None:
         _check_reachable(wanted)
     options = {} if address else {"include_dashboard": False}
     try:
-        ray().init(address=address, log_to_driver=False, logging_level="WARNING", **options)
-    except ImportError as error:
-        raise MissingPackageError(
-            f"the address {shown(wanted)} needs a part of Ray ({error})", hint=_INSTALL
-        ) from error
+        with needing("'ray[client]'", f"the address {shown(wanted)}"):
+            ray().init(address=address, log_to_driver=False, logging_level="WARNING", **options)
     except ConnectionError as error:
         raise _no_cluster(wanted, error) from error
     except (ValueError, RuntimeError) as error:
