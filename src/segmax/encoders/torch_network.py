@@ -260,7 +260,7 @@ def headless(torch: Any, model: Any) -> Any:
             return out.logits, out.hidden_states[-1] if wants_hidden else None
 
         def largest(self, states: Any, size: int) -> Any:
-            parts = [(states @ columns.T).amax(1) for columns in self.columns.split(size)]
+            parts = [torch.nn.functional.linear(states, columns).amax(1) for columns in self.columns.split(size)]
             return torch.relu(torch.cat(parts, 1).float() + self.bias)
 
     return Headless()
