@@ -10,8 +10,9 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError, InputError
 from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
 from segmax.cli.formats import add_from, add_scale, add_to
+from segmax.cli.log_lines import log_lines
 from segmax.cli.parser import CommandParser, add_progress, if_interrupted, shows_progress
-from segmax.cli.reading import note_numbered, noting, read_texts
+from segmax.cli.reading import note_numbered, read_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, Document, Queries, read_queries
@@ -77,7 +78,7 @@ def run(args: argparse.Namespace) -> None:
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
     resuming = f"finished work is in '{args.output}.encoding'; run the same command again to resume"
-    with if_interrupted(resuming), noting("segmax.encoders"):
+    with if_interrupted(resuming), log_lines("segmax.encoders"):
         done = encode_texts(
             encoder,
             texts,

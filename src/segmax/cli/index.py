@@ -15,9 +15,10 @@ from segmax.building.resources import scratch_folder
 from segmax.cli.build_arguments import BuildArguments, read_build_arguments, summary
 from segmax.cli.encoder_options import add_encoder_options, add_title_option, encoder_options
 from segmax.cli.formats import add_from
+from segmax.cli.log_lines import log_lines
 from segmax.cli.options import CLUSTERINGS, OPTIONS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
-from segmax.cli.reading import named_fields, note_texts, noting
+from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
@@ -110,7 +111,7 @@ def run(args: argparse.Namespace) -> None:
     inputs, output = inputs_and_output(args, "index")
     asked = read_build_arguments(args, _CLUSTERINGS)
     start = time.perf_counter()
-    with if_interrupted("no part of an index was written"), noting("segmax.encoders"):
+    with if_interrupted("no part of an index was written"), log_lines("segmax.encoders"):
         index = _built(inputs, output, asked, args)
     with index:
         say(*summary(index, output, time.perf_counter() - start))

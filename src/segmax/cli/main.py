@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 import segmax
-from segmax.base.display import printable
 from segmax.base.errors import SegmaxError, SegmaxWarning
 from segmax.cli.commands import COMMANDS, Command
+from segmax.cli.log_lines import in_one_line, log_lines
 from segmax.cli.parser import Parser
 from segmax.cli.spelling import Spelling
 
@@ -83,7 +83,7 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     parser = module.parser()
     try:
         args = parser.parse_intermixed_args(arguments)
-        with _log_lines(shown=args.verbose):
+        with log_lines() if args.verbose else contextlib.nullcontext():
             module.run(args)
     except SegmaxError as error:
         return _fail(error.text(Spelling(parser, getattr(module, "NAMES", {}))))
@@ -107,13 +107,8 @@ def _main_parser() -> argparse.ArgumentParser:
 # --- what goes to standard error -------------------------------------------------------------------------------------
 
 
-def _in_one_line(message: object) -> str:
-    """Return a message in one line without control characters."""
-    return printable(" ".join(str(message).splitlines()))
-
-
 def _fail(message: str) -> int:
-    sys.stderr.write(f"segmax: error: {_in_one_line(message)}\n")
+    sys.stderr.write(f"segmax: error: {in_one_line(message)}\n")
     return _ERROR_CODE
 
 
@@ -121,33 +116,8 @@ def _interrupted(interruption: KeyboardInterrupt) -> int:
     """Say so, with the note of `segmax.cli.parser.if_interrupted`."""
     after_echo = "\n" if sys.stderr.isatty() else ""  # a terminal shows ^C
     message = "; ".join(["interrupted", *map(str, interruption.args)])
-    sys.stderr.write(f"{after_echo}segmax: {_in_one_line(message)}\n")
+    sys.stderr.write(f"{after_echo}segmax: {in_one_line(message)}\n")
     return _INTERRUPTED_CODE
-
-
-@contextlib.contextmanager
-def _log_lines(*, shown: bool) -> Iterator[None]:
-    """Show what the library logs while a command runs."""
-    if not shown:
-        yield
-        return
-    import logging  # which takes 3 ms to load
-
-    class Formatter(logging.Formatter):
-        def format(self, record: logging.LogRecord) -> str:
-            return f"segmax: {_in_one_line(super().format(record))}"
-
-    logger = logging.getLogger("segmax")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Formatter())
-    before = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(before)
 
 
 @contextlib.contextmanager
@@ -161,6 +131,6 @@ def _warnings_in_one_line() -> Iterator[None]:
 
 def _show_warning(before: Callable[..., None], message: Warning | str, category: type[Warning], *where: Any) -> None:
     if issubclass(category, UserWarning):
-        sys.stderr.write(f"segmax: warning: {_in_one_line(message)}\n")
+        sys.stderr.write(f"segmax: warning: {in_one_line(message)}\n")
     else:
         before(message, category, *where)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from segmax.base.display import printable
 from segmax.io import Queries, TextReader, open_texts
@@ -46,22 +44,3 @@ def note_numbered(queries: Queries) -> None:
 def note(text: str) -> None:
     """Write a line to standard error."""
     sys.stderr.write(f"segmax: {printable(text)}\n")
-
-
-@contextlib.contextmanager
-def noting(name: str) -> Iterator[None]:
-    """Write what a logger of segmax says to standard error while this lasts."""
-
-    class Notes(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            note(record.getMessage())
-
-    logger, handler = logging.getLogger(name), Notes()
-    level = logger.level
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)

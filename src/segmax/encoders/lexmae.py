@@ -102,10 +102,7 @@ class LexMAE(TransformerEncoder):
             model.float().eval(),
             *self._word_pieces(),
             skipped=() if keeps_special else special,
-            devices=self._devices,
-            dtype=self.dtype,
-            padding=self._tokenizer.pad_token_id or 0,
-            batch_size=self.batch_size,
+            **self._network_options(),
         )
         self.query_rows(["a"])  # fails now if parts do not fit, not in the middle of a collection
 

@@ -153,10 +153,7 @@ class SparseModel(TransformerEncoder):
             parts.model.float().eval(),
             *self._word_pieces(),
             logs=parts.logs,
-            devices=self._devices,
-            dtype=self.dtype,
-            padding=parts.tokenizer.pad_token_id or 0,
-            batch_size=self.batch_size,
+            **self._network_options(),
         )
         found = _of_sample(network)
         if expected is not None and not _agree(expected, found):  # a model that does more to its logits than we know

@@ -166,6 +166,15 @@ class TransformerEncoder(Encoder):
         """Return the tokenizer as tokenizer.json has it."""
         return str(self._tokenizer.backend_tokenizer.to_str())
 
+    def _network_options(self) -> dict[str, Any]:
+        """Return what every network in torch is told about devices and batches."""
+        return {
+            "devices": self._devices,
+            "dtype": self.dtype,
+            "padding": self._tokenizer.pad_token_id or 0,
+            "batch_size": self.batch_size,
+        }
+
     def _word_pieces(self) -> tuple[WordPieces, WordPieces]:
         """Return what cuts documents and queries into word pieces."""
         content = self.tokenizer_json()

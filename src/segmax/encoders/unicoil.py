@@ -100,10 +100,7 @@ class UniCOIL(TransformerEncoder):
                 *self._word_pieces(),
                 num_columns=config.vocab_size,
                 skipped=(self._tokenizer.cls_token_id,),
-                devices=self._devices,
-                dtype=self.dtype,
-                padding=self._tokenizer.pad_token_id or 0,
-                batch_size=self.batch_size,
+                **self._network_options(),
             )
             self.query_rows(["a"])  # fails now if parts do not fit, not in the middle of a collection
 
