@@ -37,6 +37,7 @@ from segmax.encoders.network import Trim
 from segmax.encoders.torch_network import MaskedLanguageNetwork
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.word_pieces import WordPieces
+from segmax.io import open_texts, read_qrels
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document
 from segmax.vectors.rows import join_rows
@@ -429,13 +430,27 @@ def test_backends_on_real_texts(options: dict[str, Any], least: float) -> None:
 
 @pytest.mark.slow
 def test_relevance_in_8_bits() -> None:
-    """nDCG@10 on NFCorpus stays within .002 of float32."""
+    """nDCG@10 on NFCorpus stays within .002 of float32: on 600 documents, or on all with SEGMAX_RELEVANCE=1.
+
+    All documents take seven minutes on two cores. Fewer documents leave fewer judgments per query, each of which counts
+    for more, so the margin is wider there.
+    """
     data = SHARED / "data" / "nfcorpus"
     if not MODEL.is_dir() or not data.is_dir():
         pytest.skip("needs splade-mini and NFCorpus beside the project")
+    whole = bool(os.environ.get("SEGMAX_RELEVANCE"))
+    documents = list(itertools.islice(open_texts(data), None if whole else 600))
+    kept = {document.id for document in documents}
+    qrels = {
+        query: {name: grade for name, grade in grades.items() if name in kept}
+        for query, grades in read_qrels(data / "qrels" / "test.tsv").items()
+        if kept & grades.keys()
+    }
     found = {}
     for dtype in ("float32", "int8"):
         encoder = SparseModel(MODEL, dtype=dtype, backend="onnx")
-        with segmax.from_texts(data, encoder=encoder, keep_texts=False) as index:
-            found[dtype] = segmax.evaluate(index, data=data, methods=[segmax.ASC()], passes=1)["asc"].relevance
-    assert abs(found["int8"]["nDCG@10"] - found["float32"]["nDCG@10"]) <= 0.002
+        with segmax.from_texts(documents, encoder=encoder, keep_texts=False) as index:
+            run = segmax.evaluate(index, data / "queries.jsonl.gz", qrels, methods=[segmax.ASC()], passes=1)
+            found[dtype] = run.methods[0].relevance["nDCG@10"]
+    assert found["float32"] > 0.2
+    assert abs(found["int8"] - found["float32"]) <= (0.002 if whole else 0.01), found
