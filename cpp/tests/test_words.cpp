@@ -60,7 +60,7 @@ TEST(words_of_every_length_are_told_apart) {
     for (std::size_t length = 1; length <= 20; ++length) {
         for (const char last : {'a', 'b', 'z'}) words.push_back(std::string(length - 1, 'a') + last);
     }
-    for (std::size_t i = 0; i < 5000; ++i) words.push_back("w" + std::to_string(i * 7919));
+    for (std::size_t i = 0; i < 5000; ++i) words.push_back(std::to_string(i * 7919).append("w"));
     for (std::size_t i = 0; i < words.size(); ++i) {
         CHECK(table.find(words[i]) == nullptr);
         WordTable::Slot& slot = table.find_or_add(words[i]);
