@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,9 @@ class LibraryNetwork(Network):
 
     def _forward_documents(self, texts: list[str]) -> Forward:
         model = self._model
-        features = model.preprocess(texts, prompt=document_prompt(model), task="document")
+        features = model.preprocess(
+            texts, prompt=document_prompt(model.prompts, model.default_prompt_name), task="document"
+        )
         features = {
             key: value.to(model.device) if isinstance(value, self._torch.Tensor) else value
             for key, value in features.items()
@@ -145,14 +147,13 @@ def transformers_of(model: Any) -> list[Any]:
     return [head for head in heads if hasattr(head, "auto_model")]
 
 
-def document_prompt(model: Any) -> str:
-    """Return what a SparseEncoder puts before every document."""
-    prompts = model.prompts or {}
-    named = next((name for name in _DOCUMENT_PROMPTS if name in prompts), model.default_prompt_name)
-    return prompts.get(named) or ""
+def document_prompt(prompts: Mapping[str, str] | None, default: str | None) -> str:
+    """Return what sentence-transformers puts before every document; `default` names the prompt of other texts."""
+    known = prompts or {}
+    return known.get(next((name for name in _DOCUMENT_PROMPTS if name in known), default or "")) or ""
 
 
-def query_prompt(model: Any) -> str:
-    """Return what a SparseEncoder puts before every query."""
-    prompts = model.prompts or {}
-    return prompts.get("query" if "query" in prompts else model.default_prompt_name) or ""
+def query_prompt(prompts: Mapping[str, str] | None, default: str | None) -> str:
+    """Return what sentence-transformers puts before every query."""
+    known = prompts or {}
+    return known.get("query" if "query" in known else default or "") or ""

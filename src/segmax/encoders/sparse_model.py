@@ -96,14 +96,17 @@ class SparseModel(TransformerEncoder):
             self._set_up()
             return
         with loading("SparseModel", self.name), quiet_loading():
-            if importlib.util.find_spec("sentence_transformers") is None:
-                self._set_up_parts(load_parts(self.name, local=self._local))
-                return
-            self._library = need_torch("sentence_transformers", "SparseModel")
+            is_alone = importlib.util.find_spec("sentence_transformers") is None
+            if not is_alone:
+                self._library = need_torch("sentence_transformers", "SparseModel")
             check_sizes(self.name, "SparseModel")
             with bounded(self.name, "SparseModel"):
-                self._model = self._loaded()
-            self._set_up()
+                parts = load_parts(self.name, local=self._local) if is_alone else None
+                self._model = None if is_alone else self._loaded()
+            if parts is None:
+                self._set_up()
+            else:
+                self._set_up_parts(parts)
 
     def _loaded(self) -> Any:
         dtype = self._torch.float32  # our own network makes copies in other types, and the library gets its own

@@ -12,6 +12,8 @@ from segmax.encoders.packages import need_torch
 from segmax.encoders.torch_network import has_head
 
 _LONGEST = 1 << 20  # tokenizers without a limit claim 10^30
+#: The modules of plain SPLADE, as versions of sentence-transformers call them.
+_PLAIN = (["MLMTransformer", "SpladePooling"], ["Transformer", "SpladePooling"])
 
 
 class SpladeParts(NamedTuple):
@@ -42,8 +44,8 @@ def parts_of(model: Any) -> SpladeParts | None:
         model=transformer.auto_model,
         tokenizer=transformer.tokenizer,
         max_length=length if length is not None and length <= _LONGEST else None,
-        document_prompt=document_prompt(model),
-        query_prompt=query_prompt(model),
+        document_prompt=document_prompt(model.prompts, model.default_prompt_name),
+        query_prompt=query_prompt(model.prompts, model.default_prompt_name),
         logs=_logs(pooling.activation_function),
         encodes_queries=routes is None,
     )
@@ -83,19 +85,15 @@ def load_parts(name: str, *, local: bool) -> SpladeParts:
     tokenizer = transformers.AutoTokenizer.from_pretrained(name, **how)
     if not has_head(model) or getattr(tokenizer, "backend_tokenizer", None) is None:
         raise _needs_library(name)
-    own = options["max_length"]
-    length = tokenizer.model_max_length if own is None else own
-    positions = getattr(model.config, "max_position_embeddings", None)
+    length = options["max_length"] or tokenizer.model_max_length
     if length > _LONGEST:
-        length = positions
-    prompts = options["prompts"]
-    named = next((kind for kind in ("document", "passage", "corpus") if kind in prompts), options["default"])
+        length = getattr(model.config, "max_position_embeddings", None)
     return SpladeParts(
         model=model,
         tokenizer=tokenizer,
         max_length=length,
-        document_prompt=prompts.get(named) or "",
-        query_prompt=prompts.get("query" if "query" in prompts else options["default"]) or "",
+        document_prompt=document_prompt(options["prompts"], options["default"]),
+        query_prompt=query_prompt(options["prompts"], options["default"]),
         logs=options["logs"],
         encodes_queries=True,
     )
@@ -103,30 +101,26 @@ def load_parts(name: str, *, local: bool) -> SpladeParts:
 
 def _layout(folder: Path) -> dict[str, Any]:
     """Return what the small files of a folder in the layout of sentence-transformers say."""
-    found: dict[str, Any] = {"max_length": None, "prompts": {}, "default": None, "logs": 1}
-    if not (folder / "modules.json").is_file():
-        return found
-    modules = read_json(folder / "modules.json")
-    kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
-    if len(kinds) != 2 or kinds[0] not in ("MLMTransformer", "Transformer") or kinds[1] != "SpladePooling":
+    pooling: dict[str, Any] = {}
+    if (folder / "modules.json").is_file():
+        modules = read_json(folder / "modules.json")
+        kinds = [str(module.get("type", "")).rpartition(".")[2] for module in modules]
+        if kinds not in _PLAIN or modules[0].get("path"):
+            raise _needs_library(str(folder))
+        pooling = _read_if_there(folder / str(modules[1].get("path", "")) / "config.json")
+    if pooling.get("pooling_strategy", "max") != "max":
         raise _needs_library(str(folder))
-    if modules[0].get("path"):
-        raise _needs_library(str(folder))
-    pooling = folder / str(modules[1].get("path", "")) / "config.json"
-    pooling_options = read_json(pooling) if pooling.is_file() else {}
-    if pooling_options.get("pooling_strategy", "max") != "max":
-        raise _needs_library(str(folder))
-    found["logs"] = _logs(pooling_options.get("activation_function"))
-    for file, names in (("sentence_bert_config.json", ("max_seq_length",)),):
-        if (folder / file).is_file():
-            content = read_json(folder / file)
-            found["max_length"] = next((content[name] for name in names if content.get(name)), None)
-    whole = folder / "config_sentence_transformers.json"
-    if whole.is_file():
-        content = read_json(whole)
-        found["prompts"] = content.get("prompts") or {}
-        found["default"] = content.get("default_prompt_name")
-    return found
+    whole = _read_if_there(folder / "config_sentence_transformers.json")
+    return {
+        "logs": _logs(pooling.get("activation_function")),
+        "max_length": _read_if_there(folder / "sentence_bert_config.json").get("max_seq_length"),
+        "prompts": whole.get("prompts"),
+        "default": whole.get("default_prompt_name"),
+    }
+
+
+def _read_if_there(path: Path) -> Any:
+    return read_json(path) if path.is_file() else {}
 
 
 def _needs_library(name: str) -> ConfigError:

@@ -167,7 +167,7 @@ class TorchNetwork(TokenNetwork):
         return weights
 
     def _padded(self, texts: list[Pieces], device: str) -> tuple[Any, Any]:
-        """Return a matrix of word pieces, and where there is no padding; no mask if there is none anywhere."""
+        """Return a matrix of word pieces, and which of them are no padding."""
         longest = len(texts[0])
         tokens = np.full((len(texts), longest), self._padding, np.int64)
         for row, pieces in zip(tokens, texts, strict=True):

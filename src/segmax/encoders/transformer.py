@@ -167,7 +167,7 @@ class TransformerEncoder(Encoder):
         return str(self._tokenizer.backend_tokenizer.to_str())
 
     def _network_options(self) -> dict[str, Any]:
-        """Return what every network in torch is told about devices and batches."""
+        """Return the options about devices and batches that every network in torch takes."""
         return {
             "devices": self._devices,
             "dtype": self.dtype,
