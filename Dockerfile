@@ -10,7 +10,7 @@ RUN python3 -m venv /opt/tools && python3 -m venv --without-pip /opt/segmax
 ARG EXTRAS="serve"
 COPY pyproject.toml .ci/requirements.py ./
 RUN for extra in $EXTRAS; do python3 requirements.py "$extra"; done \
-    | xargs /opt/tools/bin/pip --python /opt/segmax/bin/python install --no-cache-dir
+    | xargs -d '\n' /opt/tools/bin/pip --python /opt/segmax/bin/python install --no-cache-dir
 COPY CMakeLists.txt LICENSE README.md ./
 COPY bindings bindings
 COPY cpp cpp

@@ -69,7 +69,7 @@ def inside() -> None:
     """Build the stages, then try the last one."""
     patterns = read_ignore((CONTEXT / ".dockerignore").read_text())
     with timed("debootstrap"):
-        base = make_base()
+        base = make_base(WORK / "base", SUITE)
     images: list[Image] = []
     for number, stage in enumerate(read_stages((CONTEXT / "Dockerfile").read_text())):
         image = Image(stage.name, WORK / f"stage{number}")
@@ -107,13 +107,13 @@ def mirrors() -> dict[str, str]:
     return {label: address for origin, label, address in rows if origin == "Debian"}
 
 
-def make_base() -> Path:
-    """Make what debian:bookworm-slim is: the packages that every Debian has, without documentation."""
-    root, found = WORK / "base", mirrors()
-    quietly(["debootstrap", "--variant=minbase", SUITE, str(root), found["Debian"]])
-    sources = [f"deb {found['Debian']} {name} main\n" for name in (SUITE, f"{SUITE}-updates")]
+def make_base(root: Path, suite: str) -> Path:
+    """Make what a slim image of Debian is: the packages that every Debian has, without documentation."""
+    found = mirrors()
+    quietly(["debootstrap", "--variant=minbase", suite, str(root), found["Debian"]])
+    sources = [f"deb {found['Debian']} {name} main\n" for name in (suite, f"{suite}-updates")]
     if "Debian-Security" in found:
-        sources.append(f"deb {found['Debian-Security']} {SUITE}-security main\n")
+        sources.append(f"deb {found['Debian-Security']} {suite}-security main\n")
     for name in ("var/cache/apt/archives", "var/lib/apt/lists", "usr/share/doc", "usr/share/locale", "usr/share/man"):
         shutil.rmtree(root / name)
     (root / "etc/apt/sources.list").write_text("".join(sources))

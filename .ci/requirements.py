@@ -1,4 +1,4 @@
-"""Print the packages of an extra of pyproject.toml, its own extras followed: `requirements.py dev`."""
+"""Print the packages of an extra of pyproject.toml, its own extras followed, a line each: `requirements.py dev`."""
 
 import sys
 import tomllib
@@ -19,4 +19,4 @@ def packages(project: dict, extra: str) -> list[str]:
 
 if __name__ == "__main__":
     project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
-    sys.stdout.write(" ".join(project["dependencies"] + packages(project, sys.argv[1])) + "\n")
+    sys.stdout.write("\n".join(project["dependencies"] + packages(project, sys.argv[1])) + "\n")

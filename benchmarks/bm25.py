@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks import wiki
-from benchmarks.rivals import peak_bytes
+from segmax.base.system import peak_memory
 
 _STRETCH_WORDS, _STRETCHES = 19, 3
 _QUERY_WORDS = 5
@@ -203,7 +203,7 @@ def build_one(name: str, folder: Path) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     used = resource.getrusage(resource.RUSAGE_SELF)
     size = sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
-    return {"seconds": seconds, "cpu": used.ru_utime + used.ru_stime, "peak": peak_bytes(), "size": size}
+    return {"seconds": seconds, "cpu": used.ru_utime + used.ru_stime, "peak": peak_memory(), "size": size}
 
 
 def search_one(name: str, folder: Path) -> dict[str, Any]:

@@ -20,8 +20,9 @@ import scipy.sparse as sp
 
 import segmax
 from benchmarks import wiki
-from benchmarks.rivals import RIVALS, peak_bytes
+from benchmarks.rivals import RIVALS
 from benchmarks.rivals import measure as measure_rival
+from segmax.base.system import peak_memory
 from segmax.inspection.summary import STRUCTURES, structure_of
 
 VARIANTS = {"segmax": segmax.BuildConfig(), "segmax, compact": segmax.BuildConfig(compact=True)}
@@ -49,7 +50,7 @@ def build_one(name: str, folder: Path) -> dict[str, Any]:
         "build_seconds": seconds,
         "cpu_seconds": time.process_time() - cpu,
         "size_bytes": index.num_bytes,
-        "peak_bytes": peak_bytes(),
+        "peak_bytes": peak_memory(),
         "bytes_per_posting": index.num_bytes / docs.nnz,
         "clusters": index.num_clusters,
         "structures": {structure: size / docs.nnz for structure, size in structures.items()},

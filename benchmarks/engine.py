@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 import segmax
 from benchmarks import wiki
-from benchmarks.yardstick import ScatterAdd
+from segmax.bench.engines.scatter_add import ScatterAdd
 from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams

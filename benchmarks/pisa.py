@@ -12,7 +12,7 @@ import pandas as pd
 import scipy.sparse as sp
 from pyterrier_pisa import PisaIndex
 
-from benchmarks.rivals import documents
+from segmax.bench.engines.engine import named_documents
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
     args = parser.parse_args()
     index = PisaIndex(str(args.folder / "index"), stemmer="none", threads=1)
     if not index.built():
-        index.toks_indexer(scale=1.0).index(documents(sp.csr_matrix(sp.load_npz(args.folder / "docs.npz"))))
+        index.toks_indexer(scale=1.0).index(named_documents(sp.csr_matrix(sp.load_npz(args.folder / "docs.npz"))))
     queries = sp.csr_matrix(sp.load_npz(args.folder / "queries.npz"))[: args.queries]
     rows = [dict(zip(map(str, q.indices), map(int, q.data), strict=True)) for q in queries]
     frame = pd.DataFrame({"qid": [str(i) for i in range(len(rows))], "query_toks": rows})

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from segmax.drawing.figures import new_figure, save_figure
-
-Record = dict[str, Any]
-Clock = Literal["call", "core"]
+from segmax.bench.engines.catalog import family
+from segmax.bench.picture import draw_race
+from segmax.bench.results import Clock, Figures, Record, Run, choose
 
 FLOORS = (0.99, 0.97, 0.95)
 GOAL_FLOORS = (0.99, 0.97)
@@ -30,6 +27,7 @@ ALWAYS_SHOWN = {"alpha=1, beta=1": "alpha=1", **{f"mu={mu:g}": "ASC" for mu in (
 PACKAGES = {
     "bmp": "BMP (bmp {})",
     "pisa": "PISA (pyterrier-pisa {})",
+    "qdrant-edge": "Qdrant Edge (qdrant-edge-py {})",
     "seismic": "Seismic (pyseismic-lsr {})",
     "sindi": "SINDI of VSAG (pyvsag {})",
     "splade-index": "splade-index {} with numba",
@@ -42,103 +40,12 @@ SETS = {
 _WIDTH = 120  # of lines in documents
 
 
-# --- halves, recall, choice ------------------------------------------------------------------------------------------
-
-
-def sample_of_even(num_queries: int, count: int) -> list[int]:
-    """Return `count` even numbers of queries, evenly spaced; all even ones if there are fewer."""
-    even = range(0, num_queries, 2)
-    if len(even) <= count:
-        return list(even)
-    return [even[place] for place in np.linspace(0, len(even) - 1, count).round().astype(int)]
-
-
-def share_of_odd(flags: Sequence[bool]) -> float:
-    """Return for which share of the odd-numbered queries something is true; 0 if there are none."""
-    return float(np.mean(flags[1::2])) if len(flags) > 1 else 0.0
-
-
-def mean_recall(missed: NDArray[Any], wanted: NDArray[Any] | int) -> float:
-    """Return the mean share of the right results that were found; 1 for a query without any."""
-    return float(np.mean(1.0 - missed / np.maximum(wanted, 1))) if len(missed) else 1.0
-
-
-def candidates(points: Sequence[tuple[float, float]], targets: Iterable[float]) -> set[int]:
-    """Return, for each recall, the number of the fastest of these (latency, recall) that reaches it."""
-    enough = [[i for i, (_, recall) in enumerate(points) if recall >= target] for target in targets]
-    return {min(numbers, key=lambda i: points[i]) for numbers in enough if numbers}
-
-
-class Figures(NamedTuple):
-    """A setting on some queries, in milliseconds."""
-
-    mean: float
-    median: float
-    p99: float
-    recall: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One setting of one engine at one k, on all queries."""
-
-    engine: str
-    setting: str
-    k: int
-    documents: int
-    exact: bool
-    swept: float
-    latency_ms: NDArray[np.float64]
-    core_ms: NDArray[np.float64]  # empty if the engine has no clock of its own
-    missed: NDArray[np.int64]
-    wanted: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, record: Record) -> Run:
-        """Read a record of type "search"."""
-        missed = np.array(record["missed"])
-        return cls(
-            **{field: record[field] for field in ("engine", "setting", "k", "documents", "exact", "swept")},
-            latency_ms=np.array(record["latency_us"]) / 1000,
-            core_ms=np.array(record["core_us"]) / 1000,
-            missed=missed,
-            wanted=np.broadcast_to(np.array(record["wanted"]), missed.shape),
-        )
-
-    def on(self, first: int, clock: Clock = "call") -> Figures:
-        """Return the figures on every second query from `first`: 0 to choose settings, 1 to report them."""
-        ms = (self.latency_ms if clock == "call" else self.core_ms)[first::2]
-        if not len(ms):
-            return Figures(np.nan, np.nan, np.nan, 1.0)
-        recall = mean_recall(self.missed[first::2], self.wanted[first::2])
-        return Figures(float(ms.mean()), float(np.median(ms)), float(np.percentile(ms, 99)), recall)
-
-    def chosen_on(self, clock: Clock = "call") -> Figures:
-        """Return the figures on the even-numbered queries, for choices."""
-        return self.on(0, clock)
-
-    def reported(self, clock: Clock = "call") -> Figures:
-        """Return the figures on the odd-numbered queries, for tables, plots and goals."""
-        return self.on(1, clock)
-
-    @property
-    def name(self) -> str:
-        """Engine and setting."""
-        return f"{self.engine}, {self.setting}" if self.setting else self.engine
-
-
-def choose(runs: Iterable[Run], least_recall: float) -> Run | None:
-    """Return the fastest run with at least this recall, both on the even-numbered queries."""
-    enough = [run for run in runs if run.chosen_on().recall >= least_recall]
-    return min(enough, key=lambda run: run.chosen_on().mean, default=None)
+# --- goals -----------------------------------------------------------------------------------------------------------
 
 
 def choose_rival(runs: Sequence[Run], least_recall: float) -> Run | None:
     """Return what `choose` returns, or the run with the most recall if none has enough."""
     return choose(runs, least_recall) or max(runs, key=lambda run: run.chosen_on().recall, default=None)
-
-
-# --- goals -----------------------------------------------------------------------------------------------------------
 
 
 class Goal(NamedTuple):
@@ -368,11 +275,6 @@ def run_row(run: Run) -> list[str]:
     return [run.engine, run.setting, f"{figures.recall:.4f}", *times, core, swept]
 
 
-def family(engine: str) -> str:
-    """Return the engine without what tells its indexes apart: "sindi" for "sindi-prune-0.2"."""
-    return engine if engine in PACKAGES else engine.split("-")[0]
-
-
 def chosen_runs(results: Results, k: int) -> list[tuple[str, Run]]:
     """Return the rows for one k: exact runs, and for each recall the choice among all indexes of an engine."""
     families: dict[str, list[str]] = {}
@@ -436,90 +338,12 @@ def between_markers(page: str, text: str, name: str = "wiki") -> str:
     return pattern.sub(lambda _: f"{begin}\n{text}\n{end}", page, count=1)
 
 
-# --- plots -----------------------------------------------------------------------------------------------------------
-
-TICKS = (0.8, 0.9, 0.95, 0.97, 0.99, 0.995, 0.999, 1.0)
-STYLES = {
-    "scatter-add": ("black", "X"),
-    "segmax": ("tab:red", "o"),
-    "seismic": ("tab:blue", "s"),
-    "seismic-guide": ("tab:cyan", "D"),
-    "bmp-32": ("tab:green", "^"),
-    "bmp-8": ("tab:olive", "v"),
-    "pisa": ("tab:purple", "P"),
-    "sindi": ("tab:orange", "h"),
-    "splade-index": ("tab:brown", "p"),
-}
-
-
-def drawn_as(engine: str) -> str:
-    """Return the engine of `STYLES` whose curve this is: all indexes of SINDI share one."""
-    return engine if engine in STYLES else family(engine)
-
-
-def front(points: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the points (recall, latency) that no other point beats in both, by recall."""
-    kept: list[tuple[float, float]] = []
-    for x, y in sorted(points, key=lambda point: (-point[0], point[1])):
-        if not kept or y < kept[-1][1]:
-            kept.append((x, y))
-    return kept[::-1]
-
-
-def spread(recall: float) -> float:
-    """Return where a recall is drawn: .9, .99 and .999 equally far apart, 1 at the end."""
-    return float(-np.log10(1 - recall + 3e-4))
-
-
-def apart(places: Sequence[float], gap: float) -> list[float]:
-    """Return ascending places, moved up so that neighbors keep a distance."""
-    moved: list[float] = []
-    for place in places:
-        moved.append(max(place, moved[-1] + gap) if moved else place)
-    return moved
-
-
-def plot(results: Results, k: int, path: Path) -> None:
-    """Draw mean latency against recall: exact settings as named stars, those of the sample alone small and pale."""
-    figure = new_figure(9, 6)
-    axes = figure.subplots()
-    axes.set_yscale("log")
-    left = [r for r in results.screened if r["k"] == k and not r["kept"] and r["recall"] >= TICKS[0]]
-    runs = [run for run in results.runs if run.k == k and (run.exact or run.reported().recall >= TICKS[0])]
-    for engine, (color, marker) in STYLES.items():
-        pale = [(spread(r["recall"]), r["mean_ms"]) for r in left if drawn_as(r["engine"]) == engine]
-        axes.plot(*np.reshape(pale, (-1, 2)).T, marker, color=color, markersize=4, alpha=0.25)
-        here = [run for run in runs if drawn_as(run.engine) == engine]
-        if not here:
-            continue
-        places = [(spread(run.reported().recall), run.reported().mean) for run in here]
-        every = [place for place, run in zip(places, here, strict=True) if not run.exact]
-        axes.plot(*np.reshape(every, (-1, 2)).T, marker, color=color, markersize=6)
-        curve = front(every)
-        axes.plot(*np.reshape(curve, (-1, 2)).T, marker=marker, color=color, markersize=6, linewidth=1, label=engine)
-        stars = [place for place, run in zip(places, here, strict=True) if run.exact]
-        axes.plot(*np.reshape(stars, (-1, 2)).T, "*", color=color, markersize=13, markeredgecolor="black")
-    exact = sorted((run for run in runs if run.exact), key=lambda run: run.reported().mean)
-    low, high = np.log10(axes.get_ylim())
-    names = apart([float(np.log10(run.reported().mean)) for run in exact], 0.035 * (high - low))
-    for run, height in zip(exact, names, strict=True):
-        place = (spread(run.reported().recall), run.reported().mean)
-        axes.annotate(run.name, place, (place[0] - 0.06, 10**height), ha="right", va="center", fontsize=7)
-    axes.yaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_minor_formatter(lambda value, _: f"{value:g}" if f"{value:.0e}"[0] in "25" else "")
-    axes.set_xticks([spread(tick) for tick in TICKS], [f"{tick:g}" for tick in TICKS])
-    axes.set(xlabel="recall", ylabel="mean ms per query", title=f"k = {k}, one core (stars: exact; pale: sample only)")
-    axes.grid(alpha=0.3, which="both")
-    axes.legend(loc="upper left")
-    save_figure(figure, path)
-
-
 def write(lines: Path, docs: Path) -> None:
     """Read JSON lines; print the tables, and write them and the plots to the folder of documents."""
     results = Results.load(lines)
     (docs / "images").mkdir(parents=True, exist_ok=True)
     for k in results.setup["ks"]:
-        plot(results, k, docs / "images" / image_name(results, k))
+        draw_race([k], results.runs, results.screened, docs / "images" / image_name(results, k))
     text = markdown(results)
     page = docs / "benchmarks.md"
     page.write_text(between_markers(page.read_text() if page.exists() else "", text, results.set))

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 import segmax
 from benchmarks import wiki
 from benchmarks.generated import Generator
-from benchmarks.yardstick import ScatterAdd
 from segmax.base.system import anonymous_memory
+from segmax.bench.engines.scatter_add import ScatterAdd
 from segmax.drawing.figures import new_figure, save_figure
 from segmax.search.opening import open_index
 from segmax.storage.reading import load_index

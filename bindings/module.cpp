@@ -1,8 +1,10 @@
 // The extension module segmax._core: private, used by the Python package only.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include <string>
+#include <vector>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -19,10 +21,20 @@ NB_MODULE(_core, module) {
     // This concerns our extension alone, because it has a nanobind domain of its own (CMakeLists.txt).
     nb::set_leak_warnings(false);
     module.doc() = "The C++ core of segmax. Private: use the names that segmax exports.";
-    nb::exception<segmax::FormatError>(module, "CoreFormatError", PyExc_ValueError);
+    const nb::exception<segmax::FormatError> format_error(module, "CoreFormatError", PyExc_ValueError);
     module.def(
         "simd_level", [] { return std::string(segmax::simd_level_name(segmax::simd_level())); },
-        "The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.");
+        "The instruction set in use: 'avx512', 'avx2', 'neon' or 'portable'. SEGMAX_SIMD forces one.");
+    module.def(
+        "simd_levels",
+        [] {
+            std::vector<std::string> names;
+            for (const segmax::SimdLevel level : segmax::kSimdLevels) {
+                if (segmax::simd_level_available(level)) names.emplace_back(segmax::simd_level_name(level));
+            }
+            return names;
+        },
+        "The instruction sets that this CPU and this build have, the fastest first.");
     module.def(
         "release_memory",
         [] {

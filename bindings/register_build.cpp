@@ -204,7 +204,7 @@ void register_build(nb::module_& module) {
     nb::class_<Stop>(module, "StopFlag", "Set it, and work that was given it raises CoreInterrupted soon.")
         .def(nb::init<>())
         .def("set", [](Stop& self) { self.flag = true; });
-    nb::exception<Interrupted>(module, "CoreInterrupted", PyExc_RuntimeError);
+    const nb::exception<Interrupted> interrupted(module, "CoreInterrupted", PyExc_RuntimeError);
     module.def("lay_out_clusters", &layout,
                nb::sig("def lay_out_clusters(cluster_first: numpy.typing.NDArray[numpy.uint32]) -> "
                        "numpy.typing.NDArray[numpy.uint32]"),

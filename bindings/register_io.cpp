@@ -200,7 +200,7 @@ nb::object hash_texts(const Array<std::uint64_t>& offsets, const Array<std::uint
 
 void register_io(nb::module_& module) {
     using namespace nb::literals;
-    nb::exception<InputError>(module, "CoreInputError", PyExc_ValueError);
+    const nb::exception<InputError> input_error(module, "CoreInputError", PyExc_ValueError);
 
     nb::class_<JsonVectorParser>(module, "JsonVectorParser", "Vectors as lines of JSON, in.")
         .def(nb::init<>())

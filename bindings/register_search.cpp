@@ -109,6 +109,7 @@ nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, 
 template <class T, class Get>
 nb::object column(const std::vector<TraceEntry>& trace, Get get) {
     std::vector<T> values;
+    values.reserve(trace.size());
     for (const TraceEntry& entry : trace) values.push_back(static_cast<T>(get(entry)));
     return owned(std::move(values));
 }

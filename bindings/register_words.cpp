@@ -76,7 +76,7 @@ nb::object hard_numbers(const PyTexts& texts, const Characters* characters) {
 }
 
 WordCounts count_words(const PyTexts& texts, const Characters* characters, const Array<std::uint32_t>& hard,
-                       nb::bytes hard_words) {
+                       const nb::bytes& hard_words) {
     const std::string_view words(hard_words.c_str(), hard_words.size());
     require_below("hard texts", view(hard), texts.parts().num_texts());
     const auto num_lines = std::count(words.begin(), words.end(), '\n') + (hard.size() == 0 ? 0 : 1);

@@ -16,7 +16,7 @@
 
 namespace segmax::bindings {
 
-#define SEGMAX_COUNT(name, meaning) +1
+#define SEGMAX_COUNT(name, meaning) +1  // NOLINT(bugprone-macro-parentheses): a part of the sum below
 inline constexpr std::size_t kStatsFields = 0 SEGMAX_STATS(SEGMAX_COUNT);
 #undef SEGMAX_COUNT
 /// SearchStats read as a row of numbers: nothing but these fields, in this order, without gaps.

@@ -27,6 +27,7 @@ LAYERS = [
     "evaluation inspection planning ray remote",
     "front",  # the modules beside the rooms: `segmax` itself, `segmax.errors`, `segmax.pruning`, ...
     "experiments integrations serve",
+    "bench",
     "cli",
     "demo",
 ]

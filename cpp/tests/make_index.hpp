@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <span>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "segmax/index/documents.hpp"
 #include "segmax/index/index.hpp"
 #include "segmax/index/order.hpp"
+#include "segmax/index/small_index.hpp"
 #include "segmax/search/lattice.hpp"
 #include "segmax/search/mask.hpp"
 #include "segmax/search/query.hpp"
@@ -341,6 +343,33 @@ struct Indexed {
     Collection<Code> docs;
     Parts<Code> parts;
     Index index;
+};
+
+/// An index that small_index made, with the arrays behind it.
+template <class Code>
+struct Small {
+    Small(const Collection<Code>& docs, std::uint32_t head_ratio) {
+        SmallIndex<Code> made = small_index(docs.docs(), head_ratio);
+        made.term_scale.assign(docs.num_terms, 1.0);
+#define SEGMAX_KEEP(name, entry, check) built.name = PaddedVector(std::move(made.name));
+        SEGMAX_COMPONENTS(SEGMAX_KEEP)
+#undef SEGMAX_KEEP
+        IndexArrays a;
+        a.num_docs = docs.num_docs();
+        a.num_terms = docs.num_terms;
+        a.num_segments = 1;
+        a.code_bytes = sizeof(Code);
+        a.head_ratio = head_ratio;
+        each_array(built, a, []<class T, class To>(const char*, const PaddedVector<T>& array, std::span<const To>& to) {
+            to = {reinterpret_cast<const To*>(array.view().data()), array.view().size_bytes() / sizeof(To)};
+        });
+        index.emplace(a);
+    }
+    Small(const Small&) = delete;
+    Small& operator=(const Small&) = delete;
+
+    BuiltArrays<Code> built;
+    std::optional<Index> index;
 };
 
 /// A query for one index, by its own lattice.

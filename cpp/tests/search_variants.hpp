@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <limits>
 #include <set>
 #include <sstream>
@@ -181,7 +182,7 @@ struct Opened {
 template <class Code, class Visit>
 void each_opened(const Indexed<Code>& made, const SearchParams& params, std::size_t k, Visit visit) {
     Random random(49);
-    for (const std::size_t terms : {1, 3, 12, 60}) {
+    for (const std::size_t terms : std::initializer_list<std::size_t>{1, 3, 12, 60}) {
         for (const std::uint32_t largest_weight : {1U, 50U, kMaxQueryWeight}) {
             NOTE("code bytes " << sizeof(Code) << ", terms " << terms << ", weights to " << largest_weight);
             const PreparedQuery query = random_query(made.index, random, terms, largest_weight);

@@ -243,7 +243,7 @@ bool left_something_out(const std::vector<std::uint64_t>& bounds,
                         const std::function<std::uint64_t(std::uint64_t)>& steps, const SearchResult& result,
                         std::size_t k) {
     const std::uint64_t threshold = result.scores.size() == k ? result.scores.back() : 0;
-    const std::uint64_t least = std::max<std::uint64_t>({threshold, result.threshold_estimate, 1});
+    const auto least = std::max<std::uint64_t>({threshold, result.threshold_estimate, 1});
     return blocks_from(bounds, std::max<std::uint64_t>(steps(least), 1)).size() > result.stats.blocks_scored;
 }
 
@@ -360,7 +360,7 @@ TEST(engine_gate) {
                     const AllBounds bounds = cluster_bounds(made.index, query);
                     std::vector<std::uint64_t> largest(made.index.num_clusters(), 0);
                     for (std::uint32_t c = 0; c < made.index.num_clusters(); ++c) {
-                        const auto first = expected.begin() + static_cast<std::ptrdiff_t>(c * segments);
+                        const auto first = expected.begin() + static_cast<std::ptrdiff_t>(c) * segments;
                         largest[c] = *std::max_element(first, first + segments);
                         const std::uint64_t sum = std::accumulate(first, first + segments, std::uint64_t{0});
                         CHECK_EQ(gate.max_bound(c), largest[c]);

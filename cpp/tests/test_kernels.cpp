@@ -1,5 +1,7 @@
 // Every kernel of every level against a plain twin, at lengths around the widths of vectors and blocks.
 #include <algorithm>
+#include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -24,7 +26,7 @@ std::size_t round_up_16(std::size_t count) {
 /// Calls visit with the table of every level that this CPU has and every pair of types.
 template <class Visit>
 void each_table(Visit visit) {
-    for (const SimdLevel level : {SimdLevel::portable, SimdLevel::avx2, SimdLevel::avx512}) {
+    for (const SimdLevel level : kSimdLevels) {
         if (!simd_level_available(level)) continue;
         NOTE("level " << simd_level_name(level));
         const auto call = [&](const auto& table, const char* types) {
@@ -204,14 +206,25 @@ constexpr std::size_t kEntryCounts[] = {0, 1, 2, 31, 32, 33, 63, 64, 65, 97, 500
 
 }  // namespace
 
-// Portable kernels are always there, every level has a name, and the level in use is an available one.
+// Portable kernels are always there, every level has a name, and the level in use is an available one: the fastest,
+// unless the environment names another. NEON is there on 64-bit ARM, and only there.
 TEST(kernels_levels) {
     CHECK(simd_level_available(SimdLevel::portable));
     CHECK(simd_level_available(simd_level()));
     CHECK_EQ(simd_level_name(SimdLevel::portable), "portable");
+    CHECK_EQ(simd_level_name(SimdLevel::neon), "neon");
     CHECK_EQ(simd_level_name(SimdLevel::avx2), "avx2");
     CHECK_EQ(simd_level_name(SimdLevel::avx512), "avx512");
     CHECK(!simd_level_available(SimdLevel::avx512) || simd_level_available(SimdLevel::avx2));
+#ifdef __aarch64__
+    CHECK(simd_level_available(SimdLevel::neon));
+    CHECK(!simd_level_available(SimdLevel::avx2));
+#else
+    CHECK(!simd_level_available(SimdLevel::neon));
+#endif
+    const char* forced = std::getenv("SEGMAX_SIMD");
+    const auto* fastest = std::find_if(std::begin(kSimdLevels), std::end(kSimdLevels), simd_level_available);
+    CHECK_EQ(simd_level_name(simd_level()), forced != nullptr ? forced : simd_level_name(*fastest));
 }
 
 // weighted_rows is the exact weighted sum of any number of rows and writes no further than the next multiple of 16.
@@ -701,3 +714,16 @@ TEST(kernels_collect_at_least) {
         }
     });
 }
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
+// What we read from the CPU ourselves is what GCC's runtime reads from it.
+TEST(kernels_features_of_the_cpu) {
+    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
+                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
+    CHECK_EQ(simd_level_available(SimdLevel::avx2), avx2);
+    const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+                        __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+    CHECK_EQ(simd_level_available(SimdLevel::avx512), avx512);
+}
+#endif

@@ -179,3 +179,15 @@ TEST(levels_made_quickly) {
         }
     });
 }
+
+// Zeros alone, however many, have no level but 0.
+TEST(levels_of_zeros) {
+    each_code_type([](auto code) {
+        using Code = decltype(code);
+        for (const std::size_t count : {0U, 1U, 15U, 16U, 100U}) {
+            const std::vector<Code> zeros(count, 0);
+            for (const Code level : choose_levels<Code>(zeros)) CHECK_EQ(level, 0);
+            for (const Code level : spread_levels<Code>(zeros)) CHECK_EQ(level, 0);
+        }
+    });
+}

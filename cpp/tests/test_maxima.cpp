@@ -19,7 +19,8 @@ using namespace segmax::test;
 
 /// Largest codes of terms in units of some shards, and everything that packing them takes.
 struct Router {
-    Router(std::uint32_t num_terms, std::vector<std::uint32_t> quartets_of_shards, double density, std::uint64_t seed) {
+    Router(std::uint32_t num_terms, const std::vector<std::uint32_t>& quartets_of_shards, double density,
+           std::uint64_t seed) {
         std::mt19937_64 random(seed);
         firsts = {0};
         for (const std::uint32_t quartets : quartets_of_shards) firsts.push_back(firsts.back() + quartets);

@@ -28,33 +28,6 @@ namespace {
 using namespace segmax;
 using namespace segmax::test;
 
-/// An index that small_index made, with the arrays behind it.
-template <class Code>
-struct Small {
-    Small(const Collection<Code>& docs, std::uint32_t head_ratio) {
-        SmallIndex<Code> made = small_index(docs.docs(), head_ratio);
-        made.term_scale.assign(docs.num_terms, 1.0);
-#define SEGMAX_KEEP(name, entry, check) built.name = PaddedVector(std::move(made.name));
-        SEGMAX_COMPONENTS(SEGMAX_KEEP)
-#undef SEGMAX_KEEP
-        IndexArrays a;
-        a.num_docs = docs.num_docs();
-        a.num_terms = docs.num_terms;
-        a.num_segments = 1;
-        a.code_bytes = sizeof(Code);
-        a.head_ratio = head_ratio;
-        each_array(built, a, []<class T, class To>(const char*, const PaddedVector<T>& array, std::span<const To>& to) {
-            to = {reinterpret_cast<const To*>(array.view().data()), array.view().size_bytes() / sizeof(To)};
-        });
-        index.emplace(a);
-    }
-    Small(const Small&) = delete;
-    Small& operator=(const Small&) = delete;
-
-    BuiltArrays<Code> built;
-    std::optional<Index> index;
-};
-
 /// Parts of every kind over one vocabulary, and the documents of all of them.
 struct Mixed {
     struct Document {
@@ -115,7 +88,7 @@ struct Mixed {
         std::vector<bool> allowed(docs.num_docs(), true);
         const auto share = draw(random, 0, 9);
         if (number % 2 == 0) {
-            for (std::size_t row = 0; row < allowed.size(); ++row) allowed[row] = draw(random, 0, 9) < share;
+            for (auto&& row : allowed) row = draw(random, 0, 9) < share;
             masks.push_back(make_mask(*index, [&](Row row) { return allowed[row]; }));
         } else {
             masks.push_back(nullptr);

@@ -122,6 +122,20 @@ TEST(query_folds_in_term_scales) {
     CHECK_EQ(prepare(index, {0}, {2}).scale, 1.0);
 }
 
+// Products too small for a double keep their proportions, also where no longer type is there to hold them. Those that
+// are too large are refused.
+TEST(query_takes_tiny_products) {
+    Indexed<std::uint8_t> made(full_documents<std::uint8_t>(20, 4));
+    for (const std::size_t term : {0, 1, 2}) made.parts.built.term_scale[term] = 1e-100;
+    made.parts.built.term_scale[3] = 1e-250;
+    made.parts.built.term_scale[4] = 1e100;
+    const Index index(made.parts.view());
+    check_terms(prepare(index, {0, 1, 2}, {1e-250, 2.5e-251, 1e-300}), {{0, 32767}, {1, 8192}, {2, 1}});
+    check_terms(prepare(index, {0, 3}, {1e-250, 1e-250}), {{0, 32767}, {3, 1}});
+    check_terms(prepare(index, {0, 1}, {1e300, 5e299}), {{0, 32767}, {1, 16384}});
+    CHECK_THROWS(prepare(index, {0, 4}, {1e300, 1e300}), std::invalid_argument);
+}
+
 // With 8-bit codes weights lose up to 3 bits where that keeps sums in 31, and none where it would not.
 TEST(query_reduces_bits_for_32_bit_sums) {
     const Indexed<std::uint8_t> made(full_documents<std::uint8_t>(2100, 2));

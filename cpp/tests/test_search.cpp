@@ -22,7 +22,7 @@ using namespace segmax::test;
 
 /// All variants at many k, for queries short and long, of small weights (many ties) and of the largest.
 template <class Code>
-void check_all_variants(const Indexed<Code>& made, std::vector<std::size_t> query_sizes, unsigned seed) {
+void check_all_variants(const Indexed<Code>& made, const std::vector<std::size_t>& query_sizes, unsigned seed) {
     Random random(seed);
     const std::size_t docs = made.docs.num_docs();
     for (const std::size_t terms : query_sizes) {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from segmax.base.errors import SegmaxError
     from segmax.building.builder import build
     from segmax.collection.collection import Collection
-    from segmax.collection.opening import open_searchable, verify
+    from segmax.collection.opening import open_searchable
     from segmax.evaluation import evaluate
     from segmax.inspection.inspecting import inspect
     from segmax.remote.connecting import connect
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
     from segmax.search.index import Index
     from segmax.search.methods import ASC, Exhaustive
     from segmax.search.results import BatchHits, Hits
+    from segmax.shards.verifying import verify
     from segmax.storage.config import BuildConfig
     from segmax.text.pipeline import from_texts
 
     open = open_searchable
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"  # the only place: pyproject.toml reads it here
 
 # Without `open`, so that a star import does not shadow the builtin.
 __all__ = [
@@ -64,7 +65,7 @@ _NAMES = {
     "base.errors": "SegmaxError",
     "building.builder": "build",
     "collection.collection": "Collection",
-    "collection.opening": "open verify",
+    "collection.opening": "open",
     "evaluation": "evaluate",
     "inspection.inspecting": "inspect",
     "remote.connecting": "connect",
@@ -73,6 +74,7 @@ _NAMES = {
     "search.index": "Index",
     "search.methods": "ASC Exhaustive",
     "search.results": "BatchHits Hits",
+    "shards.verifying": "verify",
     "storage.config": "BuildConfig",
     "text.pipeline": "from_texts",
 }

@@ -13,7 +13,12 @@ class CoreFormatError(ValueError):
 
 def simd_level() -> str:
     """
-    The instruction set in use: 'avx2' or 'portable'. SEGMAX_SIMD forces one.
+    The instruction set in use: 'avx512', 'avx2', 'neon' or 'portable'. SEGMAX_SIMD forces one.
+    """
+
+def simd_levels() -> list[str]:
+    """
+    The instruction sets that this CPU and this build have, the fastest first.
     """
 
 def release_memory() -> None:

@@ -52,11 +52,14 @@ def test_scipy_is_loaded_later() -> None:
 
 
 def test_nothing_else_catches_import_errors() -> None:
-    """What is optional goes through `need` or `needing`; a `suppress(ImportError)` needs no message."""
-    found = [
-        str(file.relative_to(SOURCE))
+    """What is optional goes through `need` or `needing`; a `suppress(ImportError)` needs no message.
+
+    `segmax --version --verbose` shows why the core cannot be imported.
+    """
+    found = {
+        file.relative_to(SOURCE).as_posix()
         for file in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ExceptHandler) and node.type is not None and "ImportError" in ast.unparse(node.type)
-    ]
-    assert found == ["base/optional.py"]
+    }
+    assert found == {"base/optional.py", "cli/version.py"}

@@ -1,12 +1,10 @@
-"""What only Linux offers: it works, and only `base/system.py` asks for it."""
+"""What differs between systems: it works here, and only `base/system/` asks for it. tests/portable has the others."""
 
 from __future__ import annotations
 
 import ast
 import os
 import signal
-import sys
-import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,10 +17,13 @@ from segmax.base import system
 from segmax.base.memory import fast_bytes
 
 SOURCE = Path(segmax.__file__).parent
-MODULES = {"fcntl", "signal", "resource", "pwd", "grp", "termios", "tty"}
+MODULES = {"fcntl", "msvcrt", "signal", "resource", "pwd", "grp", "termios", "tty"}
+DOOR = SOURCE / "base" / "system"
 FUNCTIONS = {
     *("sched_getaffinity", "madvise", "MADV_HUGEPAGE", "sysconf", "fork", "preexec_fn", "process_group"),
-    *("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_DIRECTORY"),
+    *("O_NOFOLLOW", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_DIRECTORY", "O_TMPFILE", "O_BINARY"),
+    *("pread", "preadv", "pwrite", "pwritev", "fsync", "fdatasync", "dir_fd", "register_at_fork", "waitpid", "WNOHANG"),
+    *("setpriority", "posix_fallocate", "posix_fadvise", "mkfifo", "statvfs", "SO_REUSEADDR", "SO_REUSEPORT"),
 }
 
 
@@ -46,15 +47,16 @@ def test_one_door() -> None:
         f"{file.relative_to(SOURCE)}: {use}"
         for file in SOURCE.rglob("*.py")
         for use in uses(ast.parse(file.read_text()))
-        if file != Path(system.__file__)
+        if file.parent != DOOR
     }
     assert found == set()
 
 
 def test_the_door_is_found() -> None:
     """The check above can fail: it sees every use in the module that is allowed to have them."""
-    found = set(uses(ast.parse(Path(system.__file__).read_text())))
+    found = {use for file in DOOR.glob("*.py") for use in uses(ast.parse(file.read_text()))}
     assert found >= {"fcntl", "signal", "sched_getaffinity", "madvise", "O_NOFOLLOW", "/proc/cpuinfo", "sysconf"}
+    assert found >= {"fsync", "pwritev", "dir_fd", "waitpid", "SO_REUSEADDR"}
 
 
 def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
@@ -68,13 +70,21 @@ def test_one_process_at_a_time_holds_a_lock(tmp_path: Path) -> None:
             pass
 
 
-def test_a_folder_is_locked_by_its_descriptor(tmp_path: Path) -> None:
-    """A descriptor does as well as a file."""
-    descriptors = [os.open(tmp_path, os.O_RDONLY) for _ in range(2)]
-    with system.locked(descriptors[0]), pytest.raises(BlockingIOError), system.locked(descriptors[1], wait=False):
-        pass
-    for descriptor in descriptors:
-        os.close(descriptor)
+def test_one_writer_at_a_time_has_a_folder(tmp_path: Path) -> None:
+    """The second waits until the first is done."""
+    events: list[str] = []
+
+    def write() -> None:
+        with system.locked_folder(tmp_path):
+            events.append("second")
+
+    with system.locked_folder(tmp_path):
+        thread = threading.Thread(target=write)
+        thread.start()
+        thread.join(0.2)
+        events.append("first")
+    thread.join()
+    assert events == ["first", "second"]
 
 
 def test_interrupts_wait() -> None:
@@ -102,13 +112,6 @@ def test_threads_leave_signals_alone() -> None:
     assert errors == []
 
 
-def test_a_worker_is_in_a_group_of_its_own() -> None:
-    """A terminal sends Ctrl-C to a group of processes: not to workers."""
-    worker = system.start_worker([sys.executable, "-c", "import os; print(os.getpgrp())"])
-    output, _ = worker.communicate()
-    assert int(output) == worker.pid != os.getpgrp()
-
-
 def test_the_machine() -> None:
     """What the machine reports is plausible."""
     assert 1 <= system.num_cores() <= (os.cpu_count() or 1)
@@ -125,11 +128,12 @@ def test_fast_bytes_are_zeroed(size: int) -> None:
     memory[:] = 1
 
 
-def test_a_file_without_a_name_has_a_path() -> None:
-    """It can be opened again as long as it is open."""
-    with tempfile.TemporaryFile() as file:
-        file.write(b"text")
-        file.flush()
-        path = system.path_of_descriptor(file.fileno())
-        assert path.read_bytes() == b"text"
-        assert system.descriptor_of_path(str(path)) == file.fileno()
+def test_a_scratch_file_has_a_path(tmp_path: Path) -> None:
+    """It can be opened again as long as it is open, although nothing in the folder names it."""
+    kept = system.readable_scratch(tmp_path)
+    kept.file.write(b"text")
+    kept.file.flush()
+    assert kept.path.read_bytes() == b"text"
+    assert system.descriptor_of_path(str(kept.path)) == kept.file.fileno()
+    assert list(tmp_path.iterdir()) == []
+    kept.close()

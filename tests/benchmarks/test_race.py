@@ -1,17 +1,16 @@
-"""The pure parts of the race: recall that is fair to ties, choice on one half of the queries, goals. No timing."""
+"""The race on the wiki vectors: goals, tables, the page. No timing."""
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
-from benchmarks.race_tables import Results, Run
-from benchmarks.truth import Truth, best_rows
+from benchmarks.race_tables import Results
 
-from benchmarks import race_tables
+from benchmarks import race, race_tables, wiki
 
 
 def record(engine: str, setting: str, latency_us: list[int], missed: list[int], **other: Any) -> dict[str, Any]:
@@ -38,65 +37,8 @@ MACHINE = {"cpu": "any", "cores": 1, "simd": "portable", "python": "3", "segmax"
 SETUP = {"type": "race", "date": "-", "documents": 8, "postings": 80, "queries": 4, "ks": [10], "passes": 2, **MACHINE}
 
 
-class TestTruth:
-    """Recall against exact float scores."""
-
-    def test_of_equal_scores_any_will_do(self) -> None:
-        """All rows that tie with the k-th best are right, for every k."""
-        rows, ends = best_rows(np.array([1.0, 3.0, 2.0, 2.0, 0.0, 2.0]), [1, 2, 10])
-        assert rows.tolist() == [1, 2, 3, 5, 0]
-        assert ends == [1, 4, 5]
-
-    def test_rounding_makes_no_difference(self) -> None:
-        """Scores that differ only by the order of a float sum are equal."""
-        _, ends = best_rows(np.array([0.1 + 0.2 + 0.3, 0.3 + 0.2 + 0.1]), [1])
-        assert ends == [2]
-
-    @pytest.fixture
-    def truth(self) -> Truth:
-        """One query whose scores are 3, 2, 2, 1 and 0, and one without any."""
-        docs = sp.csr_matrix(np.array([[3.0], [2.0], [2.0], [1.0], [0.0]]))
-        return Truth.of(docs, sp.csr_matrix(np.array([[1.0], [0.0]])), [2, 5])
-
-    def test_missed(self, truth: Truth) -> None:
-        """Either of the tied rows counts, a repeated row once, a document without a score never."""
-        assert truth.wanted(2).tolist() == [2, 0]
-        assert truth.wanted(5).tolist() == [4, 0]
-        for found, missed in (([0, 1], 0), ([0, 2], 0), ([0, 3], 1), ([0, 0], 1), ([1, 2], 0), ([], 2)):
-            assert truth.missed(2, [0], [np.array(found, dtype=int)]).tolist() == [missed], found
-        assert truth.missed(5, [0, 1], [np.array([0, 1, 2, 4]), np.array([3])]).tolist() == [1, 0]
-
-    def test_saved_and_loaded(self, truth: Truth, tmp_path: Path) -> None:
-        """A truth survives its file."""
-        truth.save(tmp_path / "truth.npz")
-        again = Truth.load(tmp_path / "truth.npz")
-        assert again.missed(2, [0, 1], [np.array([0, 3]), np.array([0])]).tolist() == [1, 0]
-
-
 class TestChoice:
     """Settings are chosen on the even-numbered queries and reported on the odd-numbered ones."""
-
-    def test_the_reported_half_has_no_say(self) -> None:
-        """What is fast and complete on odd-numbered queries alone is not chosen."""
-        good = Run.of(record("a", "good", [100, 900], [0, 3]))
-        tempting = Run.of(record("a", "tempting", [200, 1], [0, 0]))
-        lossy = Run.of(record("a", "lossy", [1, 1], [1, 0]))
-        assert race_tables.choose([tempting, lossy, good], 0.99) is good
-        assert good.reported() == (0.9, 0.9, 0.9, 0.7)
-        assert race_tables.choose([lossy], 0.99) is None
-
-    def test_the_sample_is_even(self) -> None:
-        """Settings are screened on even-numbered queries, spread over all of them."""
-        assert race_tables.sample_of_even(7, 9) == [0, 2, 4, 6]
-        sample = race_tables.sample_of_even(1000, 50)
-        assert len(set(sample)) == 50
-        assert all(number % 2 == 0 for number in sample)
-        assert sample[-1] == 998
-
-    def test_candidates(self) -> None:
-        """The fastest setting with each recall goes on; where none has it, none does."""
-        points = [(1.0, 0.9), (2.0, 0.9), (1.5, 0.8), (3.0, 0.99), (2.5, 0.95), (4.0, 0.995)]
-        assert race_tables.candidates(points, [0.8, 0.95, 0.97, 0.999]) == {0, 4, 3}
 
     def test_all_indexes_of_an_engine_compete(self) -> None:
         """For each recall, one setting is chosen over the indexes of an engine, and what is always shown stays."""
@@ -123,23 +65,6 @@ class TestChoice:
             ("≥ 0.99, ≥ 0.97, ≥ 0.95", "sindi-prune-0.2, a"),
             ("exact", "splade-index"),
         ]
-
-    def test_families(self) -> None:
-        """Indexes of one engine share a name; names with a hyphen of their own keep it."""
-        names = ["scatter-add", "seismic", "seismic-guide", "bmp-8", "sindi-8bit", "sindi-prune-0.2", "splade-index"]
-        families = ["scatter", "seismic", "seismic", "bmp", "sindi", "sindi", "splade-index"]
-        assert [race_tables.family(name) for name in names] == families
-
-    def test_swept_on_the_reported_half(self) -> None:
-        """The share of swept queries is that of the odd-numbered ones."""
-        assert race_tables.share_of_odd([True, False, True, True, True]) == 0.5
-        assert race_tables.share_of_odd([True]) == 0.0
-
-    def test_front(self) -> None:
-        """A curve joins the points that no other beats in both recall and latency."""
-        points = [(0.9, 2.0), (0.8, 1.0), (0.85, 3.0), (0.95, 2.5), (0.95, 4.0)]
-        assert race_tables.front(points) == [(0.8, 1.0), (0.9, 2.0), (0.95, 2.5)]
-        assert race_tables.front([]) == []
 
 
 class TestReport:
@@ -220,8 +145,44 @@ class TestReport:
         assert "images/race-large-k10.png" in page
         assert [goal.text for goal in results.goals()] == [f"{race_tables.GROWTH}, first passages of the set"]
 
-    def test_plot(self, results: Results, tmp_path: Path) -> None:
-        """A picture is drawn."""
+
+READER = """
+import numpy as np, scipy.sparse as sp
+def documents(folder): return sp.csr_matrix(np.eye(4))
+def large(count=None): return sp.csr_matrix(np.ones((6, 4)))[:count]
+def queries(path): return sp.csr_matrix(np.eye(2, 4)), ["a", "b"]
+"""
+
+
+class TestSets:
+    """The sets of documents."""
+
+    def test_load_set(self, tmp_path: Path) -> None:
+        """Either set, all of it or its first documents, with the same queries."""
+        (tmp_path / "read.py").write_text(READER)
+        for name, count, rows, nnz in (
+            ("wiki", None, 4, 4),
+            ("wiki", 3, 3, 3),
+            ("large", None, 6, 24),
+            ("large", 2, 2, 8),
+        ):
+            docs, queries = wiki.load_set(tmp_path, name, count)
+            assert (docs.shape[0], docs.nnz, queries.shape[0]) == (rows, nnz, 2)
+
+    def test_a_race_on_a_set(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Segmax races alone on the set, and on its first quarter and half; the page has the tables."""
         pytest.importorskip("matplotlib")
-        race_tables.plot(results, 10, tmp_path / "race.png")
-        assert (tmp_path / "race.png").stat().st_size > 10_000
+        (tmp_path / "read.py").write_text(READER)
+        monkeypatch.chdir(tmp_path)
+        flags = ["--engines", "segmax", "--k", "10", "--passes", "1", "--screen", "1", "--wiki", str(tmp_path)]
+        monkeypatch.setattr(sys, "argv", ["race", *flags])
+        race.main()
+        records = map(json.loads, Path("benchmarks/results/race.jsonl").read_text().splitlines())
+        assert [record["documents"] for record in records if record["type"] == "build"] == [4, 1, 2]
+        assert "| exact | segmax | exact | 1.0000 |" in Path("docs/benchmarks.md").read_text()
+
+    def test_without_the_vectors(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Whoever does not have them learns about `segmax bench`."""
+        monkeypatch.setattr(sys, "argv", ["race", "--wiki", str(tmp_path / "nowhere")])
+        with pytest.raises(SystemExit, match=r"(?s)expected the wiki vectors in.*run `segmax bench`"):
+            race.main()

@@ -1076,7 +1076,7 @@ def test_known_labels_need_no_clustering(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("progress", [None, False])
 def test_silence_where_nobody_looks(capfd: pytest.CaptureFixture[str], progress: bool | None) -> None:
-    """Nothing is written to a standard error that is no terminal, nor to standard output; FAISS keeps quiet, too."""
+    """Nothing is written to a standard error that is no terminal, nor to standard output."""
     docs, _ = topic_docs(np.random.default_rng(0), 700, 5)
     segmax.build(docs, config=segmax.BuildConfig(num_clusters=650, segmentation="kmeans"), progress=progress)
     captured = capfd.readouterr()

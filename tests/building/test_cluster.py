@@ -15,7 +15,7 @@ from conftest import clusters_of, purity, random_docs, refused, topic_docs
 from segmax.base import memory
 from segmax.base.progress import progress_of
 from segmax.building import kmeans
-from segmax.building.points import DensePoints, one_thread
+from segmax.building.points import DensePoints, normalized, one_thread
 from segmax.building.resources import open_resources
 from segmax.clustering import Dense, Labels, Sparse
 from segmax.errors import ConfigError, InputError
@@ -63,6 +63,13 @@ def test_sparse_vectors_find_many_topics_in_two_levels() -> None:
     index = built(docs, num_clusters=kmeans._FLAT_CLUSTERS + 100)
     assert index.num_clusters == kmeans._FLAT_CLUSTERS + 100
     assert purity(clusters_of(index), topics) > 0.85
+
+
+def test_a_tiny_cell_may_get_no_cluster() -> None:
+    """Three odd documents beside thousands of equal ones, in two levels."""
+    same = sp.csr_matrix(np.tile([[1.0, 2.0, 0.0, 3.0]], (20_000, 1)))
+    docs = sp.block_diag([same, sp.csr_matrix(np.ones((3, 3)))], format="csr")
+    assert segmax.build(docs, num_clusters=600).search(docs[20_000], k=3).rows.tolist() == [20_000, 20_001, 20_002]
 
 
 def test_one_heavy_term_does_not_decide(collection: tuple[sp.csr_matrix, np.ndarray]) -> None:
@@ -177,7 +184,7 @@ def test_balance_of_any_sizes(seed: int) -> None:
     vectors = centroids[labels] + rng.normal(size=(num_docs, 6)).astype(np.float32)
     with one_thread(), progress_of(False) as progress, progress.stage("balance", None, "documents") as stage:
         points = DensePoints(vectors, None, compress=False, seed=0)
-        assigner = kmeans.Assigner(centroids, kmeans._flat_index(centroids))
+        assigner = kmeans.Assigner(centroids)
         balanced = kmeans._balanced(points, labels, assigner, num_clusters, stage)
     sizes = np.bincount(balanced, minlength=num_clusters)
     mean = num_docs / num_clusters
@@ -193,6 +200,52 @@ def test_the_number_is_what_was_asked_for(num_clusters: int) -> None:
     index = built(docs, num_clusters=num_clusters)
     assert index.num_clusters == num_clusters
     assert sorted(index._open_arrays["cluster_label"].tolist()) == list(range(num_clusters))
+
+
+# --- k-means itself --------------------------------------------------------------------------------------------------
+
+
+def test_points_go_to_the_nearest_centroid() -> None:
+    """Of more points and centroids than are compared at a time; of equal centroids the first."""
+    rng = np.random.default_rng(8)
+    centroids = rng.normal(size=(kmeans._BLOCK + 50, 4)).astype(np.float32)
+    centroids[-1] = centroids[7]
+    points = np.concatenate([rng.normal(size=(kmeans._BLOCK + 9, 4)).astype(np.float32), centroids[7:8] * 9])
+    with one_thread():
+        found = kmeans.Assigner(centroids).nearest(points)
+    assert np.array_equal(found, (points.astype(np.float64) @ centroids.T.astype(np.float64)).argmax(axis=1))
+
+
+def test_cells_find_nearly_the_nearest_centroid() -> None:
+    """Only the nearest cells are looked into; the product with what they find is close to the largest one."""
+    rng = np.random.default_rng(9)
+    centroids = normalized(rng.normal(size=(900, 8)).astype(np.float32))
+    points = normalized(rng.normal(size=(5_000, 8)).astype(np.float32))
+    with one_thread():
+        cells = kmeans.cells_of(centroids, 1)
+        assert cells is not None
+        found = kmeans.Assigner(centroids, cells).nearest(points)
+    products = points @ centroids.T
+    kept = np.take_along_axis(products, found[:, None], axis=1)[:, 0]
+    assert (kept >= products.max(axis=1) - 1e-6).mean() > 0.8
+    assert (kept / products.max(axis=1)).min() > 0.7
+
+
+def test_points_whose_cells_are_empty_get_a_centroid() -> None:
+    """Any one: such cells are possible where centroids were given to cells by others than their own center."""
+    centers = np.eye(8, dtype=np.float32)
+    cells = kmeans.Cells(centers, np.full(3, 7))
+    with one_thread():
+        labels = kmeans.Assigner(np.eye(3, 8, dtype=np.float32), cells).nearest(centers[:1] - centers[7:])
+    assert labels.tolist() == [0]
+
+
+def test_an_empty_cluster_takes_half_of_the_largest() -> None:
+    """Both halves start near its mean, on opposite sides, so that the next round parts them."""
+    points = np.array([[1, 0], [1, 0], [1, 0], [0, 1]], dtype=np.float32)
+    means = kmeans._means(points, np.array([0, 0, 0, 2]), 3)
+    assert np.allclose(means, [[1, 0], [1, 0], [0, 1]], atol=2e-3)
+    assert means[0, 0] != means[1, 0]
 
 
 # --- seeds and restarts ----------------------------------------------------------------------------------------------

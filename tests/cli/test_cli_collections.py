@@ -114,11 +114,11 @@ def test_upgrading_a_collection(folder: Path, capsys: pytest.CaptureFixture[str]
     assert main(["add", "papers", "docs.csv"]) == 0
     capsys.readouterr()
     assert main(["upgrade", "papers"]) == 0
-    assert capsys.readouterr().out == "papers: up to date\n"
+    assert capsys.readouterr().out == "papers: collection, up to date\n"
     manifest = Path("papers/manifest.json")
     manifest.write_text(manifest.read_text().replace('"version": 1', '"version": 2'))
-    assert main(["upgrade", "papers"]) == 2
-    assert "upgrade segmax" in capsys.readouterr().err
+    assert main(["upgrade", "papers"]) == 1
+    assert "pip install -U segmax" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", ["add ours docs.jsonl", "compact ours", "delete ours a"])

@@ -87,7 +87,7 @@ def test_there_is_no_collection(tmp_path: Path) -> None:
 def test_a_newer_version_is_named(tmp_path: Path) -> None:
     """The hint is to upgrade."""
     (tmp_path / MANIFEST_NAME).write_bytes(checked_bytes({**entries(), "version": 2}))
-    with refused(FormatError, expected="version 1", got="2", hint="upgrade segmax"):
+    with refused(FormatError, expected="version 1", got="2", hint="pip install -U segmax"):
         read_manifest(tmp_path)
     assert claims_to_be_a_collection(tmp_path)
 

@@ -209,7 +209,7 @@ def test_damaged_and_missing_files(tmp_path: Path) -> None:
     content = json.loads((tmp_path / "bm25.json").read_text())
     damaged = {"expected": "a BM25 of segmax", "got": "a damaged file, or another one"}
     for change, parts in (
-        ({"version": 2}, {"expected": "version 1", "got": "version 2", "hint": "upgrade segmax"}),
+        ({"version": 2}, {"expected": "version 1", "got": "version 2", "hint": "pip install -U segmax"}),
         ({"terms": ["one"]}, damaged),
         ({"parameters": {"k2": 1}}, damaged),
     ):

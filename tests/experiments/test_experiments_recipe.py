@@ -46,7 +46,7 @@ def queries(path):
 def commands() -> list[str]:
     """The lines of the second block of the recipe; the first one makes links to folders of the reader."""
     page = (ROOT / "docs" / "findings.md").read_text()
-    _, block = re.findall(r"```sh\n(.*?)```", page, flags=re.DOTALL)
+    _, block = re.findall(r"```text\n(.*?)```", page, flags=re.DOTALL)
     return block.replace("\\\n", " ").strip().splitlines()
 
 

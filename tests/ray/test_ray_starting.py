@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 from fake_shards import FakeOpening, FileOpening, OldOpening, UnknownOpening, openings
 from ray_helpers import all_up, eventually
 
+import segmax
 from conftest import refused
 from segmax.errors import FormatError, IndexClosedError, ShardsUnavailableError
 from segmax.shards.transport import Call
@@ -69,7 +71,10 @@ def test_a_node_without_room(cluster: Any) -> None:
 def test_other_versions(cluster: Any) -> None:
     """A node with another segmax is refused: both versions are named."""
     with refused(
-        ShardsUnavailableError, where="^shard 0", expected=r"segmax 0\.1\.0, Python", got=r"segmax 0\.0\.9, Python"
+        ShardsUnavailableError,
+        where="^shard 0",
+        expected=f"segmax {re.escape(segmax.__version__)}, Python",
+        got=r"segmax 0\.0\.9, Python",
     ):
         transport_of(OldOpening(0))
 

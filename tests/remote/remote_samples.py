@@ -121,7 +121,7 @@ class Service:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         """Answer a request."""
         if request.url.path == "/v1/indexes":
-            listed = {"indexes": [self._info], "version": "0.1.0", "writable": True, "limits": self._limits}
+            listed = {"indexes": [self._info], "version": segmax.__version__, "writable": True, "limits": self._limits}
             return httpx.Response(200, json=listed)
         self.requests.append(request)
         if self.failures:

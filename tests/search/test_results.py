@@ -93,6 +93,7 @@ index.search_batch(3)  # wrong
 
 def test_types_are_what_a_checker_sees(tmp_path: Path) -> None:
     """Results are typed, not Any; every form of a query fits the published aliases, and what is none does not."""
+    pytest.importorskip("mypy")
     program = tmp_path / "program.py"
     program.write_text(PROGRAM)
     command = [sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"), str(program)]

@@ -1,4 +1,4 @@
-"""Make the golden indexes and collections of today's formats: `python tests/storage/make_golden.py`.
+"""Make the golden indexes, collections and encoders of today's formats: `python tests/storage/make_golden.py`.
 
 Every version of a format keeps its archive in `golden/`: small ones, and what they answered when they were made. An
 archive is never made again, or it would prove nothing.
@@ -15,9 +15,15 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+import tokenizers
 
 import segmax
+import segmax.shards
 from segmax.collection.manifest import MANIFEST_VERSION
+from segmax.encoders import BM25, QueryTable
+from segmax.encoders.bm25 import BM25_VERSION
+from segmax.encoders.table_files import TABLE_VERSION
+from segmax.shards.manifest import MANIFEST_VERSION as SHARDED_VERSION
 from segmax.storage.meta import FORMAT_VERSION
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -131,6 +137,65 @@ def collections(root: Path) -> None:
     (root / "answers.json").write_text(json.dumps(found_all))
 
 
+def sharded(root: Path) -> None:
+    """Write sharded indexes: of vectors, by clusters; of texts, by rows, with metadata."""
+    rng = np.random.default_rng(16)
+    docs, queries = vectors(rng, 240, 12), vectors(rng, 12, 8)
+    ids = [f"doc-{number}" for number in range(docs.shape[0])]
+    segmax.shards.build(docs, root / "clusters", shards=3, num_clusters=9, seed=3, ids=ids)
+    with segmax.shards.open_local(root / "clusters") as index:
+        clusters = answers(index, queries)
+    about = metadata_of(range(80))
+    records = [
+        {"id": f"text-{number}", "text": " ".join(rng.choice(WORDS, size=3 + number % 9)), **(about[number] or {})}
+        for number in range(80)
+    ]
+    with tempfile.TemporaryDirectory() as scratch:
+        source = Path(scratch) / "texts.jsonl"
+        source.write_text("\n".join(map(json.dumps, records)))
+        segmax.shards.build(source, root / "rows", shards=2, sharding="rows", encoder="bm25", metadata="all")
+    questions = ["river stone", "violin market winter", "harbor"]
+    with segmax.shards.open_local(root / "rows") as index:
+        rows = answers(index, questions) | filtered(index, questions)
+    sp.save_npz(root / "queries.npz", queries)
+    kept = {"questions": questions, "answers": {"clusters": clusters, "rows": rows}}
+    (root / "answers.json").write_text(json.dumps(kept))
+
+
+def encoded(encoder: Any, texts: list[str]) -> dict[str, Any]:
+    """What an encoder makes of texts."""
+    rows = encoder.query_rows(texts)
+    return {
+        "texts": texts,
+        "indptr": rows.indptr.tolist(),
+        "terms": rows.indices.tolist(),
+        "weights": rows.values.tolist(),
+    }
+
+
+def bm25(root: Path) -> None:
+    """Write what BM25 learned."""
+    rng = np.random.default_rng(17)
+    encoder = BM25(k1=0.9, b=0.4, language="english")
+    encoder.fit([[segmax.io.Document(str(number), "", " ".join(rng.choice(WORDS, size=9))) for number in range(50)]])
+    encoder.save(root / "encoder")
+    kept = encoded(encoder, ["river stones", "violin market winter violin", "unheard of"])
+    (root / "answers.json").write_text(json.dumps(kept))
+
+
+def query_table(root: Path) -> None:
+    """Write a table of the weights of query tokens."""
+    words = {word: number for number, word in enumerate(["[UNK]", *WORDS])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
+    tokenizer.normalizer = tokenizers.normalizers.Lowercase()
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    weights = np.round(np.random.default_rng(18).gamma(2.0, 0.5, len(words)), 3)
+    table = QueryTable(tokenizer, weights, name="golden", max_length=8)
+    table.save(root / "table")
+    kept = encoded(table, ["River stone river", "violin market winter", "nothing"])
+    (root / "answers.json").write_text(json.dumps(kept))
+
+
 def archive(name: str, write: Callable[[Path], None]) -> None:
     """Write an archive, unless there is one."""
     if (GOLDEN / f"{name}.tar.xz").exists():
@@ -149,6 +214,9 @@ def main() -> None:
     """Write the archives of the current versions of the formats, where they are missing."""
     archive(f"version-{FORMAT_VERSION}", indexes)
     archive(f"collection-{MANIFEST_VERSION}", collections)
+    archive(f"sharded-{SHARDED_VERSION}", sharded)
+    archive(f"bm25-{BM25_VERSION}", bm25)
+    archive(f"query-table-{TABLE_VERSION}", query_table)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from segmax.paper import Anytime, MaxScore
 from segmax.search.hooks import with_hooks
 from segmax.storage.component_file import FOOTER_BYTES
 from segmax.storage.components import COMPONENTS
-from segmax.storage.meta import FORMAT_VERSION, OLDEST_READABLE_VERSION
+from segmax.storage.meta import FORMAT_VERSION, OLDEST_MAPPED_VERSION
 from segmax.storage.writing import save_index
 
 
@@ -168,14 +168,14 @@ def test_a_path_that_is_not_an_index(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("version", "advice"),
-    [(FORMAT_VERSION + 1, "^upgrade segmax$"), (OLDEST_READABLE_VERSION - 1, "run segmax upgrade on it")],
+    [(FORMAT_VERSION + 1, "pip install -U segmax$"), (OLDEST_MAPPED_VERSION - 1, "run segmax upgrade on it")],
 )
 def test_another_version(saved: Path, version: int, advice: str) -> None:
     """An index of a later format asks for a newer segmax, one of an earlier format to be upgraded."""
     text = (saved / "meta.json").read_text()
     assert f'"version": {FORMAT_VERSION}' in text
     (saved / "meta.json").write_text(text.replace(f'"version": {FORMAT_VERSION}', f'"version": {version}'))
-    readable = f"a format version from {OLDEST_READABLE_VERSION} to {FORMAT_VERSION}"
+    readable = f"a format version from {OLDEST_MAPPED_VERSION} to {FORMAT_VERSION}"
     with refused(FormatError, where=str(saved), expected=readable, got=f"^{version}$", hint=advice):
         segmax.open(saved)
 

@@ -15,7 +15,7 @@ from segmax.cli.main import main
 from segmax.encoders.bm25 import BM25
 from segmax.io import write_vectors
 from segmax.text.queries import EncodedQueries, encode_queries_for, read_encoded_queries
-from segmax.vectors.csr import matrix_to_csr
+from segmax.vectors.csr import Csr, matrix_to_csr
 from segmax.vectors.documents import VectorBatch
 
 WORDS = ["red", "green", "blue"]
@@ -70,13 +70,13 @@ def test_the_shell_encodes_a_text_once(tmp_path: Path, monkeypatch: pytest.Monke
     """`segmax search -q` shows the words of the query and searches by the same vector."""
     segmax.from_texts(["red apples", "green pears"], path=tmp_path / "docs.segmax")
     encoded: list[str] = []
-    encode = BM25.encode_queries
+    encode = BM25.query_rows
 
-    def counting(self: BM25, batch: Sequence[str]) -> sp.csr_matrix:
+    def counting(self: BM25, batch: Sequence[str]) -> Csr:
         encoded.extend(batch)
         return encode(self, batch)
 
-    monkeypatch.setattr(BM25, "encode_queries", counting)
+    monkeypatch.setattr(BM25, "query_rows", counting)
     main(["search", str(tmp_path / "docs.segmax"), "-q", "apples"])
     assert encoded == ["apples"]
     assert "red apples" in capsys.readouterr().out

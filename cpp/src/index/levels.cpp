@@ -90,7 +90,7 @@ template <class Code>
 std::array<Code, kNumLevels> choose_levels(std::span<const Code> maxima) {
     constexpr std::uint32_t kMostSteps = 255;
     const std::uint32_t largest = maxima.empty() ? 0 : *std::max_element(maxima.begin(), maxima.end());
-    const std::uint32_t width = (largest + kMostSteps - 1) / kMostSteps;
+    const std::uint32_t width = std::max((largest + kMostSteps - 1) / kMostSteps, 1U);
     std::array<std::uint64_t, kMostSteps + 1> count{};
     std::array<std::uint64_t, kMostSteps + 1> top{};
     for (const Code maximum : maxima) {
@@ -122,7 +122,7 @@ template <class Code>
 std::array<Code, kNumLevels> spread_levels(std::span<const Code> maxima) {
     constexpr std::uint32_t kMostSteps = 255;
     const std::uint32_t largest = maxima.empty() ? 0 : *std::max_element(maxima.begin(), maxima.end());
-    const std::uint32_t width = (largest + kMostSteps - 1) / kMostSteps;
+    const std::uint32_t width = std::max((largest + kMostSteps - 1) / kMostSteps, 1U);
     std::array<Code, kNumLevels> levels;
     levels.fill(static_cast<Code>(largest));
     levels[0] = 0;
@@ -133,7 +133,7 @@ std::array<Code, kNumLevels> spread_levels(std::span<const Code> maxima) {
     }
     std::array<std::uint32_t, kMostSteps + 1> count{};
     for (const Code maximum : maxima) ++count[(maximum + width - 1) / width];
-    const std::uint32_t num_steps = (largest + width - 1) / std::max(width, 1U);
+    const std::uint32_t num_steps = (largest + width - 1) / width;
     std::uint64_t left = maxima.size() - count[0];
     std::uint64_t group = 0;
     std::size_t level = 1;

@@ -57,7 +57,8 @@ bool read_usual_posting(std::string_view content, CiffPosting& posting) {
         ++at;
         if (!number(posting.gap)) return false;
     }
-    if (at == end || *at++ != 0x10) return false;
+    if (at == end || *at != 0x10) return false;
+    ++at;
     return number(posting.tf) && at == end;
 }
 

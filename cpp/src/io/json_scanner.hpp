@@ -180,9 +180,7 @@ private:
     }
 
     void skip_word(std::string_view word) {
-        if (std::string_view(at_, static_cast<std::size_t>(end_ - at_)).substr(0, word.size()) != word) {
-            fail("expected a value");
-        }
+        if (!std::string_view(at_, static_cast<std::size_t>(end_ - at_)).starts_with(word)) fail("expected a value");
         at_ += word.size();
     }
 

@@ -83,7 +83,7 @@ void JsonVectorParser::parse(std::string_view text) {
         const std::size_t length = feed == nullptr ? text.size() : static_cast<std::size_t>(feed - text.data());
         ++line_;
         std::string_view line = text.substr(0, length);
-        if (line_ == 1 && line.substr(0, 3) == "\xEF\xBB\xBF") line.remove_prefix(3);
+        if (line_ == 1 && line.starts_with("\xEF\xBB\xBF")) line.remove_prefix(3);
         parse_line(line);
         text.remove_prefix(std::min(length + 1, text.size()));
     }

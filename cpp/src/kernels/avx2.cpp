@@ -13,14 +13,17 @@
 namespace segmax::detail {
 
 namespace {
+// In this order: each calls functions of the one before.
+// clang-format off
 #include "kernels/loops.inc"
-// After loops.inc, whose functions it calls.
+#include "kernels/vector_loops.inc"
 #include "kernels/avx2.inc"
+// clang-format on
 }  // namespace
 
 template <class Code, class Acc>
 const Kernels<Code, Acc>& avx2_kernels() {
-    static constexpr Kernels<Code, Acc> table = avx2_table<Code, Acc>();
+    static constexpr Kernels<Code, Acc> table = vector_table<Code, Acc, VectorsAvx2>();
     return table;
 }
 

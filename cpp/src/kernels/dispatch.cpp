@@ -1,5 +1,6 @@
 // Which table of kernels this process uses.
 #include <cassert>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <stdexcept>
@@ -7,22 +8,24 @@
 #include <string_view>
 
 #include "kernels/kernels.hpp"
+#ifdef SEGMAX_HAVE_X86_KERNELS
+#include "kernels/x86_cpu.hpp"
+#endif
 
 namespace segmax {
 
 std::string_view simd_level_name(SimdLevel level) {
-    return level == SimdLevel::avx512 ? "avx512" : level == SimdLevel::avx2 ? "avx2" : "portable";
+    constexpr std::string_view kNames[] = {"portable", "neon", "avx2", "avx512"};  // in the order of the enumeration
+    return kNames[static_cast<std::size_t>(level)];
 }
 
 bool simd_level_available(SimdLevel level) {
     if (level == SimdLevel::portable) return true;
-#ifdef SEGMAX_HAVE_X86_KERNELS
-    const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi") &&
-                      __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt");
-    if (level == SimdLevel::avx2) return avx2;
-    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-           __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("avx512vbmi2");
+#if defined(SEGMAX_HAVE_NEON_KERNELS)
+    return level == SimdLevel::neon;  // every CPU with this architecture has it
+#elif defined(SEGMAX_HAVE_X86_KERNELS)
+    const detail::X86Features features = detail::x86_features();
+    return level == SimdLevel::avx512 ? features.avx512 : level == SimdLevel::avx2 && features.avx2;
 #else
     return false;
 #endif
@@ -30,19 +33,17 @@ bool simd_level_available(SimdLevel level) {
 
 namespace {
 
-constexpr SimdLevel kLevels[] = {SimdLevel::avx512, SimdLevel::avx2, SimdLevel::portable};  // the fastest first
-
 SimdLevel choose_level() {
     const char* forced = std::getenv("SEGMAX_SIMD");
     const bool any = forced == nullptr || *forced == '\0';
-    for (const SimdLevel level : kLevels) {
+    for (const SimdLevel level : kSimdLevels) {
         if (!any && simd_level_name(level) != forced) continue;
         if (simd_level_available(level)) return level;
         if (any) continue;
         throw std::invalid_argument("SEGMAX_SIMD is '" + std::string(forced) +
                                     "', which this CPU or build does not have: unset it, or use 'portable'");
     }
-    throw std::invalid_argument("expected SEGMAX_SIMD to be 'avx512', 'avx2' or 'portable', got '" +
+    throw std::invalid_argument("expected SEGMAX_SIMD to be 'avx512', 'avx2', 'neon' or 'portable', got '" +
                                 std::string(forced) + "'");
 }
 
@@ -60,6 +61,9 @@ const Kernels<Code, Acc>& kernels(SimdLevel level) {
 #ifdef SEGMAX_HAVE_X86_KERNELS
     if (level == SimdLevel::avx512) return detail::avx512_kernels<Code, Acc>();
     if (level == SimdLevel::avx2) return detail::avx2_kernels<Code, Acc>();
+#endif
+#ifdef SEGMAX_HAVE_NEON_KERNELS
+    if (level == SimdLevel::neon) return detail::neon_kernels<Code, Acc>();
 #endif
     (void)level;
     return detail::portable_kernels<Code, Acc>();

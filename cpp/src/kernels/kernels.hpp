@@ -125,6 +125,8 @@ namespace detail {
 template <class Code, class Acc>
 const Kernels<Code, Acc>& portable_kernels();
 template <class Code, class Acc>
+const Kernels<Code, Acc>& neon_kernels();
+template <class Code, class Acc>
 const Kernels<Code, Acc>& avx2_kernels();
 template <class Code, class Acc>
 const Kernels<Code, Acc>& avx512_kernels();

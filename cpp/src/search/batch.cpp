@@ -1,7 +1,5 @@
 #include "segmax/search/batch.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cassert>
@@ -18,9 +16,24 @@
 #include "segmax/base/interrupt.hpp"
 #include "segmax/search/search.hpp"
 
+#ifdef _WIN32
+#include <process.h>
+#else
+#include <unistd.h>
+#endif
+
 namespace segmax {
 
 namespace {
+
+/// The number of this process.
+int process_id() {
+#ifdef _WIN32
+    return _getpid();
+#else
+    return getpid();
+#endif
+}
 
 /// Work that several threads do together.
 struct Job {
@@ -36,11 +49,11 @@ public:
     static Pool& instance() {
         static std::mutex mutex;
         static Pool* pool = nullptr;
-        static pid_t owner = 0;
+        static int owner = 0;
         const std::lock_guard lock(mutex);
-        if (pool == nullptr || owner != getpid()) {
+        if (pool == nullptr || owner != process_id()) {
             pool = new Pool();  // never deleted: threads may wait in it until the process ends
-            owner = getpid();
+            owner = process_id();
         }
         return *pool;
     }
@@ -88,7 +101,8 @@ private:
                 changed_.wait(lock);
                 continue;
             }
-            const std::shared_ptr<Job> job = *found;
+            // A copy: without the lock, its caller may take it from the list.
+            const std::shared_ptr<Job> job = *found;  // NOLINT(performance-unnecessary-copy-initialization)
             --job->wanted;
             ++job->active;
             lock.unlock();

@@ -185,7 +185,8 @@ void Maxima::add_up(const PreparedQuery& query, std::vector<Sum>& sums, int shif
     for (const QueryTerm& asked : query.terms) {
         if (asked.term >= num_terms()) continue;
         const std::uint16_t* tops = arrays_.tops.data() + std::size_t{asked.term} * num_shards();
-        std::array<Sum, 2 * kMaximaSteps> adds{};  // the second half stays 0: for units that do not have the term
+        std::array<Sum, std::size_t{2} * kMaximaSteps>
+            adds{};  // the second half stays 0: for units that do not have the term
         std::uint32_t shard = 0;
         std::uint32_t shard_end = 0;  // the first quartet that `adds` are not for
         each_mark(asked.term, [&](std::uint32_t quartet, std::uint32_t units, std::uint64_t number) {

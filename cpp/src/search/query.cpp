@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <span>
 #include <stdexcept>
@@ -49,6 +50,32 @@ std::vector<RealTerm> merged_terms(std::span<const std::int64_t> terms, std::spa
     }
     merged.resize(kept);
     return merged;
+}
+
+/// Multiplies weights by the scales of their terms. Where long double is no longer than double (macOS on arm64,
+/// Windows), products near the ends of its range are divided by a power of two, whose exponent is returned; elsewhere
+/// that is 0.
+int multiply_by_scales(const Lattice& lattice, std::vector<RealTerm>& terms) {
+    const auto scale = [&](const RealTerm& t) { return lattice.scale(static_cast<std::uint32_t>(t.term)); };
+    if constexpr (std::numeric_limits<long double>::max_exponent <= 2 * std::numeric_limits<double>::max_exponent) {
+        constexpr int kFarOut = 900;
+        // Infinite sums of repeated terms have a huge exponent, which must not overflow here; they are refused later.
+        const auto exponent = [](long double value) {
+            return std::clamp(std::ilogb(static_cast<double>(value)), -10 * kFarOut, 10 * kFarOut);
+        };
+        const auto part = [](long double value, int power) { return std::scalbn(static_cast<double>(value), power); };
+        int most = terms.empty() ? 0 : std::numeric_limits<int>::min();
+        for (const RealTerm& t : terms) most = std::max(most, exponent(t.weight) + exponent(scale(t)));
+        if (std::abs(most) > kFarOut) {
+            for (RealTerm& t : terms) {
+                const int own = exponent(t.weight), other = exponent(scale(t));
+                t.weight = std::scalbn(part(t.weight, -own) * part(scale(t), -other), own + other - most);
+            }
+            return most;
+        }
+    }
+    for (RealTerm& t : terms) t.weight *= scale(t);
+    return 0;
 }
 
 /// Keeps the fewest heaviest terms that hold a share of the mass, and returns how many were dropped. A share such as
@@ -112,11 +139,11 @@ PreparedQuery prepare_query(const Lattice& lattice, std::span<const std::int64_t
     std::erase_if(known, [&](RealTerm& t) {
         const bool known_term = lattice.knows(t.term);
         query.unknown_terms += known_term ? 0 : 1;
-        if (known_term) t.weight *= lattice.scale(static_cast<std::uint32_t>(t.term));
         return !known_term;
     });
+    const int exponent = multiply_by_scales(lattice, known);
     if (params.query_mass < 1.0) query.dropped_terms = keep_mass(lattice, params.query_mass, known);
-    bool whole = true;
+    bool whole = exponent == 0;
     long double largest = 0;
     for (const RealTerm& t : known) {
         const double scale = lattice.scale(static_cast<std::uint32_t>(t.term));
@@ -133,7 +160,8 @@ PreparedQuery prepare_query(const Lattice& lattice, std::span<const std::int64_t
             query.terms.push_back({static_cast<std::uint32_t>(t.term), static_cast<std::uint32_t>(value)});
         }
         // Never 0, however small the weights: a result has a positive score.
-        query.scale = whole ? 1.0 : std::max(static_cast<double>(largest / levels), std::numeric_limits<double>::min());
+        const auto step = static_cast<double>(largest / levels);
+        query.scale = whole ? 1.0 : std::max(std::scalbn(step, exponent), std::numeric_limits<double>::min());
         query.max_score = max_score_of(lattice, query.terms);
         return whole || !query.needs_64_bits();
     };

@@ -75,8 +75,9 @@ const char* skip_ascii(const char* at, const char* end) {
 
 /// Whether a character of this text is hard, or marks are not in Unicode's canonical order.
 bool is_hard(std::string_view text, const Characters* characters) {
-    const char* const end = text.data() + text.size();
-    const char* at = skip_ascii(text.data(), end);
+    const char* at = text.data();
+    const char* const end = at + text.size();
+    at = skip_ascii(at, end);
     if (at == end) return false;
     if (characters == nullptr) return true;
     std::uint8_t before = 0;

@@ -313,6 +313,10 @@ class WriterStoppedError(WriteError):
 _DAMAGED_HINT = "rebuild it or restore a copy"
 
 
+#: What to do about a file of a newer version. ("Upgrade segmax" would read like the command `segmax upgrade`.)
+NEWER_HINT = "a newer segmax wrote it; run: pip install -U segmax"
+
+
 def damaged(what: str, path: object = None) -> FormatError:
     """Return the error about an index with impossible content; `path` is where it is, None for one in memory."""
     return FormatError(f"{_damaged_index(path)}: {what}", hint=_DAMAGED_HINT)

@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from segmax.base.errors import SegmaxError, WriteError
-from segmax.base.system import CREATE_FLAGS, FOLDER_FLAGS, OWN_READ_FLAGS, READ_FLAGS, UPDATE_FLAGS
+from segmax.base.system import open_new, open_to_read, open_to_update, read_some, replace_file, sync_file, write_some
+from segmax.base.system import sync_folder as sync_folder  # by the same door as everything else that is written
 
-_PERMISSIONS = 0o666  # less what the umask takes away
 _LONGEST_STEM = 200  # bytes: what is left of the 255 of a file name once a temporary name is made of it
-_MOST_PIECES = 512  # that a system call gets; Linux takes 1,024
 
 
 class UnsyncedNameError(OSError):
@@ -35,7 +34,7 @@ def create(path: Path) -> int:
     FileExistsError
         If something is at the path, even a dangling link.
     """
-    return os.open(path, CREATE_FLAGS, _PERMISSIONS)
+    return open_new(path)
 
 
 @contextlib.contextmanager
@@ -74,8 +73,8 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "wb") as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
+            sync_file(file.fileno())
+        replace_file(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):  # the first error is the one to report
             temporary.unlink(missing_ok=True)
@@ -117,13 +116,13 @@ def open_for_update(path: Path) -> BinaryIO:
 
 def open_or_create(path: Path) -> int:
     """Open a file like `open_for_update`, and return a descriptor."""
-    return _checked_regular(os.open(path, UPDATE_FLAGS | os.O_CREAT, _PERMISSIONS), path)
+    return _checked_regular(open_to_update(path, create=True), path)
 
 
 def open_existing(path: Path, *, update: bool) -> int:
     """Open a regular file and return a descriptor, to read it and, if `update`, to write it; links are not followed."""
-    flags = UPDATE_FLAGS if update else OWN_READ_FLAGS
-    return _checked_regular(os.open(path, flags), path)
+    descriptor = open_to_update(path, create=False) if update else open_to_read(path, follow=False)
+    return _checked_regular(descriptor, path)
 
 
 def open_regular(path: Path) -> BufferedReader:
@@ -134,7 +133,7 @@ def open_regular(path: Path) -> BufferedReader:
     OSError
         If it is not a regular file; `strerror` names what it is.
     """
-    return os.fdopen(_checked_regular(os.open(path, READ_FLAGS), path), "rb")
+    return os.fdopen(_checked_regular(open_to_read(path, follow=True), path), "rb")
 
 
 def _checked_regular(descriptor: int, path: Path) -> int:
@@ -152,7 +151,7 @@ def write_at(descriptor: int, pieces: Sequence[bytes | memoryview], offset: int)
     """Write pieces one after the other to a place of a file, all of them or raise."""
     left = [memoryview(piece) for piece in pieces if len(piece) > 0]
     while left:
-        count = os.pwritev(descriptor, left[:_MOST_PIECES], offset)
+        count = write_some(descriptor, left, offset)
         offset += count
         while left and count >= len(left[0]):
             count -= len(left.pop(0))
@@ -160,20 +159,17 @@ def write_at(descriptor: int, pieces: Sequence[bytes | memoryview], offset: int)
             left[0] = left[0][count:]
 
 
+def read_up_to(descriptor: int, size: int) -> bytes:
+    """Return the beginning of a file, at most so many bytes."""
+    content = bytearray(size)
+    return bytes(content[: read_some(descriptor, memoryview(content), 0)])
+
+
 def read_at(descriptor: int, content: memoryview, offset: int) -> bool:
     """Fill a buffer from a place of a file; return False if the file ends before."""
     while len(content) > 0:
-        count = os.preadv(descriptor, [content], offset)
+        count = read_some(descriptor, content, offset)
         if count == 0:
             return False
         content, offset = content[count:], offset + count
     return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder safe on disk."""
-    descriptor = os.open(folder, FOLDER_FLAGS)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -72,17 +72,22 @@ def major_version(module: Any) -> int:
 class _Later(ModuleType):
     """Stands for a module: its first use loads the module, and what was used once is kept."""
 
+    def __init__(self, load: Callable[[], Any], name: str) -> None:
+        super().__init__(name)
+        self._load = load
+
     def __getattr__(self, name: str) -> Any:
-        value = getattr(importlib.import_module(self.__name__), name)
+        value = getattr(self._load(), name)
         setattr(self, name, value)
         return value
 
 
-#: scipy.sparse, which takes longer to import than all of segmax. Where it is used:
+#: scipy.sparse, which takes longer to import than all of segmax, and which only those need who have such matrices or
+#: want them. Where it is used:
 #: `if TYPE_CHECKING: import scipy.sparse as sp`, `else: from segmax.base.optional import scipy_sparse as sp`.
-scipy_sparse = _Later("scipy.sparse")
+scipy_sparse = _Later(lambda: need("scipy.sparse", "a sparse matrix", "scipy"), "scipy.sparse")
 #: The core, for modules that encoders share: models also run on machines where nothing is compiled.
-core = _Later("segmax._core")
+core = _Later(lambda: importlib.import_module("segmax._core"), "segmax._core")
 
 
 def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:

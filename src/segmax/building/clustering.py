@@ -118,7 +118,7 @@ class Dense(Clustering):
     dimensions
         Reduce vectors to so many dimensions by principal component analysis on a sample; None: keep all.
     bits
-        8: k-means is trained on one byte per dimension (FAISS's scalar quantizer), in less memory. None: floats.
+        8: k-means is trained on one byte per dimension, in less memory. None: floats.
     restarts, iterations
         As for `Sparse`.
 

@@ -1,13 +1,14 @@
-"""K-means with FAISS, the same for any number of threads, and clusters of even size.
+"""Spherical k-means, the same for any number of threads, and clusters of even size.
 
-FAISS runs one thread in every call; our own threads run several calls, each on a batch of fixed size.
+The steps are those of FAISS, with numpy's products of matrices. Each runs in one thread; our own threads run several of
+them, each on a batch of fixed size.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ from segmax.base.progress import Stage
 from segmax.base.scratch import ScratchFile
 from segmax.building.points import Floats, Points, normalized
 from segmax.building.resources import BuildResources
-from segmax.vectors.rows import sample_rows
+from segmax.vectors.rows import sample_rows, stable_order
 
 #: Documents per cluster that k-means is trained on.
 SAMPLE_PER_CLUSTER = 64
@@ -25,17 +26,12 @@ _FLAT_CLUSTERS = 512  # more are found in two levels
 _PROBED_CELLS = 4
 _CELL_ITERATIONS = 10  # to find cells for given centroids
 _SPLIT_FLOATS = 1 << 22  # of clusters that are split together
+_BLOCK = 2048  # points, and centroids, that are compared at a time
+_APART = 1 / 1024  # by which two halves of a cluster differ at first
 _BATCH = 4096  # points in memory at a time, where there may be many
 _RESTART_STEP = 7919
 _LARGE = 1.5  # times the target: to be split
 _TINY = 1 / 8  # times the target: to be dissolved
-
-
-def _one_thread_here() -> None:
-    """Limit OpenMP to one thread; every worker has to do so, because OpenMP keeps a limit per calling thread."""
-    import faiss
-
-    faiss.omp_set_num_threads(1)
 
 
 class KMeansOptions(NamedTuple):
@@ -116,7 +112,7 @@ def cells_of(centroids: Floats, seed: int) -> Cells | None:
     if len(centroids) <= _FLAT_CLUSTERS:
         return None
     centers = _spherical(centroids, round(len(centroids) ** 0.5), seed, _CELL_ITERATIONS)[1]
-    return Cells(centers, Assigner(centers, _flat_index(centers)).nearest(centroids))
+    return Cells(centers, Assigner(centers).nearest(centroids))
 
 
 def centroids_of(points: Points, labels: NDArray[np.int64], num_clusters: int) -> Floats:
@@ -135,23 +131,64 @@ def centroids_of(points: Points, labels: NDArray[np.int64], num_clusters: int) -
 
 
 class Assigner:
-    """Finds the nearest of many centroids."""
+    """Finds the nearest of many centroids; cells, where there are any, say where to look."""
 
-    def __init__(self, centroids: Floats, index: Any) -> None:
-        self.centroids = centroids
-        self._index = index
-
-    @classmethod
-    def of_centroids(cls, centroids: Floats, cells: Cells | None) -> Assigner:
-        """Return what finds the nearest of given centroids; cells, where there are any, say where to look."""
-        centroids = np.ascontiguousarray(centroids, dtype=np.float32)
-        return cls(centroids, _flat_index(centroids) if cells is None else _cell_index(*cells, centroids))
+    def __init__(self, centroids: Floats, cells: Cells | None = None) -> None:
+        self.centroids = np.ascontiguousarray(centroids, dtype=np.float32)
+        self._cells = None if cells is None else _Members(cells, self.centroids)
 
     def nearest(self, points: Floats) -> NDArray[np.int64]:
         """Return the number of the nearest centroid of every point; call it inside `points.one_thread`."""
-        _one_thread_here()
-        labels = np.asarray(self._index.search(points, 1)[1], dtype=np.int64).reshape(-1)
-        return np.maximum(labels, np.int64(0))  # -1 where all cells that were looked into are empty
+        if self._cells is None:
+            return _nearest(points, self.centroids)[0]
+        blocks = [points[first : first + _BLOCK] for first in range(0, len(points), _BLOCK)]
+        return np.concatenate([np.empty(0, np.int64), *map(self._cells.nearest, blocks)])
+
+
+def _nearest(points: Floats, centroids: Floats) -> tuple[NDArray[np.int64], Floats]:
+    """Return the centroid with the largest product with every point, the first of equal ones, and that product."""
+    labels, products = np.zeros(len(points), np.int64), np.full(len(points), -np.inf, np.float32)
+    for first in range(0, len(points), _BLOCK):
+        rows = slice(first, first + _BLOCK)
+        for start in range(0, len(centroids), _BLOCK):
+            _take_better(labels[rows], products[rows], points[rows] @ centroids[start : start + _BLOCK].T, start)
+    return labels, products
+
+
+def _take_better(labels: NDArray[np.int64], products: Floats, found: Floats, start: int) -> None:
+    """Take the best column of every row over, where it is better than what there is; columns count from `start`."""
+    column = found.argmax(axis=1)
+    product = np.take_along_axis(found, column[:, None], axis=1)[:, 0]
+    better = product > products
+    labels[better] = column[better] + start
+    products[better] = product[better]
+
+
+class _Members:
+    """The centroids of every cell, next to each other."""
+
+    def __init__(self, cells: Cells, centroids: Floats) -> None:
+        self._centers = cells.centers
+        self._order = np.argsort(cells.owner, kind="stable")
+        self._centroids = centroids[self._order]
+        self._ends = np.cumsum(np.bincount(cells.owner, minlength=len(cells.centers)))
+
+    def nearest(self, points: Floats) -> NDArray[np.int64]:
+        """Return the nearest centroid of every point, among those in the cells nearest to it; 0 if there are none."""
+        probed = min(_PROBED_CELLS, len(self._centers))
+        near = np.argpartition(points @ self._centers.T, -probed, axis=1)[:, -probed:].reshape(-1)
+        order = np.argsort(near, kind="stable")
+        bounds = np.searchsorted(near[order], np.arange(len(self._centers) + 1))
+        labels, products = np.zeros(len(points), np.int64), np.full(len(points), -np.inf, np.float32)
+        first = 0
+        for cell, last in enumerate(self._ends):
+            rows = order[bounds[cell] : bounds[cell + 1]] // probed
+            if len(rows) and first < last:
+                label, product = labels[rows], products[rows]
+                _take_better(label, product, points[rows] @ self._centroids[first:last].T, first)
+                labels[rows], products[rows] = label, product
+            first = last
+        return np.asarray(np.where(np.isneginf(products), 0, self._order[labels]), dtype=np.int64)
 
 
 class _Trainer:
@@ -163,7 +200,7 @@ class _Trainer:
     def flat(self, sample: _Sample, num_clusters: int) -> Assigner:
         """Run k-means on all of a small sample."""
         centroids = self._best(sample.take(np.arange(len(sample))), num_clusters)
-        return Assigner(centroids, _flat_index(centroids))
+        return Assigner(centroids)
 
     def _best(self, points: Floats, num_clusters: int) -> Floats:
         """Run k-means `restarts` times and keep the best result."""
@@ -181,7 +218,7 @@ class _Trainer:
     def two_levels(self, sample: _Sample, num_clusters: int, num_cells: int) -> Assigner:
         """Find cells, then clusters inside each in proportion to its size: the cost grows with √clusters."""
         cells = self._best(sample.take(sample_rows(len(sample), num_cells * 256, self._seed)), num_cells)
-        coarse = Assigner(cells, _flat_index(cells))
+        coarse = Assigner(cells)
         cell_of = np.concatenate([coarse.nearest(points) for points in sample.batches()])
         sizes = np.bincount(cell_of, minlength=num_cells)
         shares = _shares(sizes, num_clusters)
@@ -189,8 +226,8 @@ class _Trainer:
 
         def run(cell: int) -> Floats:
             inside = sample.take(members[cell])
-            if shares[cell] >= len(inside):
-                return inside
+            if not 0 < shares[cell] < len(inside):  # none, where a tiny cell gets no share
+                return inside[: shares[cell]]
             seeds = (self._seed + cell + restart * _RESTART_STEP for restart in range(self._restarts))
             results = [_spherical(inside, int(shares[cell]), seed, self._iterations) for seed in seeds]
             return max(results, key=lambda result: result[0])[1]
@@ -201,7 +238,7 @@ class _Trainer:
             self._stage.advance(1)
         centroids = np.concatenate(found)
         owner = np.repeat(np.arange(num_cells), [len(part) for part in found])
-        return Assigner(centroids, _cell_index(cells, owner, centroids))
+        return Assigner(centroids, Cells(cells, owner))
 
 
 def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
@@ -215,47 +252,47 @@ def _shares(sizes: NDArray[np.int64], total: int) -> NDArray[np.int64]:
 
 def _spherical(sample: Floats, num_clusters: int, seed: int, iterations: int) -> tuple[float, Floats]:
     """Run k-means by cosine; return the objective (larger is better) and the centroids."""
-    import faiss
+    if num_clusters >= len(sample):
+        return 0.0, sample.copy()
+    centroids = normalized(sample[_start(len(sample), num_clusters, seed)])
+    objective = 0.0
+    for _ in range(iterations):
+        labels, products = _nearest(sample, centroids)
+        objective = float(products.sum(dtype=np.float64))
+        centroids = normalized(_means(sample, labels, num_clusters))
+    return objective, centroids
 
-    _one_thread_here()
-    num_clusters = min(num_clusters, len(sample))
-    clustering = faiss.Clustering(sample.shape[1], num_clusters)
-    clustering.seed = seed % 2**31
-    clustering.niter = iterations
-    clustering.spherical = True
-    clustering.min_points_per_centroid = 1
-    clustering.max_points_per_centroid = len(sample)
-    clustering.train(np.ascontiguousarray(sample), faiss.IndexFlatIP(sample.shape[1]))
-    centroids = faiss.vector_to_array(clustering.centroids).reshape(num_clusters, -1)
-    stats: Any = clustering.iteration_stats
-    return float(stats.at(stats.size() - 1).obj), centroids
+
+def _start(num_points: int, count: int, seed: int) -> NDArray[np.int64]:
+    """Draw so many different points; those that FAISS would draw."""
+    numbers = np.random.RandomState(seed % 2**31 + 1).randint(0, 2**32, size=count, dtype=np.uint32)
+    points = np.arange(num_points)
+    for at, other in enumerate(np.arange(count) + numbers % np.arange(num_points, num_points - count, -1)):
+        points[at], points[other] = points[other], points[at]
+    return points[:count]
+
+
+def _means(points: Floats, labels: NDArray[np.int64], num_clusters: int) -> Floats:
+    """Return the mean of every cluster; one that is empty takes a half of the largest."""
+    counts = np.bincount(labels, minlength=num_clusters)
+    filled = np.flatnonzero(counts)
+    starts = (np.cumsum(counts) - counts)[filled]
+    means = np.zeros((num_clusters, points.shape[1]), dtype=np.float32)
+    means[filled] = np.add.reduceat(points[stable_order(labels)], starts, axis=0)
+    means[filled] /= counts[filled].astype(np.float32)[:, None]
+    for empty in np.flatnonzero(counts == 0):
+        largest = int(np.argmax(counts))
+        counts[empty] = counts[largest] // 2
+        counts[largest] -= counts[empty]
+        apart = np.where(np.arange(means.shape[1]) % 2, -_APART, _APART).astype(np.float32)
+        means[empty] = means[largest] * (1 + apart)
+        means[largest] *= 1 - apart
+    return means
 
 
 def kmeans_small(points: Floats, num_clusters: int, seed: int, iterations: int) -> NDArray[np.int64]:
     """Return a label per point, all of them in memory; call it inside `points.one_thread`."""
-    centroids = _spherical(points, num_clusters, seed, iterations)[1]
-    return Assigner(centroids, _flat_index(centroids)).nearest(points)
-
-
-def _flat_index(centroids: Floats) -> Any:
-    import faiss
-
-    index = faiss.IndexFlatIP(centroids.shape[1])
-    index.add(centroids)
-    return index
-
-
-def _cell_index(cells: Floats, owner: NDArray[np.int64], centroids: Floats) -> Any:
-    """Return an index of centroids that looks only into the cells nearest to a point."""
-    import faiss
-
-    index: Any = faiss.IndexIVFFlat(_flat_index(cells), cells.shape[1], len(cells), faiss.METRIC_INNER_PRODUCT)
-    index.is_trained = True
-    ids = np.arange(len(centroids), dtype=np.int64)
-    assign = np.ascontiguousarray(owner, dtype=np.int64)
-    index.add_core(len(centroids), faiss.swig_ptr(centroids), faiss.swig_ptr(ids), faiss.swig_ptr(assign))
-    index.nprobe = min(_PROBED_CELLS, len(cells))
-    return index
+    return Assigner(_spherical(points, num_clusters, seed, iterations)[1]).nearest(points)
 
 
 # --- even sizes ------------------------------------------------------------------------------------------------------
@@ -317,7 +354,7 @@ def _dissolve(
         return labels
     kept = np.flatnonzero(~dissolved)
     labels = labels.copy()
-    assigner = Assigner(centroids[kept], _flat_index(centroids[kept]))
+    assigner = Assigner(centroids[kept])
     for start in range(0, len(rows), _BATCH):
         some = rows[start : start + _BATCH]
         labels[some] = kept[assigner.nearest(points.take(some))]

@@ -52,7 +52,7 @@ class Points(Protocol):
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Keep BLAS and OpenMP to one thread, so that sums do not depend on the number of cores."""
+    """Keep BLAS to one thread, so that sums do not depend on the number of cores."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(limits=1):
@@ -248,14 +248,14 @@ class DensePoints:
         self.num_rows = len(vectors)
         self._projection: Floats | None = None
         self._mean: Floats | None = None
-        self._codec: Any = None
+        self._codec: _ByteCodec | None = None
         # Batches of a fixed number of floats, whatever the number of dimensions.
         self._batch_rows: int = max(64, _BATCH_FLOATS // vectors.shape[1])
         rows = sample_rows(self.num_rows, max(1024, min(_SAMPLE_DOCS, 4 * _BATCH_FLOATS // vectors.shape[1])), seed)
         if num_dims is not None and num_dims < vectors.shape[1]:
             self._learn_reduction(self._read(rows), num_dims)
         if compress:
-            self._codec = _byte_codec(self._reduced(self._read(rows)))
+            self._codec = _ByteCodec(self._reduced(self._read(rows)))
 
     def _learn_reduction(self, sample: Floats, num_dims: int) -> None:
         """Principal component analysis."""
@@ -284,11 +284,11 @@ class DensePoints:
 
     def encode(self, points: Floats) -> NDArray[Any]:
         """Compress vectors to a byte per dimension, if asked for."""
-        return points if self._codec is None else np.asarray(self._codec.compute_codes(points))
+        return points if self._codec is None else self._codec.encode(points)
 
     def decode(self, kept: NDArray[Any]) -> Floats:
         """Decompress vectors."""
-        return kept if self._codec is None else np.asarray(self._codec.decode(np.ascontiguousarray(kept)))
+        return kept if self._codec is None else self._codec.decode(kept)
 
     def _read(self, rows: Any) -> Floats:
         """Return some rows scaled to unit length, however large or small they are."""
@@ -308,10 +308,18 @@ class DensePoints:
         return normalized(np.ascontiguousarray((points - self._mean) @ self._projection, dtype=np.float32))
 
 
-def _byte_codec(sample: Floats) -> Any:
-    """Return a codec that keeps a byte per dimension."""
-    import faiss
+class _ByteCodec:
+    """Keeps a byte per dimension: which of 255 steps between the smallest and the largest value of a sample."""
 
-    codec = faiss.ScalarQuantizer(sample.shape[1], faiss.ScalarQuantizer.QT_8bit)
-    codec.train(sample)
-    return codec
+    def __init__(self, sample: Floats) -> None:
+        self._low = sample.min(axis=0)
+        self._range = sample.max(axis=0) - self._low
+
+    def encode(self, points: Floats) -> NDArray[np.uint8]:
+        """Return a byte per value."""
+        shares = np.divide(points - self._low, self._range, out=np.zeros_like(points), where=self._range > 0)
+        return np.asarray(255 * shares.clip(0, 1), dtype=np.uint8)
+
+    def decode(self, codes: NDArray[np.uint8]) -> Floats:
+        """Return the middle of the step of every byte."""
+        return np.asarray(self._low + (codes.astype(np.float32) + np.float32(0.5)) / 255 * self._range)

@@ -8,18 +8,14 @@ queries; docs/approximation.md compares them. A document cut to its heaviest ter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.vectors.csr import Csr
-from segmax.vectors.rows import ranks_within
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    from segmax.base.optional import scipy_sparse as sp
+from segmax.vectors.csr import Csr, kept_entries
+from segmax.vectors.products import row_numbers, score_batches
+from segmax.vectors.rows import ranks_within, selected_rows, slice_rows
 
 _LEAST_WORDS, _MOST_WORDS = 2, 5
 _NEIGHBORS = 16  # documents from which companions of the words are taken
@@ -49,34 +45,29 @@ def pseudo_queries(sample: Csr, rarity: NDArray[np.float64], count: int, seed: i
         The same seed gives the same queries.
     """
     rng = np.random.default_rng(seed)
-    shape = (sample.num_rows, sample.num_columns)
-    docs = sp.csr_matrix((sample.values.astype(np.float64), sample.indices, sample.indptr), shape=shape)
+    docs = sample._replace(values=sample.values.astype(np.float64))
     source = rng.permutation(np.flatnonzero(np.diff(sample.indptr)))[:count]
-    chosen = docs[source]
+    chosen = selected_rows(docs, source)
     num_terms = np.diff(chosen.indptr)
-    weight = chosen.data
+    weight = chosen.values
     worth = np.log(weight) + np.log(np.maximum(rarity[chosen.indices], 1e-6))
     num_words = rng.integers(_LEAST_WORDS, _MOST_WORDS + 1, len(source))
     words = _drawn(worth, chosen.indptr, num_words, rng)
     company = _weight_in_company(docs, chosen, words, source)
     weight = np.where(words, weight, np.sqrt(company * weight))
     with np.errstate(divide="ignore"):
-        worth = np.where(words, np.inf, np.log(weight) + worth - np.log(chosen.data))
+        worth = np.where(words, np.inf, np.log(weight) + worth - np.log(chosen.values))
     lengths = _TERMS_PER_ROOT * np.sqrt(num_terms) * np.exp(rng.normal(0.0, _LENGTH_SPREAD, len(source)))
     kept = _drawn(worth, chosen.indptr, np.maximum(1, np.rint(lengths).astype(np.int64)), rng) & (weight > 0)
-    counts = np.bincount(_rows(chosen.indptr)[kept], minlength=len(source))
+    counts = np.bincount(row_numbers(chosen.indptr)[kept], minlength=len(source))
     indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
     queries = Csr(indptr, chosen.indices[kept].astype(np.int64), weight[kept], sample.num_columns)
     return PseudoQueries(queries, source)
 
 
-def _rows(indptr: NDArray[Any]) -> NDArray[np.int64]:
-    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
-
-
 def _largest(values: NDArray[np.float64], indptr: NDArray[Any], counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the `counts` largest values of every row; of equal ones the first."""
-    rows = _rows(indptr)
+    rows = row_numbers(indptr)
     order = np.lexsort((-values, rows))
     marked = np.zeros(len(values), dtype=np.bool_)
     marked[order] = ranks_within(indptr) < counts[rows]
@@ -91,24 +82,32 @@ def _drawn(
 
 
 def _weight_in_company(
-    docs: sp.csr_matrix, chosen: sp.csr_matrix, words: NDArray[np.bool_], source: NDArray[np.int64]
+    docs: Csr, chosen: Csr, words: NDArray[np.bool_], source: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Return the mean weight of every entry's term in the other documents that match the words of its row best."""
-    asked = chosen.copy()
-    asked.data = np.where(words, chosen.data, 0.0)
-    asked.eliminate_zeros()
-    scores = sp.csr_matrix(asked @ docs.T)
-    scores.sort_indices()
-    scores.data[scores.indices == source[_rows(scores.indptr)]] = 0.0
-    counts = np.full(len(source), _NEIGHBORS)
-    near = _largest(scores.data, scores.indptr, counts) & (scores.data > 0)
-    scores.data = near.astype(np.float64)
-    scores.eliminate_zeros()
-    sums = sp.csr_matrix(scores @ docs)
-    sums.sort_indices()
-    columns = chosen.shape[1]
-    entries = _rows(chosen.indptr) * columns + chosen.indices
-    found = _rows(sums.indptr) * columns + sums.indices
-    at = np.minimum(np.searchsorted(found, entries), max(0, len(found) - 1))
-    company = np.where(found[at] == entries, sums.data[at], 0.0) if len(found) else np.zeros(len(entries))
-    return np.asarray(company / np.maximum(1, np.diff(scores.indptr))[_rows(chosen.indptr)])
+    sums = [np.empty(0)]
+    for first, scores in score_batches(kept_entries(chosen, words), docs):
+        rows = np.arange(len(scores))
+        scores[rows, source[first + rows]] = 0.0  # a document is no company to itself
+        row, near = _best(scores)
+        entries = slice_rows(chosen, first, first + len(scores))
+        company = _sums_at(entries, row, selected_rows(docs, near))
+        sums.append(company / np.maximum(1, np.bincount(row, minlength=len(scores)))[row_numbers(entries.indptr)])
+    return np.concatenate(sums)
+
+
+def _best(scores: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows and columns of the largest scores above 0 of every row; of equal ones the first."""
+    row, column = np.nonzero(scores)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.bincount(row, minlength=len(scores)))])
+    near = _largest(scores[row, column], indptr, np.full(len(scores), _NEIGHBORS))
+    return row[near], column[near]
+
+
+def _sums_at(entries: Csr, row: NDArray[np.int64], docs: Csr) -> NDArray[np.float64]:
+    """Return for every entry the sum of its term's weights in the documents of its row."""
+    terms = row_numbers(entries.indptr) * entries.num_columns + entries.indices
+    given = np.repeat(row, np.diff(docs.indptr)) * entries.num_columns + docs.indices
+    at = np.minimum(np.searchsorted(terms, given), max(0, len(terms) - 1))
+    wanted = np.flatnonzero(terms[at] == given) if len(terms) else at
+    return np.asarray(np.bincount(at[wanted], weights=docs.values[wanted], minlength=len(terms)), dtype=np.float64)

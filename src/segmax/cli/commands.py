@@ -19,8 +19,8 @@ class CommandModule(Protocol):
     def parser(self) -> argparse.ArgumentParser:
         """Return the parser of the command's arguments."""
 
-    def run(self, args: argparse.Namespace) -> None:
-        """Run the command."""
+    def run(self, args: argparse.Namespace) -> int | None:
+        """Run the command; return the exit code, if it is not 0."""
 
 
 class Command(NamedTuple):
@@ -44,12 +44,14 @@ _TABLE = (
     Command("compact", "segmax.cli.compact", "write a collection as one part"),
     Command("tune", "segmax.cli.tune", "calibrate an index for --target-recall on your queries"),
     Command("evaluate", "segmax.cli.evaluate", "compare search methods by relevance and latency"),
+    Command("bench", "segmax.cli.bench", "compare speed, size and recall with other engines on any data"),
     Command("inspect", "segmax.cli.inspect", "show what an index contains and how tight its bounds are"),
     Command("plan", "segmax.cli.plan", "plan a cluster: machines, memory, disk, build hours and money"),
     Command("encode", "segmax.cli.encode", "encode texts into a file of vectors"),
     Command("encoder", "segmax.cli.encoder", "prepare a model: a table that encodes queries without it"),
     Command("build", "segmax.cli.build", "build an index from vectors, such as encode writes"),
     Command("convert", "segmax.cli.convert", "convert vectors to another file format"),
+    Command("verify", "segmax.cli.verify", "check every byte of indexes and collections"),
     Command("upgrade", "segmax.cli.upgrade", "rewrite indexes of an older segmax in today's format"),
     Command("experiment", "segmax.cli.experiment", "reproduce a result of the paper on your data"),
     Command("report", "segmax.cli.report", "collect experiment results into one HTML page"),

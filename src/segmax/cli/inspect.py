@@ -94,5 +94,5 @@ def _inspected(args: argparse.Namespace) -> IndexSummary | CollectionSummary | S
 
         return inspect(open_described(parse_ray_address(args.index).path))
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_encoded_queries(args.queries, index).vectors if args.queries is not None else None
+        queries = read_encoded_queries(args.queries, index).rows if args.queries is not None else None
         return inspect(index, queries, args.sample, args.seed)

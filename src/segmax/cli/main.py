@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import segmax
-from segmax.base.errors import SegmaxError, SegmaxWarning
+from segmax.base.errors import ConfigError, SegmaxError, SegmaxWarning
 from segmax.cli.commands import COMMANDS, Command
 from segmax.cli.log_lines import in_one_line, log_lines
 from segmax.cli.parser import Parser
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     -------
     int
         The exit code: 0 for success; 2 for an error, which is one line on standard error; 130 for an interruption; 1 if
-        the reader of standard output went away.
+        the reader of standard output went away, or if something that the command checks is wrong.
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -71,8 +71,13 @@ def _run(arguments: list[str]) -> int:
     command = COMMANDS.get(arguments[0]) if arguments else None
     if command is not None:
         return _run_command(command, arguments[1:])
+    if sorted(arguments) in (["--verbose", "--version"], ["--version", "-v"]):
+        from segmax.cli.version import installation
+
+        sys.stdout.write(installation())
+        return 0
     _main_parser().parse_args(arguments)  # shows help or the version, or raises
-    return 0
+    raise ConfigError(expected="a command first", got=repr(arguments[0]), hint="see segmax --help")
 
 
 def _run_command(command: Command, arguments: list[str]) -> int:
@@ -84,10 +89,9 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     try:
         args = parser.parse_intermixed_args(arguments)
         with log_lines() if args.verbose else contextlib.nullcontext():
-            module.run(args)
+            return module.run(args) or 0
     except SegmaxError as error:
         return _fail(error.text(Spelling(parser, getattr(module, "NAMES", {}))))
-    return 0
 
 
 def _main_parser() -> argparse.ArgumentParser:
@@ -100,7 +104,10 @@ def _main_parser() -> argparse.ArgumentParser:
         epilog=_EXAMPLES,
     )
     parser.add_argument("command", metavar="COMMAND", choices=COMMANDS, help="one of the commands above")
-    parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}")
+    parser.add_argument("--version", action="version", version=f"segmax {segmax.__version__}", help="show the version")
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="with --version, show what to include in a bug report"
+    )
     return parser
 
 

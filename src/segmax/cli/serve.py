@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError
 from segmax.base.optional import need
+from segmax.base.system import EVENT_LOOP, claim_port
 from segmax.cli.parser import CommandParser, real_number, whole_number
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def _serve(args: argparse.Namespace, folder: Path) -> None:
-    for package in ("uvicorn", "uvloop", "httptools", "msgspec", "prometheus_client"):
+    for package in ("uvicorn", EVENT_LOOP, "httptools", "msgspec", "prometheus_client"):
         need(package, "segmax serve", "serve")
     settings = settings_of(args)
     sock = _bound(args.host, args.port)
@@ -236,7 +237,7 @@ def _bound(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        claim_port(sock)
         sock.bind((host.strip("[]"), port))
         sock.listen(2048)
     except (OSError, OverflowError) as error:

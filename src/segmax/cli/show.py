@@ -75,16 +75,16 @@ def answer(index: Searchable, query: str, how: dict[str, Any], start: float | No
     start
         When loading started, by `time.perf_counter`. None does not time it.
     """
-    import scipy.sparse  # noqa: F401  # or else encoding would include the time to import it
+    from segmax.encoders.base import query_rows_of
 
     encoder = index.encoder
     loaded = time.perf_counter()
-    row = encoder.encode_queries([query])
+    row = query_rows_of(encoder, [query])
     encoded = time.perf_counter()
     loading = None if start is None else loaded - start
     vocabulary = encoder.vocabulary
     terms = frozenset(vocabulary[column] for column in row.indices.tolist())
-    hits = index.search(row, **how)
+    hits = index.search((row.indices, row.values), **how)
     narrowed = not NARROWING.isdisjoint(how)
     return Answer(query, hits, encoder, terms, loading, encoded - loaded, how.get("offset", 0), narrowed)
 

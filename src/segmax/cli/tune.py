@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> None:
     from segmax.text.queries import read_encoded_queries
 
     with segmax.open(args.index, encoder=args.encoder) as index:
-        queries = read_encoded_queries(args.queries, index).vectors
+        queries = read_encoded_queries(args.queries, index).rows
         expectation = index.tune(queries, args.k, args.target_recall, threads=args.threads)
         if args.json:
             measured = next(m for m in index.calibration.measured if m.k == args.k)

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import FormatError, damaged_collection
+from segmax.base.errors import NEWER_HINT, FormatError, damaged_collection
 from segmax.base.files import open_regular, replacing, write_errors
 from segmax.storage.component_file import crc32
 from segmax.storage.meta import unreadable
@@ -114,7 +114,7 @@ def _checked_header(header: bytes, size: int, path: Path) -> int:
             where=f"'{path}'",
             expected=f"version {_VERSION} of the format, which this segmax reads",
             got=version,
-            hint="upgrade segmax",
+            hint=NEWER_HINT,
         )
     least = _HEADER.size + _ENTRY.size * num_arrays + _FOOTER.size
     if own_size != size or size > MAX_ARRAY_FILE_BYTES or num_arrays > MAX_ARRAYS or size < least:

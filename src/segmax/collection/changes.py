@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import FormatError
+from segmax.base.system import total_memory
+from segmax.metadata.values import checked_metadata
 from segmax.storage.components import Arrays
 from segmax.storage.tables import TextTable, text_arrays
 from segmax.storage.texts import StoredText
@@ -18,6 +20,12 @@ from segmax.vectors.rows import narrowest
 
 #: The kind of a log record.
 CHANGE = 1
+#: The types of arrays in one. numpy's own names of types are a language, which is not for strangers to speak.
+_TYPES = {np.dtype(kind).str: np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<u8", "<i8", "<f4", "<f8")}
+
+_LAST_NUMBER = 2**63 - 1  # behind which there is none
+_MOST_COLUMNS = 2**32 - 1
+_COLUMN_BYTES = 64  # at least so much memory does a column take, in the lattice and in a part
 
 Json = dict[str, Any]
 
@@ -92,31 +100,24 @@ def from_pieces(pieces: Sequence[memoryview]) -> Change:
         head = json.loads(bytes(pieces[0]))
         names = head["arrays"]
         arrays = {
-            name: np.frombuffer(piece, dtype=np.dtype(kind))
+            name: np.frombuffer(piece, dtype=_TYPES[kind])
             for (name, kind), piece in zip(names, pieces[1:], strict=True)
         }
         indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(arrays["lengths"], dtype=np.int64)])
-        vectors = Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], int(head["num_columns"]))
-        check_structure(vectors, len(arrays["numbers"]))
-        texts = _read_texts(arrays)
-        metadata = json.loads(arrays["metadata"].tobytes()) if "metadata" in arrays else None
-        if metadata is not None and len(metadata) != len(arrays["numbers"]):
-            raise ValueError("metadata of other documents")
+        vectors = Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], head["num_columns"])
         change = Change(
             arrays["deleted"],
             arrays["numbers"],
             {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays},
             vectors,
-            texts,
-            metadata,
+            _read_texts(arrays),
+            _read_metadata(arrays["metadata"]) if "metadata" in arrays else None,
             _read_strings(arrays, "word") if "word_text" in arrays else (),
             float(head["mean_length"]),
             arrays.get("kept"),
         )
-        if change.kept is not None and change.kept.shape != vectors.values.shape:
-            msg = f"{len(change.kept)} weights for {len(vectors.values)} counts"
-            raise ValueError(msg)
-    except (ValueError, TypeError, KeyError, LookupError) as error:
+        _check(change)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
         raise FormatError(
             where="the log of the collection",
             expected="a change to its documents",
@@ -124,6 +125,46 @@ def from_pieces(pieces: Sequence[memoryview]) -> Change:
             hint="restore a backup",
         ) from error
     return change
+
+
+def _check(change: Change) -> None:
+    """Raise ValueError unless all parts of a change are about the same documents, and have possible values."""
+    count, vectors = change.num_docs, change.vectors
+    numbers = change.numbers
+    if numbers.dtype != np.int64 or change.deleted.dtype != np.int64:
+        raise ValueError("insertion numbers of another type")
+    if count and (numbers[0] < 0 or numbers[-1] == _LAST_NUMBER or (numbers[1:] <= numbers[:-1]).any()):
+        raise ValueError("insertion numbers that do not ascend")
+    if type(vectors.num_columns) is not int or not 0 <= vectors.num_columns <= _MOST_COLUMNS:
+        raise ValueError("an impossible number of columns")
+    if vectors.num_columns * _COLUMN_BYTES > total_memory():
+        raise ValueError("more columns than there is memory for")
+    check_structure(vectors, count)
+    if not (np.isfinite(vectors.values) & (vectors.values > 0)).all():
+        raise ValueError("weights that are no positive numbers")
+    for weights in (np.array([change.mean_length]), change.kept):
+        if weights is not None and not (np.isfinite(weights) & (weights >= 0)).all():
+            raise ValueError("weights that are negative or no numbers")
+    if change.kept is not None and (change.kept.dtype != np.float64 or change.kept.shape != vectors.values.shape):
+        raise ValueError("kept weights of other counts")
+    if any(given is not None and len(given) != count for given in (change.texts, change.metadata)):
+        raise ValueError("texts or metadata of other documents")
+    _check_ids(change.ids, count)
+
+
+def _check_ids(ids: Arrays, count: int) -> None:
+    if "id_number" in ids:
+        if ids["id_number"].dtype != np.int64 or len(ids["id_number"]) != count:
+            raise ValueError("ids of other documents")
+    else:
+        list(TextTable(ids["id_offset"], ids["id_text"], count))
+
+
+def _read_metadata(data: NDArray[np.uint8]) -> list[Json | None]:
+    found = json.loads(data.tobytes())
+    if not isinstance(found, list):
+        raise ValueError("metadata that are no list")
+    return [checked_metadata(one, row) for row, one in enumerate(found)]
 
 
 def _read_texts(arrays: Arrays) -> list[StoredText] | None:

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from segmax.base.display import printable
 from segmax.base.errors import CollectionLockedError, WriteError
-from segmax.base.files import open_or_create, write_at
+from segmax.base.files import open_or_create, read_up_to, write_at
 from segmax.base.system import call_in_forks, try_lock
 
 LOCK_NAME = "writer.lock"
@@ -125,7 +125,7 @@ def _write_holder(descriptor: int) -> None:
 def _holder(descriptor: int) -> str:
     """Return who has the lock, in words. The file may be empty or hold anything."""
     try:
-        about: Any = json.loads(os.pread(descriptor, _MAX_BYTES, 0))
+        about: Any = json.loads(read_up_to(descriptor, _MAX_BYTES))
         pid, host, program, since = (str(about[name])[:200] for name in ("pid", "host", "program", "since"))
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "another process"

@@ -38,8 +38,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from segmax.base.errors import FormatError, InputError, WriteError, WriterStoppedError, damaged_collection
+from segmax.base.errors import NEWER_HINT, FormatError, InputError, WriteError, WriterStoppedError, damaged_collection
 from segmax.base.files import create_again, open_existing, read_at, sync_folder, write_at
+from segmax.base.system import sync_data, sync_file
 from segmax.collection.log_format import (
     FILE_BYTES,
     MAX_PIECES,
@@ -368,7 +369,7 @@ class Log:
         self._prepare_to_write()
         if self._synced < self._offset:
             with self._stopping("could not be synced"):
-                os.fdatasync(self._descriptor)
+                sync_data(self._descriptor)
             self._synced = self._offset
 
     def rotate(self) -> int:
@@ -430,7 +431,7 @@ class Log:
             if tail:
                 os.ftruncate(self._descriptor, self._offset)
             (self._folder / _name(self._number + 1)).unlink(missing_ok=True)  # what an interrupted `rotate` left
-            os.fsync(self._descriptor)
+            sync_file(self._descriptor)
             sync_folder(self._folder)
         self._synced = self._offset
         self._is_at_end = True
@@ -449,7 +450,7 @@ class Log:
         """End the file behind the last record that counts; `otherwise` is what is wrong if that fails."""
         with self._stopping(otherwise):
             os.ftruncate(self._descriptor, self._offset)
-            os.fdatasync(self._descriptor)
+            sync_data(self._descriptor)
         self._synced = self._offset
 
     @contextlib.contextmanager
@@ -501,7 +502,7 @@ def _create_file(folder: Path, number: int, first_sequence: int) -> tuple[int, F
             raise _write_error(path, error) from error
         raise
     try:
-        os.fsync(descriptor)
+        sync_file(descriptor)
         sync_folder(folder)
     except BaseException as error:
         _close_and_remove(descriptor, path)
@@ -565,7 +566,7 @@ def _read_file_header(descriptor: int, folder: Path, number: int) -> FileHeader 
             where=f"'{folder / _name(number)}'",
             expected=f"version {VERSION} of the log, which this segmax reads",
             got=header.version,
-            hint="upgrade segmax",
+            hint=NEWER_HINT,
         )
     if header.number != number or not 1 <= header.first_sequence < 2**63:
         raise damaged_collection(f"'{_name(number)}' has the header of another file", folder)

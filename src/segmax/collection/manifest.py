@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from segmax.base.errors import (
+    NEWER_HINT,
     FormatError,
     IndexNotFoundError,
     WriteError,
@@ -25,7 +26,7 @@ from segmax.base.errors import (
 )
 from segmax.base.files import UnsyncedNameError, open_regular, replacing
 from segmax.base.own_folders import own_folder
-from segmax.base.system import OWN_FOLDER_FLAGS
+from segmax.base.system import remove_files
 from segmax.collection.lock import LOCK_NAME
 from segmax.collection.log import LOG_NAME
 from segmax.storage.checked_json import Entry, checked_bytes, checksum_matches, of_type, parse_strictly, whole
@@ -233,7 +234,7 @@ def parse_manifest(data: bytes, folder: Path) -> Manifest:
             where=f"'{folder}'",
             expected=f"version {MANIFEST_VERSION} of the format, which this segmax reads",
             got=reprlib.repr(version),
-            hint="upgrade segmax",
+            hint=NEWER_HINT,
         )
     if not checksum_matches(data):
         raise damaged_collection(f"the checksum of {MANIFEST_NAME} does not match", folder)
@@ -374,7 +375,7 @@ def _remove(entry: os.DirEntry[str]) -> bool:
     """Remove a file, or a part with what is ours in it; return False if something is left, for the next time."""
     try:
         if entry.is_dir(follow_symlinks=False):
-            _empty_part(entry.path)
+            remove_files(Path(entry.path), _is_of_part)
             Path(entry.path).rmdir()
         else:
             Path(entry.path).unlink()
@@ -383,14 +384,6 @@ def _remove(entry: os.DirEntry[str]) -> bool:
     return True
 
 
-def _empty_part(path: str) -> None:
-    """Remove our files from the folder of a part. By descriptor: a link that replaces it now is not followed."""
-    descriptor = os.open(path, OWN_FOLDER_FLAGS)
-    try:
-        with os.scandir(descriptor) as found:
-            entries = [entry for entry in found if entry.is_file(follow_symlinks=False)]
-        for entry in entries:
-            if entry.name in (META_NAME, NEW_META_NAME) or COMPONENT_NAME.fullmatch(entry.name):
-                os.unlink(entry.name, dir_fd=descriptor)
-    finally:
-        os.close(descriptor)
+def _is_of_part(name: str) -> bool:
+    """Whether a file of this name in the folder of a part is ours."""
+    return name in (META_NAME, NEW_META_NAME) or COMPONENT_NAME.fullmatch(name) is not None

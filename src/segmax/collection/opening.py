@@ -10,8 +10,6 @@ from segmax.base.checks import checked_path
 from segmax.collection.manifest import MANIFEST_NAME
 from segmax.search.index import Index
 from segmax.search.opening import open_index
-from segmax.search.opening import verify as verify_index
-from segmax.search.upgrading import upgrade as upgrade_index
 
 if TYPE_CHECKING:
     from segmax.collection.collection import Collection
@@ -43,7 +41,7 @@ def open_searchable(
     IndexNotFoundError
         If there is nothing at the path.
     FormatError
-        If there is no index and no collection, a damaged one, or one of a newer version.
+        If there is no index and no collection, a damaged one, or one of a version that is too old or too new.
     ConfigError, InputError
         If the encoder cannot be loaded, or is not the one that the index was built with.
 
@@ -62,43 +60,10 @@ def open_searchable(
     from segmax.collection.collection import Collection  # which loads what builds parts
 
     if verify:
-        _verify_collection(folder)
+        from segmax.collection.verifying import verify_collection
+
+        verify_collection(folder.absolute())
     return Collection.open(folder, read_only=True, encoder=encoder)
-
-
-def verify(path: str | os.PathLike[str]) -> None:
-    """Check every byte of an index or a collection; raise FormatError at the first wrong one.
-
-    Examples
-    --------
-    >>> import segmax, tempfile
-    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
-    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
-    >>> segmax.verify(path)
-    """
-    folder = checked_path("path", path)
-    if is_collection(folder):
-        _verify_collection(folder)
-    else:
-        verify_index(path)
-
-
-def upgrade(path: str | os.PathLike[str]) -> bool:
-    """Rewrite an index in the format of this segmax; return whether that was necessary.
-
-    Collections came with today's format of indexes, so one that can be opened is up to date.
-    """
-    folder = checked_path("path", path)
-    if not is_collection(folder):
-        return upgrade_index(path)
-    with open_searchable(folder):
-        return False
-
-
-def _verify_collection(folder: Path) -> None:
-    from segmax.collection.verifying import verify_collection  # which loads what builds parts
-
-    verify_collection(folder.absolute())
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:

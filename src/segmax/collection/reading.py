@@ -34,7 +34,7 @@ from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
-from segmax.vectors.rows import join_rows, selected_rows
+from segmax.vectors.rows import join_rows, no_rows, selected_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -423,16 +423,19 @@ class CollectionReader(abc.ABC):
 
     def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
         """Return many documents as the collection stores them, a CSR row each."""
+        return to_scipy(self._vector_rows(ids))
+
+    def _vector_rows(self, ids: Iterable[DocId]) -> Csr:
+        """Return what `vectors` returns, without scipy."""
         check_listed("several ids", ids)
         state = self._current()
         places = state.places_of(list(ids))
         width = state.lattice.num_terms
         parts = list(_by_part(state, places))
         if not parts:
-            return sp.csr_matrix((0, width))
+            return no_rows(width)
         found = join_rows([part.engine.vectors(rows) for part, rows, _ in parts], width)
-        docs = selected_rows(found, np.argsort(np.concatenate([at for *_, at in parts])))
-        return sp.csr_matrix((docs.values, docs.indices, docs.indptr), shape=(len(places), width))
+        return selected_rows(found, np.argsort(np.concatenate([at for *_, at in parts])))
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""

@@ -34,6 +34,7 @@ from segmax.base.errors import (
     damaged_collection,
 )
 from segmax.base.files import create, open_regular, sync_folder, write_errors
+from segmax.base.system import sync_file
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.building.resources import ResourceOptions
 from segmax.collection.applying import Step, Weigh, joined_views, plain_weights, without_numbers
@@ -242,7 +243,8 @@ class Store:
     def follow_log(self) -> None:
         """Apply the records of the log that are new, as far as they are there for others to see."""
         assert self._log is not None
-        self.state = self._followed(self._log, self.state, self._visible(self.manifest, self.settings))
+        with _content_errors(self.path):
+            self.state = self._followed(self._log, self.state, self._visible(self.manifest, self.settings))
 
     def _visible(self, manifest: Manifest, settings: Settings) -> int | None:
         """Return the last record that this process may see; None: all of them."""
@@ -684,7 +686,15 @@ def _content_errors(path: Path) -> Iterator[None]:
         yield
     except (SegmaxError, OSError):
         raise
-    except (ArithmeticError, AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
+    except (
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         what = f"its files do not fit together ({type(error).__name__}: {str(error)[:200]})"
         raise damaged_collection(what, path) from error
 
@@ -725,7 +735,7 @@ def copy_synced(source: Path, target: Path) -> None:
     with open_regular(source) as read, os.fdopen(create(target), "wb") as written:
         shutil.copyfileobj(read, written, 1 << 20)
         written.flush()
-        os.fsync(written.fileno())
+        sync_file(written.fileno())
 
 
 def _identity(manifest: Manifest) -> object:

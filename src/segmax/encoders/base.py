@@ -94,6 +94,13 @@ class Encoder(abc.ABC):
         return self.to_dict()
 
 
+def query_rows_of(encoder: Any, texts: Sequence[str]) -> Csr:
+    """Return texts as queries; encoders of ours need no scipy for that, others may."""
+    if isinstance(encoder, Encoder):
+        return encoder.query_rows(texts)
+    return matrix_to_csr(encoder.encode_queries(texts))
+
+
 def check_terms(encoder: Encoder, terms: Sequence[str]) -> None:
     """Raise InputError if terms are not the vocabulary of an encoder."""
     if list(encoder.vocabulary) != list(terms):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_bool, checked_choice, checked_int, checked_number
 from segmax.base.display import counted
-from segmax.base.errors import ConfigError, FormatError, InputError, MissingPackageError
+from segmax.base.errors import NEWER_HINT, ConfigError, FormatError, InputError, MissingPackageError
 from segmax.base.files import replacing, write_errors
 from segmax.base.optional import need
 from segmax.base.parallel import Workers
@@ -41,7 +41,8 @@ else:
 
 FILE_NAME = "bm25.json"
 _FORMAT = "segmax-bm25"
-_VERSION = 1
+#: The version of the file.
+BM25_VERSION = 1
 _PIECE_DOCS = 2048
 _ALONE_DOCS = 16384  # of a collection, before threads read ahead
 _MOST_WORKERS = 1024  # far more than help, and few enough for a system to start
@@ -307,7 +308,7 @@ class BM25(LearningEncoder):
         path = Path(folder)
         content = {
             "format": _FORMAT,
-            "version": _VERSION,
+            "version": BM25_VERSION,
             "parameters": self.options(),
             "num_docs": self._num_docs,
             "num_words": self._num_words,
@@ -333,10 +334,10 @@ class BM25(LearningEncoder):
         path = Path(folder) / FILE_NAME
         try:
             content = _read_json(path)
-            if content["format"] != _FORMAT or content["version"] != _VERSION:
+            if content["format"] != _FORMAT or content["version"] != BM25_VERSION:
                 found = f"{str(content['format'])[:40]!r}, version {str(content['version'])[:40]}"
                 raise FormatError(
-                    where=f"'{path}'", expected=f"{_FORMAT!r}, version {_VERSION}", got=found, hint="upgrade segmax"
+                    where=f"'{path}'", expected=f"{_FORMAT!r}, version {BM25_VERSION}", got=found, hint=NEWER_HINT
                 )
             bm25 = cls(**stored_options(content["parameters"]), workers=workers)
             bm25._remember(content)

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.errors import ConfigError, InputError, SegmaxError
-from segmax.encoders.model_files import EXPORT_FOLDER, damaged, is_folder, model_folders, read_json, stamps
+from segmax.encoders.model_files import (
+    EXPORT_FOLDER,
+    check_version,
+    damaged,
+    is_folder,
+    model_folders,
+    read_json,
+    stamps,
+)
 from segmax.encoders.network import Network, column_names
 from segmax.encoders.runtimes import ExportedNetwork, OnnxRuntime, OpenVino, Runtime
 from segmax.encoders.word_pieces import WordPieces
@@ -164,8 +172,7 @@ def _read(folder: Path) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise damaged(path, f"an object of the format {FORMAT!r}", str(content)[:40])
-    if content.get("version") != VERSION:
-        raise damaged(path, f"version {VERSION}", str(content.get("version"))[:40])
+    check_version(path, content.get("version"), VERSION)
     return content
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from segmax.base.checks import shown
-from segmax.base.errors import ConfigError, InputError, SegmaxError
+from segmax.base.errors import NEWER_HINT, ConfigError, InputError, SegmaxError
 from segmax.base.files import open_regular
 from segmax.encoders.hub import cached_folders, fetch_options, must_come_from_cache
 from segmax.encoders.packages import need_torch
@@ -272,6 +272,15 @@ def damaged(path: Path, expected: str, got: str) -> InputError:
     return InputError(
         where=f"'{path}'", expected=expected, got=got, hint="the file is damaged; copy or download it again"
     )
+
+
+def check_version(path: Path, version: object, known: int) -> None:
+    """Raise InputError unless a file of ours is of the version that this segmax reads."""
+    if type(version) is int and version > known:
+        expected = f"version {known}, which this segmax reads"
+        raise InputError(where=f"'{path}'", expected=expected, got=str(version)[:40], hint=NEWER_HINT)
+    if version != known:
+        raise damaged(path, f"version {known}", str(version)[:40])
 
 
 def cannot_read(path: Path, error: OSError) -> InputError:

@@ -18,7 +18,7 @@ from segmax.encoders.base import Batches, Encoder, check_terms
 from segmax.encoders.hub import fetch_table
 from segmax.encoders.model_files import cannot_read, check_files, damaged, find_model, is_folder, model_folders
 from segmax.encoders.network import column_names
-from segmax.encoders.table_files import TABLE_NAME, TableFiles, find_table, read_description, read_table
+from segmax.encoders.table_files import MOST_TERMS, TABLE_NAME, TableFiles, find_table, read_description, read_table
 from segmax.encoders.table_writing import write_table
 from segmax.encoders.transformer import LARGEST, checked_min_weight
 from segmax.vectors.csr import Csr
@@ -128,7 +128,12 @@ class QueryTable(Encoder):
         self._num_terms = len(weights)
         self._most_terms = files.most_terms
         # Tokens that were added later may have no weight.
-        self._weights = np.zeros(max(len(weights), tokenizer.get_vocab_size(with_added_tokens=True)), np.float32)
+        last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
+        if last >= MOST_TERMS:
+            raise InputError(
+                where=f"the tokenizer of '{name}'", expected=f"at most {MOST_TERMS:,} tokens", got=f"number {last:,}"
+            )
+        self._weights = np.zeros(max(len(weights), last + 1), np.float32)
         self._weights[: len(weights)] = weights
         self._columns: list[str] | None = None
 
@@ -149,10 +154,18 @@ class QueryTable(Encoder):
 
     def token_ids(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of texts, in the order in which they occur."""
-        if len(texts) <= _FEW_TEXTS:
-            return [self._tokenizer.encode(_encodable(text), add_special_tokens=False).ids for text in texts]
-        found = self._tokenizer.encode_batch_fast([_encodable(text) for text in texts], add_special_tokens=False)
-        return [encoding.ids for encoding in found]
+        given = [_encodable(text) for text in texts]
+        try:
+            if len(given) <= _FEW_TEXTS:
+                return [self._tokenizer.encode(text, add_special_tokens=False).ids for text in given]
+            found = self._tokenizer.encode_batch_fast(given, add_special_tokens=False)
+            return [encoding.ids for encoding in found]
+        except BaseException as error:
+            if not is_of_library(error):
+                raise
+            raise InputError(
+                where=f"'{self.name}'", expected="a tokenizer for any text", got=f"one that failed ({error})"[:200]
+            ) from error
 
     def query_rows(self, batch: Sequence[str]) -> Csr:
         """Return what `encode_queries` returns, without scipy."""
@@ -304,12 +317,15 @@ def tokenizer_of(content: str) -> Any:
     library = need("tokenizers", "QueryTable", "queries")
     try:
         return library.Tokenizer.from_str(content)
-    except Exception as error:  # the library raises plain exceptions
-        raise ValueError(str(error)) from error
     except BaseException as error:
-        if type(error).__name__ != "PanicException":  # which a Rust library raises over what it did not foresee
+        if not is_of_library(error):
             raise
-        raise ValueError("the library gave up") from error
+        raise ValueError(str(error)) from error
+
+
+def is_of_library(error: BaseException) -> bool:
+    """Whether a Rust library raised this: a plain exception, or a panic over what it did not foresee."""
+    return isinstance(error, Exception) or type(error).__name__ == "PanicException"
 
 
 def _checked_weights(weights: ArrayLike) -> NDArray[np.float32]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.files import open_regular
-from segmax.encoders.model_files import cannot_read, damaged, read_json, read_pickled, stored_tensors
+from segmax.encoders.model_files import cannot_read, check_version, damaged, read_json, read_pickled, stored_tensors
 
 #: What says that a folder is a table that segmax wrote.
 TABLE_NAME = "query_table.json"
@@ -28,7 +28,8 @@ _OPENSEARCH_NAMES = ("idf.json", "query_token_weights.txt")
 _TABLE_CLASSES = ("SparseStaticEmbedding", "IDF")  # the second is what sentence-transformers first called it
 _ROUTER_CLASSES = ("Router", "Asym")
 _LIBRARY = "sentence_transformers."
-_MOST_TERMS = 1 << 24  # far more than a tokenizer has
+#: Far more than a tokenizer has.
+MOST_TERMS = 1 << 24
 _MOST_TEXT_BYTES = 1 << 28
 _LARGEST = 2**31 - 1
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
@@ -76,7 +77,7 @@ def _opensearch_table(folder: Path) -> TableFiles | None:
     weights = _opensearch_weights(folder)
     if weights is None:
         return None
-    num_terms = _size(_options(folder / "config.json").get("vocab_size"), _MOST_TERMS)
+    num_terms = _size(_options(folder / "config.json").get("vocab_size"), MOST_TERMS)
     return TableFiles(folder / "tokenizer.json", weights, num_terms=num_terms, **_cutting(folder))
 
 
@@ -210,7 +211,7 @@ def _read_tensor(path: Path) -> NDArray[np.float32]:
     if tensor is None or len(tensors) > 1:
         raise damaged(path, "one tensor, 'weight'", ", ".join(sorted(tensors))[:80] or "none")
     kind = _DTYPES.get(tensor.dtype)
-    if kind is None or len(tensor.shape) != 1 or not 1 <= tensor.shape[0] <= _MOST_TERMS:
+    if kind is None or len(tensor.shape) != 1 or not 1 <= tensor.shape[0] <= MOST_TERMS:
         raise damaged(path, "a weight per token, as floats", f"{tensor.dtype[:20]} of shape {tensor.shape}"[:80])
     (count,) = tensor.shape
     num_bytes = count * np.dtype(kind).itemsize
@@ -234,14 +235,14 @@ def _as_floats(numbers: NDArray[Any], *, is_bfloat: bool = False) -> NDArray[np.
 
 def _read_pickled_tensor(path: Path) -> NDArray[np.float32]:
     weight = read_pickled(path, f"'{path}'").get("weight")
-    if weight is None or getattr(weight, "ndim", 0) != 1 or not 1 <= len(weight) <= _MOST_TERMS:
+    if weight is None or getattr(weight, "ndim", 0) != 1 or not 1 <= len(weight) <= MOST_TERMS:
         raise damaged(path, "one tensor, 'weight', with a weight per token", "something else")
     return _as_floats(weight.float().numpy())
 
 
 def _read_by_token(path: Path) -> Mapping[str, float]:
     content = read_json(path) if path.suffix == ".json" else _read_lines(path)
-    if not isinstance(content, Mapping) or not content or len(content) > _MOST_TERMS:
+    if not isinstance(content, Mapping) or not content or len(content) > MOST_TERMS:
         raise damaged(path, "weights by token", str(content)[:40])
     for token, weight in content.items():
         if not isinstance(weight, (int, float)) or isinstance(weight, bool):
@@ -265,6 +266,10 @@ def _read_lines(path: Path) -> dict[str, Any]:
 
 
 def _by_column(path: Path, weights: Mapping[str, float], columns: Mapping[str, int], size: int) -> NDArray[np.float32]:
+    if size > MOST_TERMS:
+        raise damaged(
+            path.with_name("tokenizer.json"), f"at most {MOST_TERMS:,} tokens", f"one with number {size - 1:,}"
+        )
     known = [(columns[token], weight) for token, weight in weights.items() if columns.get(token, size) < size]
     if not known:
         raise damaged(path, "weights of tokens that tokenizer.json has", "others")
@@ -281,8 +286,7 @@ def read_description(folder: Path) -> Mapping[str, Any]:
     """Return what segmax wrote about a table of its own; raise InputError if it is not one that this version reads."""
     path = folder / TABLE_NAME
     content = read_json(path)
-    told = (content.get("format"), content.get("version")) if isinstance(content, Mapping) else None
-    if told != (TABLE_FORMAT, TABLE_VERSION):
-        raise damaged(path, f"{TABLE_FORMAT!r}, version {TABLE_VERSION}", str(told if told else content)[:80])
-    assert isinstance(content, Mapping)
+    if not isinstance(content, Mapping) or content.get("format") != TABLE_FORMAT:
+        raise damaged(path, f"an object of the format {TABLE_FORMAT!r}", str(content)[:80])
+    check_version(path, content.get("version"), TABLE_VERSION)
     return content

@@ -234,7 +234,7 @@ class _Asked:
     def _searched(self, rows: range, params: SearchParams, limits: Mapping[str, Any]) -> BatchHits:
         encoded = self.judged.queries.only(list(rows))
         depth = self.k + int((self.own >= 0).any())  # one more for the dropped document
-        return self.index.search_batch(encoded.vectors, depth, params, threads=1, **limits)
+        return self.index.search_batch(encoded.rows, depth, params, threads=1, **limits)
 
 
 def _ask_all(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_choice
 from segmax.base.errors import InputError
+from segmax.base.optional import need
 
 _NO_SPREAD = 1e-12  # of differences, as a share of them: what rounding leaves where all are alike
 CORRECTIONS = ("holm", "bonferroni", "none")
@@ -61,9 +62,7 @@ def paired_t_test(first: NDArray[np.float64], second: NDArray[np.float64]) -> tu
         return 0.0, 1.0
     if np.ptp(difference) <= _NO_SPREAD * np.abs(difference).max():  # then t has no bound
         return float(np.copysign(np.inf, difference[0])), 0.0
-    from scipy.stats import ttest_rel
-
-    found = ttest_rel(first, second)
+    found = need("scipy.stats", "a t-test", "evaluate").ttest_rel(first, second)
     return float(found.statistic), float(found.pvalue)
 
 
@@ -95,8 +94,7 @@ def stratified_t_test(pairs: Sequence[tuple[NDArray[np.float64], NDArray[np.floa
     error = float(np.sqrt(variances.sum())) / len(pairs)
     if error <= _NO_SPREAD * abs(mean):
         return float(np.copysign(np.inf, mean)), 0.0
-    from scipy.stats import t as student
-
+    student = need("scipy.stats", "a t-test", "evaluate").t
     freedom = variances.sum() ** 2 / sum(v**2 / (len(d) - 1) for v, d in zip(variances, differences, strict=True))
     return mean / error, float(2 * student.sf(abs(mean / error), freedom))
 

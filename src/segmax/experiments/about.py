@@ -16,7 +16,7 @@ from segmax.base.system import cpu_name, total_memory
 from segmax.experiments.experiment import Experiment
 from segmax.experiments.task import Task
 
-_LIBRARIES = ("numpy", "scipy", "faiss-cpu", "ir-measures")
+_LIBRARIES = ("numpy", "scipy", "ir-measures")
 
 
 def about(experiment: Experiment, task: Task, command: str, seconds: float) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.optional import need
 from segmax.drawing.plot import Plot, Series
 from segmax.evaluation.significance import LEVEL
 from segmax.experiments import printed, verdicts
@@ -255,9 +256,7 @@ def _correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float 
     """Return Pearson's r and its p-value; None where r is not defined."""
     if len(x) < _LEAST_POINTS or np.ptp(x) < 1e-9 or np.ptp(y) < 1e-9:
         return None, 1.0
-    from scipy.stats import pearsonr
-
-    found = pearsonr(x, y)
+    found = need("scipy.stats", "a correlation", "evaluate").pearsonr(x, y)
     return float(found.statistic), float(found.pvalue)
 
 

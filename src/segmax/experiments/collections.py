@@ -15,14 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import InputError
+from segmax.base.progress import ProgressOption
 from segmax.encoders import BM25, load_encoder
 from segmax.evaluation.judged import Qrels
-from segmax.experiments.described import read_description
-from segmax.io import Document, format_of, open_texts, open_vectors, read_qrels, read_queries, write_vectors
+from segmax.experiments.described import Description, read_description
+from segmax.io import Document, open_texts, open_vectors, read_qrels, read_queries, write_vectors
 from segmax.io.irds import load_ir_dataset
 from segmax.io.read_errors import no_file
+from segmax.io.streams import base_name
 from segmax.text import encode_texts
-from segmax.text.queries import EncodedQueries, read_query_vectors
+from segmax.text.queries import EncodedQueries, matrix_format, read_query_vectors
 from segmax.vectors.documents import POOLINGS
 
 #: Parts of ir_datasets ids that name queries rather than documents.
@@ -93,6 +95,8 @@ def open_collection(
     cache: Path,
     max_queries: int | None = None,
     split: str = "test",
+    dense: bool = True,
+    progress: ProgressOption = None,
 ) -> Collection:
     """Open a collection.
 
@@ -109,6 +113,10 @@ def open_collection(
         Use only the first queries, at most this many; None: all.
     split
         Which judgments of a BEIR folder to use.
+    dense
+        Also keep the pooled token embeddings of a model that encodes texts.
+    progress
+        True draws bars while texts are encoded; a function is called with `BuildProgress`.
 
     Raises
     ------
@@ -117,16 +125,63 @@ def open_collection(
     """
     path = Path(source)
     if path.is_file():
-        return _of_description(path, cache, max_queries)
+        return _of_description(read_description(path), cache, max_queries)
     if path.is_absolute() and not path.exists():
         raise no_file(path)
-    return _of_texts(os.fspath(source), encoder, cache, max_queries, split)
+    poolings = POOLINGS if dense and not _is_bm25(encoder) else ()
+    return _of_texts(os.fspath(source), encoder, cache, max_queries, split, poolings, progress)
+
+
+def open_vector_files(
+    documents: str | os.PathLike[str],
+    queries: str | os.PathLike[str],
+    qrels: str | os.PathLike[str] | None = None,
+    *,
+    cache: Path,
+    max_queries: int | None = None,
+) -> Collection:
+    """Open a collection of vectors by its files, without a description.
+
+    Parameters
+    ----------
+    documents, queries, qrels
+        Vectors of documents and of queries, in any format that segmax reads, and judgments, if there are any.
+    cache, max_queries
+        As for `open_collection`.
+
+    Raises
+    ------
+    InputError
+        If something is missing or cannot be read.
+    """
+    files = [Path(documents), Path(queries), *([] if qrels is None else [Path(qrels)])]
+    for file in files:
+        if not file.exists():
+            raise no_file(file)
+    described = Description(
+        name=base_name(files[0]).partition(".")[0] or "collection",
+        documents=(files[0],),
+        queries=files[1],
+        qrels=None if qrels is None else files[2],
+        drop_self=None,
+        dense={},
+        labels={},
+    )
+    return _of_description(described, cache, max_queries)
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------
 
 
-def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, split: str) -> Collection:
+def _of_texts(
+    source: str,
+    encoder: str,
+    cache: Path,
+    max_queries: int | None,
+    split: str,
+    poolings: Sequence[str],
+    progress: ProgressOption,
+) -> Collection:
     texts = open_texts(source)
     qrels = _qrels(source, split)
     asked = read_queries(source)
@@ -142,7 +197,7 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
     folder = cache / f"{_name(source)}-{_digest([_source_stamp(source), encoder])[:12]}"
     folder.mkdir(parents=True, exist_ok=True)
     documents = folder / "documents.npz"
-    dense = _encode_documents(encoder, texts, documents)
+    dense = _encode_documents(encoder, texts, documents, poolings, progress)
     queries = _encode_queries(encoder, wanted, folder)
     return Collection(
         name=_name(source),
@@ -155,13 +210,15 @@ def _of_texts(source: str, encoder: str, cache: Path, max_queries: int | None, s
     )
 
 
-def _encode_documents(encoder: str, texts: Any, path: Path) -> dict[str, Path]:
+def _encode_documents(
+    encoder: str, texts: Any, path: Path, poolings: Sequence[str], progress: ProgressOption
+) -> dict[str, Path]:
     """Encode texts unless that is done; return the files of dense vectors that come with them."""
     under_way = path.with_name(f"{path.name}.encoding")
     if not path.exists() or under_way.exists():
         # While a model runs, pooled vectors cost next to nothing, and the experiment on clustering needs them.
-        made = load_encoder(encoder) if _is_bm25(encoder) else load_encoder(encoder, pooling=POOLINGS)
-        encode_texts(made, texts, path, overwrite=True)
+        made = load_encoder(encoder, pooling=poolings) if poolings else load_encoder(encoder)
+        encode_texts(made, texts, path, overwrite=True, progress=progress)
     found = {name: path.with_name(f"{path.stem}.{name}.npy") for name in POOLINGS}
     return {name: file for name, file in found.items() if file.exists()}
 
@@ -197,8 +254,7 @@ def _source_stamp(source: str) -> Any:
 # --- vectors ---------------------------------------------------------------------------------------------------------
 
 
-def _of_description(path: Path, cache: Path, max_queries: int | None) -> Collection:
-    described = read_description(path)
+def _of_description(described: Description, cache: Path, max_queries: int | None) -> Collection:
     stamps = [_stamp(file) for file in described.documents]
     documents = described.documents[0]
     if len(described.documents) > 1 or documents.suffix != ".npz":
@@ -222,7 +278,7 @@ def _of_description(path: Path, cache: Path, max_queries: int | None) -> Collect
 
 
 def _vector_queries(path: Path, terms: Sequence[str] | None) -> EncodedQueries:
-    if format_of(path) == "npz":
+    if matrix_format(path) is not None:
         columns = None if terms is None else {word: column for column, word in enumerate(terms)}
         return read_query_vectors(path, None if columns is None else columns.get, len(columns or ()))
     asked = read_queries(path)

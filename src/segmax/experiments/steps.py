@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -18,7 +17,7 @@ from segmax import _core
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.files import open_for_update
 from segmax.base.progress import ProgressOption, Stage, progress_of
-from segmax.base.system import locked
+from segmax.base.system import locked, sync_file
 from segmax.experiments.outcome import Json
 
 
@@ -106,7 +105,7 @@ class Steps:
         try:
             self._file.write(line.encode() + b"\n")
             self._file.flush()
-            os.fsync(self._file.fileno())
+            sync_file(self._file.fileno())
         except OSError as error:
             msg = f"could not write '{self.path}' ({error.strerror or error})"
             raise WriteError(msg, hint="the steps in it can be resumed") from error

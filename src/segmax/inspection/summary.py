@@ -294,15 +294,15 @@ def _choice(rng: np.random.Generator, length: int, sample: int) -> NDArray[np.in
 def _stand_ins(index: Index, sample: int, rng: np.random.Generator) -> list[Any]:
     """Return documents as queries."""
     rows = _choice(rng, index.num_docs, sample)
-    docs = matrix_to_csr(index.vectors(index._ids.id_of(int(row)) for row in rows))
+    docs = index._vector_rows(index._ids.id_of(int(row)) for row in rows)
     docs = prune_rows(TopTerms(count=STAND_IN_TERMS), docs)
     return [_row(docs, row) for row in range(docs.num_rows)]
 
 
 def _sampled(queries: object, sample: int, rng: np.random.Generator) -> list[Any]:
     """Return some of the queries, as `Index.search` takes them."""
-    if is_matrix(queries):
-        rows = matrix_to_csr(queries)
+    if is_matrix(queries) or isinstance(queries, Csr):
+        rows = queries if isinstance(queries, Csr) else matrix_to_csr(queries)
         return [_row(rows, int(row)) for row in _choice(rng, rows.num_rows, sample)]
     if isinstance(queries, (Mapping, str, bytes)) or not isinstance(queries, Iterable):
         raise InputError(expected="queries as a sparse matrix or an iterable of queries", got=type(queries).__name__)

@@ -32,6 +32,10 @@ _GROWTH = 4  # how much further a search looks where a filter left too little
 class SegmaxRetriever:
     """Retrieves documents by learned sparse vectors.
 
+    To serialize the component (`to_dict`, or a pipeline as YAML), the index has to be on disk or at a service, the
+    encoder a name or a function of a module, and texts a function of a module. A key is not written down: set the
+    environment variable SEGMAX_API_KEY where the component is loaded.
+
     Parameters
     ----------
     index
@@ -53,10 +57,6 @@ class SegmaxRetriever:
         Whether filters given to `run` replace these or are merged with them.
     params, target_recall
         As for `segmax.Index.search`; without them the search is exact.
-
-    To serialize the component (`to_dict`, or a pipeline as YAML), the index has to be on disk or at a service, the
-    encoder a name or a function of a module, and texts a function of a module. A key is not written down: set the
-    environment variable SEGMAX_API_KEY where the component is loaded.
     """
 
     def __init__(

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
+from segmax.encoders.base import query_rows_of
 from segmax.metadata.values import checked_value
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
@@ -96,10 +97,11 @@ class TextSearch:
             for hit, content, metadata in zip(hits, found, described, strict=True)
         ]
 
-    def encoded(self, query: str) -> sp.csr_matrix:
-        """Return the vector of a query."""
+    def encoded(self, query: str) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the terms of a query and their weights."""
         encoder = self.index.encoder if self._encoder is None else self._encoder
-        return encoder.encode_queries([_checked_text(query)])
+        row = query_rows_of(encoder, [_checked_text(query)])
+        return row.indices, row.values
 
     def _content(self, doc_id: DocId) -> Any:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 
 from segmax.io.arrow_limits import TooLarge, check_messages
 from segmax.io.arrow_schema import pyarrow
+from segmax.io.parquet_footer import BYTE_ARRAY, Chunk, row_groups
 from segmax.io.parquet_pages import rows_at_once
 from segmax.io.read_errors import reading
 
@@ -88,19 +89,21 @@ def parquet_batches(path: Path, names: list[str]) -> Iterator[Any]:
     """Yield the rows of a parquet file, fewer at a time where they are long."""
     content = _mapped(path)
     with pyarrow().parquet.ParquetFile(path, pre_buffer=False, buffer_size=BUFFER_BYTES) as file:
-        for number in range(file.num_row_groups):
-            rows = _rows_at_once(content, file.metadata, number, names)
+        for number, group in zip(range(file.num_row_groups), row_groups(content), strict=True):
+            rows = _rows_at_once(content, file.metadata, group, names)
             yield from file.iter_batches(rows, row_groups=[number], columns=names, use_threads=False)
 
 
-def _rows_at_once(content: memoryview, metadata: Any, number: int, names: list[str]) -> int:
+def _rows_at_once(content: memoryview, metadata: Any, group: list[Chunk], names: list[str]) -> int:
     """Return how many rows of a row group can be read together."""
-    group, rows = metadata.row_group(number), BATCH_ROWS
+    rows = BATCH_ROWS
     prefixes = tuple(f"{name}." for name in names)
-    for leaf in range(metadata.num_columns):
+    for leaf, chunk in zip(range(metadata.num_columns), group, strict=True):
         column = metadata.schema.column(leaf)
         if f"{column.path}.".startswith(prefixes):
-            rows = min(rows, rows_at_once(content, group.column(leaf), column, BATCH_ROWS))
+            # What the footer says twice is taken from where pyarrow has it.
+            chunk = chunk._replace(physical_type=BYTE_ARRAY if column.physical_type == "BYTE_ARRAY" else 0)
+            rows = min(rows, rows_at_once(content, chunk, column, BATCH_ROWS))
     return rows
 
 

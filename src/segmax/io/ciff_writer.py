@@ -20,11 +20,13 @@ from segmax.io.scale import without_zeros
 from segmax.io.writing import write_whole
 from segmax.vectors.csr import Csr, canonical
 from segmax.vectors.documents import BaseVectors, VectorBatch
+from segmax.vectors.products import transposed
+from segmax.vectors.rows import join_rows
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
+    pass
 else:
-    from segmax.base.optional import scipy_sparse as sp
+    pass
 
 _CHUNK_POSTINGS = 1 << 22
 _LARGEST_TF = 2**31 - 1
@@ -77,7 +79,7 @@ class _Lists:
 
     def __init__(self, folder: Path) -> None:
         self._file: Any = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
-        self._pending: list[sp.csr_matrix] = []
+        self._pending: list[Csr] = []
         self._pending_postings = 0
         self._first_row = 0
         self._chunks: list[tuple[NDArray[np.int64], int]] = []  # where the terms start, and where that is in the file
@@ -93,8 +95,7 @@ class _Lists:
     def append(self, docs: Csr) -> None:
         """Add rows."""
         self.num_columns = max(self.num_columns, docs.num_columns)
-        shape = (docs.num_rows, docs.num_columns)
-        self._pending.append(sp.csr_matrix((docs.values, docs.indices.astype(np.int32), docs.indptr), shape=shape))
+        self._pending.append(docs)
         self._pending_postings += len(docs.indices)
         if self._pending_postings >= _CHUNK_POSTINGS:
             self._close_chunk()
@@ -120,18 +121,17 @@ class _Lists:
         return np.frombuffer(self._file.read(8 * (last - first)), np.uint32).reshape(2, last - first)
 
     def _close_chunk(self) -> None:
-        widened = [sp.csr_matrix((m.data, m.indices, m.indptr), (m.shape[0], self.num_columns)) for m in self._pending]
-        by_term = sp.vstack(widened, format="csr").tocsc()
-        starts = by_term.indptr.astype(np.int64)
+        by_term = transposed(join_rows(self._pending, self.num_columns))
+        starts, count = by_term.indptr, len(by_term.indices)
         # Rows and weights of a term lie one behind the other, so that one read gets both.
-        both = np.empty(2 * by_term.nnz, np.uint32)
+        both = np.empty(2 * count, np.uint32)
         lengths = np.diff(starts)
-        place = np.arange(by_term.nnz) + np.repeat(starts[:-1], lengths)
+        place = np.arange(count) + np.repeat(starts[:-1], lengths)
         both[place] = by_term.indices + self._first_row
-        both[place + np.repeat(lengths, lengths)] = by_term.data
+        both[place + np.repeat(lengths, lengths)] = by_term.values
         self._chunks.append((starts, self._file.tell()))
         self._file.write(both.data)
-        self._first_row += by_term.shape[0]
+        self._first_row += by_term.num_columns  # there, documents
         self._pending, self._pending_postings = [], 0
 
 

@@ -1,6 +1,6 @@
 """The pages of parquet files, checked before pyarrow decodes them: a few bytes can expand to millions of entries.
 
-Each page has a header in Thrift's compact encoding. Repetition levels tell which entries belong to which row:
+Each page has a header in Thrift's encoding. Repetition levels tell which entries belong to which row:
 0 starts a row, 1 continues it.
 """
 
@@ -14,24 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.io.arrow_limits import MOST_BYTES, TooLarge
+from segmax.io.parquet_footer import BYTE_ARRAY, UNCOMPRESSED, Chunk
 from segmax.io.rows import MAX_ROW
+from segmax.io.thrift import Struct, read_struct, read_varint
 
 #: The most entries of rows that are read together, unless a single row has more.
 _PART_ENTRIES = 1 << 22
 _HEADER_BYTES = 1 << 24  # as pyarrow has it
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3  # types of pages
 _RLE, _DELTA_BYTE_ARRAY = 3, 7  # encodings
-_CODECS = {"LZ4": "lz4_raw"}
-
-_Struct = dict[int, Any]
+_CODECS = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 
 
 class _Page(NamedTuple):
-    header: _Struct
+    header: Struct
     content: memoryview
 
 
-def rows_at_once(file: memoryview, chunk: Any, column: Any, num_rows: int) -> int:
+def rows_at_once(file: memoryview, chunk: Chunk, column: Any, num_rows: int) -> int:
     """Return how many rows of a column chunk can be read together, out of so many.
 
     Raises
@@ -54,8 +54,8 @@ def rows_at_once(file: memoryview, chunk: Any, column: Any, num_rows: int) -> in
     return max(1, min(num_rows, most // longest))
 
 
-def _check_row(longest: int, word: int, chunk: Any) -> None:
-    where = f"in the column {chunk.path_in_schema!r}"
+def _check_row(longest: int, word: int, chunk: Chunk) -> None:
+    where = f"in the column {chunk.path!r}"
     if longest > MAX_ROW:
         raise TooLarge(expected=f"at most {MAX_ROW:,} entries per row {where}", got=f"{longest:,}")
     if longest * word > MOST_BYTES:
@@ -64,10 +64,10 @@ def _check_row(longest: int, word: int, chunk: Any) -> None:
         )
 
 
-def _check_page(page: _Page, chunk: Any) -> None:
+def _check_page(page: _Page, chunk: Chunk) -> None:
     size = page.header[2]
     if not 0 <= size <= MOST_BYTES:
-        where = f"in the column {chunk.path_in_schema!r}"
+        where = f"in the column {chunk.path!r}"
         raise TooLarge(
             expected=f"pages of at most {MOST_BYTES >> 20} MiB {where}",
             got=f"one of {size:,} bytes",
@@ -75,7 +75,7 @@ def _check_page(page: _Page, chunk: Any) -> None:
         )
 
 
-def _num_entries(header: _Struct) -> int:
+def _num_entries(header: Struct) -> int:
     """Return how many entries a data page has; other pages have none."""
     field = {_DATA: 5, _DATA_V2: 8}.get(header[1])
     count = 0 if field is None else int(header[field][1])
@@ -87,7 +87,7 @@ def _num_entries(header: _Struct) -> int:
 # --- headers ---------------------------------------------------------------------------------------------------------
 
 
-def _pages(file: memoryview, chunk: Any) -> Iterator[_Page]:
+def _pages(file: memoryview, chunk: Chunk) -> Iterator[_Page]:
     """Yield the pages of a column chunk, as many as pyarrow reads."""
     at, left = chunk.data_page_offset, chunk.num_values
     if chunk.dictionary_page_offset:
@@ -95,7 +95,7 @@ def _pages(file: memoryview, chunk: Any) -> Iterator[_Page]:
     if at < 0:
         raise ValueError("a page starts before the file")
     while left > 0:
-        header, at = _struct(file[: at + _HEADER_BYTES], at)
+        header, at = read_struct(file[: at + _HEADER_BYTES], at)
         end = at + header[3]
         if not at <= end <= len(file):
             raise ValueError("a page reaches behind the end of the file")
@@ -104,61 +104,12 @@ def _pages(file: memoryview, chunk: Any) -> Iterator[_Page]:
         left -= _num_entries(header)
 
 
-def _struct(data: memoryview, at: int) -> tuple[_Struct, int]:
-    """Return the fields of a struct by their number, and where it ends."""
-    found: _Struct = {}
-    field = 0
-    while (head := data[at]) != 0:
-        at += 1
-        if head >> 4:
-            field += head >> 4
-        else:
-            field, at = _whole(data, at)
-        if field in found:
-            raise ValueError("a header of a page has a field twice")
-        found[field], at = _value(data, at, head & 15)
-    return found, at + 1
-
-
-def _value(data: memoryview, at: int, kind: int) -> tuple[Any, int]:
-    if kind in (1, 2):
-        return kind == 1, at
-    if kind == 3:
-        return data[at], at + 1
-    if kind in (4, 5, 6):
-        return _whole(data, at)
-    if kind == 7:
-        return None, at + 8
-    if kind == 8:
-        size, at = _varint(data, at)
-        return None, at + size
-    if kind == 12:
-        return _struct(data, at)
-    raise ValueError("a header of a page has a field of an unknown type")
-
-
-def _varint(data: memoryview, at: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 70, 7):
-        value |= (data[at] & 127) << shift
-        at += 1
-        if data[at - 1] < 128:
-            return value, at
-    raise ValueError("a number has too many bytes")
-
-
-def _whole(data: memoryview, at: int) -> tuple[int, int]:
-    """Return a number with a sign, in zigzag encoding."""
-    value, at = _varint(data, at)
-    return (value >> 1) ^ -(value & 1), at
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _longest_word(page: _Page, chunk: Any) -> int:
+def _longest_word(page: _Page, chunk: Chunk) -> int:
     """Return the most bytes of a word that a page can repeat without holding it again; 0 if it cannot."""
-    if chunk.physical_type != "BYTE_ARRAY":
+    if chunk.physical_type != BYTE_ARRAY:
         return 0
     if page.header[1] == _DICTIONARY:
         return _longest_in_dictionary(_decompressed(page, chunk))
@@ -202,7 +153,7 @@ _BYTES = [_of_bits(np.unpackbits(np.array([byte], np.uint8), bitorder="little"))
 _FEW_BYTES = 8  # for which numpy is slower than a look-up each
 
 
-def _levels(page: _Page, chunk: Any) -> Iterator[_Run]:
+def _levels(page: _Page, chunk: Chunk) -> Iterator[_Run]:
     """Yield the repetition levels of a page."""
     count = _num_entries(page.header)
     if count == 0:
@@ -210,7 +161,7 @@ def _levels(page: _Page, chunk: Any) -> Iterator[_Run]:
     data = _level_bytes(page, chunk)
     at = 0
     while count > 0:
-        head, at = _varint(data, at)
+        head, at = read_varint(data, at)
         if head == 0 or at >= len(data):
             raise ValueError("the levels of a page end too early")
         size = head >> 1
@@ -231,7 +182,7 @@ def _packed(data: memoryview, count: int) -> Iterable[_Run]:
     return [_of_bits(np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")[:count])]
 
 
-def _level_bytes(page: _Page, chunk: Any) -> memoryview:
+def _level_bytes(page: _Page, chunk: Chunk) -> memoryview:
     header, content = page
     if header[1] == _DATA_V2:  # levels are never compressed
         return content[: header[8][6]]
@@ -241,13 +192,15 @@ def _level_bytes(page: _Page, chunk: Any) -> memoryview:
     return data[4 : 4 + int.from_bytes(data[:4], "little")]
 
 
-def _decompressed(page: _Page, chunk: Any) -> memoryview:
+def _decompressed(page: _Page, chunk: Chunk) -> memoryview:
     """Return the content of a page that is compressed as a whole."""
-    if chunk.compression == "UNCOMPRESSED":
+    if chunk.codec == UNCOMPRESSED:
         return page.content
+    codec = _CODECS.get(chunk.codec)
+    if codec is None:
+        raise ValueError("a column is compressed in a way that pyarrow does not know")
     import pyarrow
 
-    codec = _CODECS.get(chunk.compression, chunk.compression.lower())
     return memoryview(pyarrow.decompress(page.content, page.header[2], codec=codec, asbytes=True))
 
 

@@ -6,7 +6,6 @@ import contextlib
 import os
 import stat
 import sys
-import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import IO
 
 from segmax.base.errors import InputError, SegmaxError
 from segmax.base.scratch import scratch_errors
-from segmax.base.system import descriptor_of_path, path_of_descriptor
+from segmax.base.system import descriptor_of_path, readable_scratch
 from segmax.io.compression import BLOCK_BYTES
 from segmax.io.read_errors import reading
 from segmax.vectors.documents import BaseVectors, VectorBatch, WrappedVectors
@@ -48,16 +47,17 @@ def _check_no_device(mode: int, name: str, *, is_terminal: bool) -> None:
 
 
 class Spooled:
-    """A stream in a scratch file that nothing names, so that nothing is left of it, whatever ends the process."""
+    """A stream in a scratch file, which lives as long as this object."""
 
     def __init__(self, source: str | os.PathLike[str], scratch: Path | None = None) -> None:
         self.name = "standard input" if os.fspath(source) == STANDARD_INPUT else f"'{os.fspath(source)}'"
         self._scratch = scratch
         with self._scratch_errors():
-            self._file: IO[bytes] = tempfile.TemporaryFile(dir=scratch)  # noqa: SIM115
-        weakref.finalize(self, self._file.close)
+            kept = readable_scratch(scratch)
+        weakref.finalize(self, kept.close)
+        self._file = kept.file
         #: The path of the scratch file, as long as this lives.
-        self.path = path_of_descriptor(self._file.fileno())
+        self.path = kept.path
         with reading(Path(source)):
             self._copy(source)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import NamedTuple
 
 import numpy as np
@@ -118,8 +119,14 @@ def linear(columns: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.f
     >>> linear(np.array([[1.0, 1.0], [1.0, 2.0], [1.0, 4.0]]), np.array([5.0, 7.0, 11.0])).round(6)
     array([3., 2.])
     """
-    from scipy.optimize import nnls
-
     scale = columns.max(axis=0)  # columns of like size: or else small ones drown
-    found, _ = nnls(columns / scale / y[:, None], np.ones_like(y))
-    return np.asarray(found / scale, dtype=np.float64)
+    relative, ones = columns / scale / y[:, None], np.ones_like(y)
+    best, least = np.zeros(len(scale)), float(len(y))
+    # The best factors are the plain least squares of those columns whose factors are not 0: few enough to try them all.
+    for chosen in itertools.product((False, True), repeat=len(scale)):
+        tried = np.zeros(len(scale))
+        tried[list(chosen)] = np.linalg.lstsq(relative[:, list(chosen)], ones)[0]
+        error = float(((relative @ tried - ones) ** 2).sum())
+        if tried.min() >= 0 and error < least:
+            best, least = tried, error
+    return np.asarray(best / scale, dtype=np.float64)

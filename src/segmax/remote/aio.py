@@ -25,6 +25,7 @@ from segmax.search.queries import Filter
 from segmax.search.results import BatchHits, Explanation, Groups, Hits
 from segmax.storage.texts import StoredText
 from segmax.vectors.documents import DocId
+from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -223,7 +224,7 @@ class AsyncRemoteIndex(Described):
 
     async def encode(self, texts: Sequence[str]) -> sp.csr_matrix:
         """Return texts as queries, a CSR row each, by the encoder of the service."""
-        return await self._run(self._calls.encode(texts))
+        return to_scipy(await self._run(self._calls.encode(texts)))
 
     # --- the connection ----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from segmax.base.errors import InputError
 from segmax.encoders.base import Batches, Encoder
 from segmax.remote.found import RemoteVocabulary
+from segmax.vectors.csr import Csr
 from segmax.vectors.documents import VectorBatch
+from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -27,9 +29,7 @@ class RemoteEncoder(Encoder):
         What the service calls its encoder.
     """
 
-    def __init__(
-        self, encode: Callable[[Sequence[str]], sp.csr_matrix], terms: RemoteVocabulary | None, name: str
-    ) -> None:
+    def __init__(self, encode: Callable[[Sequence[str]], Csr], terms: RemoteVocabulary | None, name: str) -> None:
         self._encode = encode
         self._terms = terms
         self._name = name
@@ -50,6 +50,10 @@ class RemoteEncoder(Encoder):
 
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return the vectors of queries, a row each."""
+        return to_scipy(self._encode(batch))
+
+    def query_rows(self, batch: Sequence[str]) -> Csr:
+        """Return what `encode_queries` returns, without scipy."""
         return self._encode(batch)
 
     def to_dict(self) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from segmax.storage.tables import no_metadata
 from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import DocId
+from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -127,7 +128,7 @@ class Reading(Searching):
         found = yield from self.documents(plain_ids(ids), ["vector"])
         pairs = [(document.terms or [], document.weights or []) for document in found]
         rows = understood(partial(answers.rows_of, num_columns=self.info.num_terms), pairs, self.base)
-        return _matrix(rows)
+        return to_scipy(rows)
 
     # --- metadata ----------------------------------------------------------------------------------------------------
 
@@ -178,7 +179,7 @@ class Reading(Searching):
 
     # --- texts -------------------------------------------------------------------------------------------------------
 
-    def encode(self, texts: Sequence[str]) -> Call[sp.csr_matrix]:
+    def encode(self, texts: Sequence[str]) -> Call[Csr]:
         """Return texts as queries, a row each."""
         check_listed("texts as a list", texts)
         wrong = next((text for text in texts if not isinstance(text, str)), None)
@@ -187,7 +188,7 @@ class Reading(Searching):
         pairs: list[tuple[list[int], list[float]]] = []
         for some in self.cut([str(text) for text in texts]):
             pairs += yield from self.asked("encode", {"texts": some}, partial(answers.vectors, count=len(some)))
-        return _matrix(understood(partial(answers.rows_of, num_columns=self.info.num_terms), pairs, self.base))
+        return understood(partial(answers.rows_of, num_columns=self.info.num_terms), pairs, self.base)
 
 
 def plain_id(id: object) -> DocId:
@@ -203,7 +204,3 @@ def plain_ids(ids: Iterable[object]) -> list[DocId]:
     """Return several ids as JSON holds them."""
     check_listed("several ids", ids)
     return [plain_id(id) for id in ids]
-
-
-def _matrix(rows: Csr) -> sp.csr_matrix:
-    return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.num_rows, rows.num_columns))

@@ -36,6 +36,7 @@ from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import QueryThreshold, prune_queries, prune_query
 from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
+from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -584,8 +585,12 @@ class Index:
 
     def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
         """Return many documents as the index stores them, a CSR row each; cheaper than one by one."""
-        rows = self._engine.vectors(self._rows_of(ids))
-        return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.num_rows, rows.num_columns))
+        return to_scipy(self._vector_rows(ids))
+
+    def _vector_rows(self, ids: Iterable[DocId]) -> Csr:
+        """Return what `vectors` returns, without scipy."""
+        rows: Csr = self._engine.vectors(self._rows_of(ids))
+        return rows
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 

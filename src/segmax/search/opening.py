@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from pathlib import Path
+from typing import Any
 
 from segmax.base.checks import checked_path
+from segmax.base.errors import FormatError
 from segmax.search.index import Index
+from segmax.storage.components import Arrays
 from segmax.storage.reading import load_index
+from segmax.storage.upgrading import load_older
+
+_LOG = logging.getLogger("segmax.search")
 
 
 def open_index(
@@ -17,7 +25,8 @@ def open_index(
     Parameters
     ----------
     path
-        The directory that `build` or `save` wrote.
+        The directory that `build` or `save` wrote. What an older segmax wrote is converted in memory, which takes
+        time whenever it is opened; `segmax upgrade` does that once.
     preload
         Read everything into memory now instead of mapping the files. A mapped file must not be truncated while the
         index is open, or the system ends the process (SIGBUS). A preloaded index no longer needs its files.
@@ -34,7 +43,7 @@ def open_index(
     IndexNotFoundError
         If there is nothing at the path.
     FormatError
-        If there is no index, a damaged one, or one of a newer version.
+        If there is no index, a damaged one, or one of a version that is too old or too new.
     ConfigError, InputError
         If the encoder cannot be loaded, or is not the one that the index was built with.
 
@@ -48,21 +57,19 @@ def open_index(
     ['d1']
     """
     where = checked_path("path", path).absolute()  # pickled by path, it must be found from any working directory
-    meta, arrays = load_index(where, preload=preload, verify=verify)
+    meta, arrays = _loaded(where, preload, verify)
     index = Index(meta, arrays, where, preload=preload)
     if encoder is not None:
         index.encoder = encoder
     return index
 
 
-def verify(path: str | os.PathLike[str]) -> None:
-    """Check every byte of an index; raise FormatError at the first wrong one.
-
-    Examples
-    --------
-    >>> import segmax, tempfile
-    >>> path = f"{tempfile.mkdtemp()}/docs.segmax"
-    >>> _ = segmax.from_texts({"d1": "a copper waveguide"}, path=path)
-    >>> segmax.verify(path)
-    """
-    open_index(path, verify=True).close()
+def _loaded(path: Path, preload: bool, verify: bool) -> tuple[dict[str, Any], Arrays]:
+    try:
+        return load_index(path, preload=preload, verify=verify)
+    except FormatError:
+        older = load_older(path)
+        if older is None:
+            raise
+    _LOG.warning("'%s' has an older format and is converted in memory; run segmax upgrade on it once", path)
+    return older

@@ -113,8 +113,6 @@ class Served:
         self.is_warm = True
 
     def _warm(self, source: Source) -> None:
-        import scipy.sparse  # noqa: F401  # which takes a tenth of a second
-
         if source.terms is not None:
             source.terms.find("")
         encoder = self.encoder_of(source)

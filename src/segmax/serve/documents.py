@@ -11,11 +11,12 @@ from segmax.serve import messages
 from segmax.serve.catalog import Source
 from segmax.shards.documents import Documents, documents_of, ids_of_rows
 from segmax.shards.sharded import ShardedIndex
+from segmax.vectors.rows import slice_rows
 
 
 def documents_by_id(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> list[messages.DocumentResult]:
     """Return documents with some fields; raise UnknownIdError if one is not there."""
-    vectors = source.vectors(ids) if "vector" in fields and ids else None
+    vectors = source._vector_rows(ids) if "vector" in fields and ids else None
     with_texts = source.texts is not None and ("title" in fields or "text" in fields)
     with_metadata = "metadata" in fields and bool(source.fields)
     looked_up = _looked_up(source, ids, with_texts, with_metadata)
@@ -31,8 +32,8 @@ def documents_by_id(source: Source, ids: Sequence[int | str], fields: Sequence[s
         if "metadata" in fields:
             document.metadata = None if looked_up.metadata is None else looked_up.metadata[number]
         if vectors is not None:
-            one = vectors[number]
-            document.vector = messages.Vector(indices=one.indices.tolist(), values=one.data.astype(float).tolist())
+            one = slice_rows(vectors, number, number + 1)
+            document.vector = messages.Vector(indices=one.indices.tolist(), values=one.values.astype(float).tolist())
         found.append(document)
     return found
 

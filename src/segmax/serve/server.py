@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from segmax.base.display import printable
-from segmax.base.system import on_stop
+from segmax.base.system import EVENT_LOOP, on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
@@ -38,7 +38,7 @@ def config_for(app: Any, limits: Limits) -> uvicorn.Config:
         http=guarded(limits, on_refused, shedder),
         ws="none",
         lifespan="on",
-        loop="uvloop",
+        loop=EVENT_LOOP,
         interface="asgi3",
         log_config=None,
         access_log=False,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from segmax.base.checks import checked_int, checked_number
 from segmax.base.errors import ConfigError
-from segmax.base.system import num_cores
+from segmax.base.system import CAN_RUN_WORKERS, num_cores
 from segmax.ray.address import is_ray_address, parse_ray_address
 from segmax.serve.security import HostCheck, Keys
 
@@ -122,6 +122,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         checked_int("workers", self.workers, 1, 1024)
+        if self.workers > 1 and not CAN_RUN_WORKERS:
+            raise ConfigError(
+                option="workers",
+                expected="1, because several processes behind one port need Linux",
+                got=self.workers,
+                hint="leave it out: one worker searches with all cores, or as many as {threads}",
+            )
         if self.workers > 1 and any(is_ray_address(path) for path in self.paths.values()):
             expected = "1 with an index on Ray, because every worker would start its own actors"
             raise ConfigError(option="workers", expected=expected, got=self.workers)

@@ -24,7 +24,15 @@ from prometheus_client import multiprocess
 
 from segmax.base.display import printable
 from segmax.base.errors import SegmaxError
-from segmax.base.system import STOP_SIGNALS, fork, stop_is_pending, stop_process, watched_children
+from segmax.base.system import (
+    STOP_SIGNALS,
+    ended_child,
+    fork,
+    has_ended,
+    stop_is_pending,
+    stop_process,
+    watched_children,
+)
 from segmax.collection.opening import is_collection
 from segmax.encoders.base import Encoder
 from segmax.serve.catalog import Catalog, Sequences, Served
@@ -156,12 +164,9 @@ class Processes:
     def _bury_dead(self) -> None:
         """Find out which processes have ended, and decide when others take their places: at once, or after a while."""
         while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            child = self._children.pop(pid, None)
-            if child is None:
+            pid = ended_child()
+            child = None if pid is None else self._children.pop(pid, None)
+            if pid is None or child is None:
                 return
             sys.stderr.write(f"segmax: the {child.role} process {pid} ended unexpectedly; starting another one\n")
             _forget_figures(pid)
@@ -271,11 +276,7 @@ def _wait_for(pids: set[int], seconds: float) -> None:
     """Wait until processes have ended; kill those that take too long."""
     deadline = time.monotonic() + seconds
     while pids:
-        for pid in list(pids):
-            with contextlib.suppress(ChildProcessError):
-                if os.waitpid(pid, os.WNOHANG)[0] == 0:
-                    continue
-            pids.discard(pid)
+        pids -= {pid for pid in pids if has_ended(pid)}
         if pids and time.monotonic() > deadline:
             for pid in pids:
                 stop_process(pid, by_force=True)

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import FormatError, damaged
+from segmax.base.errors import NEWER_HINT, FormatError, damaged
 
 COMMON = "common"
 
@@ -96,7 +96,7 @@ def _parsed(data: bytes) -> dict[str, NDArray[Any]]:
     if magic != _MAGIC:
         raise ValueError("it is another file")
     if version != _VERSION:
-        raise FormatError(expected=f"version {_VERSION} of a common file", got=version, hint="upgrade segmax")
+        raise FormatError(expected=f"version {_VERSION} of a common file", got=version, hint=NEWER_HINT)
     if table_bytes > _MAX_TABLE_BYTES:
         raise ValueError("its table is too long")
     at = _HEADER.size + table_bytes

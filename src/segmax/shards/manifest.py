@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from segmax.base.errors import FormatError, damaged_entry
+from segmax.base.errors import NEWER_HINT, FormatError, damaged_entry
 from segmax.storage.checked_json import Entry, checked_bytes, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.config import BuildConfig
 
@@ -164,7 +164,7 @@ def _parsed(data: bytes, where: object) -> dict[str, Any]:
             where=f"'{where}'",
             expected=f"version {MANIFEST_VERSION} of the format, which this segmax reads",
             got=version,
-            hint="upgrade segmax",
+            hint=NEWER_HINT,
         )
     if not checksum_matches(data):
         raise damaged_entry(MANIFEST_NAME, "the checksum of its content", "another one", where)

@@ -105,7 +105,8 @@ class Shard:
             part = part_of(Engine.from_arrays(meta, arrays, folder), folder, folder.name)
         if part.engine.core.num_terms != len(lattice.scale):
             raise damaged("it has another number of terms than the whole index", folder)
-        return cls(part, lattice)
+        with index_errors(folder):  # the core looks whether shard and lattice fit together
+            return cls(part, lattice)
 
     # --- searching ---------------------------------------------------------------------------------------------------
 

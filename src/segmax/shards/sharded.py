@@ -41,7 +41,7 @@ from segmax.vectors.csr import Csr, is_matrix
 from segmax.vectors.documents import DocId
 from segmax.vectors.pruning import prune_queries, prune_query
 from segmax.vectors.queries import query_arrays, query_batch, query_list, row_arrays
-from segmax.vectors.rows import join_rows, selected_rows
+from segmax.vectors.rows import join_rows, no_rows, selected_rows, to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -522,14 +522,17 @@ class ShardedIndex:
 
     def vectors(self, ids: Iterable[DocId]) -> sp.csr_matrix:
         """Return many documents as the index stores them, a CSR row each."""
+        return to_scipy(self._vector_rows(ids))
+
+    def _vector_rows(self, ids: Iterable[DocId]) -> Csr:
+        """Return what `vectors` returns, without scipy."""
         check_listed("several ids", ids)
         places = self._places_of(list(ids))
         if not places:
-            return sp.csr_matrix((0, self.num_terms))
+            return no_rows(self.num_terms)
         shards, ats, answers = self._by_shard(places, "vectors")
-        joined = selected_rows(join_rows(answers, self.num_terms), np.argsort(np.concatenate(ats)))
         assert len(shards) == len(ats)
-        return sp.csr_matrix((joined.values, joined.indices, joined.indptr), shape=(len(places), self.num_terms))
+        return selected_rows(join_rows(answers, self.num_terms), np.argsort(np.concatenate(ats)))
 
     def score(self, query: Query, ids: Iterable[DocId]) -> NDArray[np.float64]:
         """Return the score of each given document for one query; 0 where they share no term."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from segmax.base.errors import damaged
 from segmax.base.files import create, open_regular
 from segmax.base.memory import fast_bytes
-from segmax.base.system import map_file
+from segmax.base.system import map_file, sync_file
 from segmax.storage.meta import FORMAT_VERSION, unreadable
 
 FOOTER_BYTES = 64  # also what SIMD loads may read past the end of an array
@@ -66,7 +66,7 @@ class ComponentWriter:
         """Write the footer, sync the file, and return its entry in meta.json."""
         assert self._descriptor is not None
         _write_all(self._descriptor, memoryview(footer(self._length, self._crc)))
-        os.fsync(self._descriptor)
+        sync_file(self._descriptor)
         self.close()
         return {"file": self._path.name, "bytes": self._length, "crc32": f"{self._crc:08x}"}
 

@@ -5,11 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 from segmax.base.errors import FormatError, IndexExistsError, IndexNotFoundError
+from segmax.base.system import remove_unless_used
 from segmax.storage.components import COMPONENTS
-from segmax.storage.meta import COMPONENT_NAME, META_NAME, claims_to_be_an_index, read_meta
+from segmax.storage.meta import (
+    COMPONENT_NAME,
+    META_NAME,
+    OLDEST_UPGRADABLE_VERSION,
+    claims_to_be_an_index,
+    read_meta,
+)
 
 #: What meta.json is called until it is whole.
 NEW_META_NAME = f"{META_NAME}.new"
+#: Components of version 3 that there are no more.
+_FORMER = ("segment_sum", "span_max")
 
 
 def next_generation(path: Path, *, overwrite: bool) -> int:
@@ -51,7 +60,7 @@ def _holds_an_index(path: Path) -> bool:
 
 def _is_own_file(name: str) -> bool:
     match = COMPONENT_NAME.fullmatch(name)
-    return name == NEW_META_NAME or (match is not None and match[1] in COMPONENTS)
+    return name == NEW_META_NAME or (match is not None and (match[1] in COMPONENTS or match[1] in _FORMER))
 
 
 def remove_old_files(path: Path) -> None:
@@ -59,13 +68,13 @@ def remove_old_files(path: Path) -> None:
     current = _current_files(path)
     for entry in path.iterdir():
         if _is_own_file(entry.name) and entry.name not in current:
-            entry.unlink(missing_ok=True)
+            remove_unless_used(entry)
 
 
 def _current_files(path: Path) -> set[str]:
     """Return the files that the current meta.json names; all files where it cannot be read."""
     try:
-        return {entry["file"] for entry in read_meta(path)["files"].values()}
+        return {entry["file"] for entry in read_meta(path, OLDEST_UPGRADABLE_VERSION)["files"].values()}
     except IndexNotFoundError:
         return set()
     except FormatError:

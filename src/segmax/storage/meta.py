@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from segmax.base.errors import FormatError, IndexNotFoundError, damaged, damaged_entry
+from segmax.base.errors import NEWER_HINT, FormatError, IndexNotFoundError, damaged, damaged_entry
 from segmax.base.files import open_regular
 from segmax.base.own_folders import own_folder
 from segmax.storage.checked_json import Entry, checksum_matches, of_type, parse_strictly, whole
 from segmax.storage.components import COMPONENTS, LAST_OF_GROUP
 
 FORMAT_VERSION = 4
-OLDEST_READABLE_VERSION = 4
+#: The oldest version that is read as it lies on disk.
+OLDEST_MAPPED_VERSION = 4
+#: The oldest version that is converted: in memory when it is opened, on disk by `segmax upgrade`.
+OLDEST_UPGRADABLE_VERSION = 3
 
 META_NAME = "meta.json"
 #: The name of a component file; 18 digits keep the generation within 63 bits.
@@ -32,7 +35,7 @@ MAX_META_BYTES = 4 * 2**20
 _CRC32 = re.compile(r"[0-9a-f]{8}")
 
 
-def read_meta(path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, Any]:
+def read_meta(path: Path, oldest: int = OLDEST_MAPPED_VERSION) -> dict[str, Any]:
     """Read and check the meta.json of the index in a directory, of no version before `oldest`.
 
     Raises
@@ -96,7 +99,7 @@ def unreadable(path: Path, error: OSError) -> FormatError:
     )
 
 
-def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_READABLE_VERSION) -> dict[str, Any]:
+def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_MAPPED_VERSION) -> dict[str, Any]:
     """Return the entries of meta.json; `path`, the directory of the index, is for messages."""
     if len(data) > MAX_META_BYTES:
         raise FormatError(
@@ -119,13 +122,19 @@ def parse_meta(data: bytes, path: Path, oldest: int = OLDEST_READABLE_VERSION) -
             where=f"'{path}'",
             expected=f"a format version from {oldest} to {FORMAT_VERSION}, which this segmax reads",
             got=reprlib.repr(version),
-            hint="upgrade segmax" if version > FORMAT_VERSION else "run segmax upgrade on it, or build it again",
+            hint=_hint(version),
         )
     if not checksum_matches(data):
         raise damaged(f"the checksum of {META_NAME} does not match", path)
     _check_entries(meta, path)
     _check_files(meta["files"], path)
     return meta
+
+
+def _hint(version: int) -> str:
+    if version > FORMAT_VERSION:
+        return NEWER_HINT
+    return "run segmax upgrade on it" if version >= OLDEST_UPGRADABLE_VERSION else "build it again"
 
 
 def _is_plain(values: Mapping[str, Any]) -> bool:

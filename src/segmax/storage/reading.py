@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +21,14 @@ _REOPEN_ATTEMPTS = 3
 _LONGEST_MESSAGE = 300  # a damaged entry may be of any length
 
 
-def load_index(path: Path, *, preload: bool, verify: bool) -> tuple[dict[str, Any], Arrays]:
-    """Map (or read) all components; check the small ones, or all if `verify`."""
+def load_index(
+    path: Path, *, preload: bool, verify: bool, advance: Callable[[int], object] = int
+) -> tuple[dict[str, Any], Arrays]:
+    """Map (or read) all components; check the small ones, or all if `verify`. `advance` gets the bytes of each."""
     for attempt in range(_REOPEN_ATTEMPTS):
         meta = read_meta(path)
         try:
-            return meta, dict(load_components(path, meta, preload=preload, verify=verify))
+            return meta, dict(load_components(path, meta, preload=preload, verify=verify, advance=advance))
         except FileNotFoundError as error:
             # Another process may have replaced the index between reading meta.json and opening a file of it.
             if attempt + 1 == _REOPEN_ATTEMPTS or read_meta(path) == meta:
@@ -41,6 +43,7 @@ def load_components(
     preload: bool,
     verify: bool,
     components: Mapping[str, Component] = COMPONENTS,
+    advance: Callable[[int], object] = int,
 ) -> Iterator[tuple[str, NDArray[Any]]]:
     """Yield every component that meta.json names, in the order of the table, which may be that of an older version."""
     files = meta["files"]
@@ -58,6 +61,7 @@ def load_components(
             dtype = component.dtype(meta["code_bytes"])
             if len(content) % dtype.itemsize:
                 raise damaged(f"'{entry['file']}' is not a whole number of entries", path)
+            advance(len(content))
             yield component.name, np.frombuffer(content, dtype=dtype)
         elif not component.group:
             raise damaged(f"{META_NAME} does not name {component.name}", path)

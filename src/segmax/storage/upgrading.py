@@ -1,4 +1,4 @@
-"""Rewriting an index of an older version of the format. docs/format.md has its history.
+"""Rewriting an index of an older version of the format, on disk or in memory. docs/format.md has its history.
 
 Version 3 kept the maxima of segments as codes, with their sums; maxima of spans for all but the rarest terms; and
 starts of runs in 32 bits. What version 4 has in their place follows from these, term by term, without the documents.
@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import damaged
+from segmax.base.errors import FormatError, damaged
+from segmax.base.system import total_memory
 from segmax.storage.components import COMPONENTS, Arrays, Check, Component
-from segmax.storage.meta import FORMAT_VERSION, read_meta
+from segmax.storage.meta import FORMAT_VERSION, OLDEST_UPGRADABLE_VERSION, read_meta
 from segmax.storage.reading import index_errors, load_components
 from segmax.storage.writing import IndexWriter
-
-#: The oldest version that can be rewritten.
-OLDEST_VERSION = 3
 
 _LEVELS = 16
 _LEVELS_PER_LINE = 128  # a row of levels is padded to whole cache lines, two levels a byte
@@ -61,10 +59,10 @@ def upgrade_files(path: Path, check: Check) -> bool:
     WriteError
         If the new files cannot be written; the index stays as it was.
     """
-    meta = read_meta(path, oldest=OLDEST_VERSION)
+    meta = read_meta(path, oldest=OLDEST_UPGRADABLE_VERSION)
     if meta["version"] == FORMAT_VERSION:
         return False
-    arrays = dict(load_components(path, meta, preload=False, verify=True, components=_COMPONENTS_3))
+    arrays = _components(path, meta)
     upgraded = {**meta, "version": FORMAT_VERSION}
     with IndexWriter(path, overwrite=True, check=check) as writer:
         with index_errors(path):
@@ -73,6 +71,36 @@ def upgrade_files(path: Path, check: Check) -> bool:
         writer.finish(upgraded)
         writer.commit(upgraded)
     return True
+
+
+def load_older(path: Path) -> tuple[dict[str, Any], Arrays] | None:
+    """Return an index of an older version as one of today's, in memory.
+
+    None if it has today's version, is none at all, or is too large for that: it has to be rewritten on disk.
+    """
+    try:
+        meta = read_meta(path, oldest=OLDEST_UPGRADABLE_VERSION)
+    except FormatError:
+        return None
+    size = sum(entry["bytes"] for entry in meta["files"].values())
+    if meta["version"] == FORMAT_VERSION or size > total_memory() // 4:
+        return None
+    arrays = _components(path, meta)
+    pieces: dict[str, list[NDArray[Any]]] = {}
+    with index_errors(path):
+        for name, piece in _pieces(meta, arrays, path):
+            pieces.setdefault(name, []).append(piece)
+    types = {name: COMPONENTS[name].dtype(meta["code_bytes"]) for name in pieces}
+    made = {name: np.concatenate(some).astype(types[name], copy=False) for name, some in pieces.items()}
+    return {**meta, "version": FORMAT_VERSION}, made
+
+
+def _components(path: Path, meta: Mapping[str, Any]) -> Arrays:
+    """Map the components of an older version, and check every byte."""
+    try:
+        return dict(load_components(path, meta, preload=False, verify=True, components=_COMPONENTS_3))
+    except FileNotFoundError as error:
+        raise damaged(f"'{Path(error.filename).name}' is missing", path) from error
 
 
 def _pieces(meta: Mapping[str, Any], arrays: Arrays, path: Path) -> Iterator[tuple[str, NDArray[Any]]]:

@@ -7,7 +7,6 @@ holds either the old index or the new one.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from segmax.base.errors import FormatError, WriteError
 from segmax.base.files import replacing, sync_folder, write_errors
 from segmax.base.memory import fast_bytes
-from segmax.base.system import locked, without_interrupts
+from segmax.base.system import locked_folder, without_interrupts
 from segmax.storage.checked_json import checked_bytes
 from segmax.storage.component_file import FOOTER_BYTES, ComponentWriter
 from segmax.storage.components import COMPONENTS, Arrays, Check
@@ -53,7 +52,7 @@ def update_meta(path: Path, generation: int, changes: Mapping[str, Any], check: 
     WriteError
         If the changed index cannot be written, or cannot be opened.
     """
-    with write_errors(path), _locked_folder(path):
+    with write_errors(path), locked_folder(path):
         meta = read_meta(path)
         if meta["generation"] != generation:
             raise FormatError(
@@ -88,7 +87,7 @@ class IndexWriter:
                 if not self._path.exists():
                     self._path.mkdir()
                     self._created = True
-                self._context.enter_context(_locked_folder(self._path))
+                self._context.enter_context(locked_folder(self._path))
                 self._generation = next_generation(self._path, overwrite=self._overwrite or self._created)
                 remove_old_files(self._path)
         except BaseException:
@@ -181,16 +180,6 @@ class MemoryWriter:
                 at += len(piece)
             self.arrays[name] = joined
         return self.arrays
-
-
-@contextlib.contextmanager
-def _locked_folder(path: Path) -> Iterator[None]:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        with locked(descriptor):
-            yield
-    finally:
-        os.close(descriptor)
 
 
 def _replace_meta(path: Path, meta: Mapping[str, Any], arrays: Arrays, check: Check) -> None:

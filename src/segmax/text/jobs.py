@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from segmax.encoders.base import Encoder, LearningEncoder
+from segmax.encoders.base import Encoder, LearningEncoder, query_rows_of
 from segmax.text.journal import Journal, Shard
-from segmax.vectors.csr import Csr, matrix_to_csr
+from segmax.vectors.csr import Csr
 from segmax.vectors.documents import Document, VectorBatch
 
 
@@ -96,8 +96,7 @@ class QueryJob(EncodingJob):
     def encoded(self, batches: Iterable[list[Document]]) -> Iterator[VectorBatch]:
         """Yield what goes into shards."""
         for batch in batches:
-            vectors = self._encoder.encode_queries([doc.whole for doc in batch])
-            yield VectorBatch([doc.id for doc in batch], matrix_to_csr(vectors))
+            yield VectorBatch([doc.id for doc in batch], query_rows_of(self._encoder, [doc.whole for doc in batch]))
 
 
 class LearningJob(EncodingJob):

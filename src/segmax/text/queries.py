@@ -24,12 +24,12 @@ from segmax.io.records import VECTOR_NAMES, Record, checked_id, id_of, is_missin
 from segmax.search.protocol import Searchable
 from segmax.vectors.csr import Csr, is_matrix, matrix_to_csr
 from segmax.vectors.queries import TermLookup
-from segmax.vectors.rows import join_rows
+from segmax.vectors.rows import join_rows, selected_rows, to_scipy
 
 if TYPE_CHECKING:
-    import scipy.sparse as sp
+    pass
 else:
-    from segmax.base.optional import scipy_sparse as sp
+    pass
 
 #: Formats of vectors that `read_queries` does not read.
 _MATRICES = VECTOR_FORMATS.keys() - {"jsonl", "tokens"}
@@ -72,7 +72,7 @@ class EncodedQueries:
     @functools.cached_property
     def vectors(self) -> Any:
         """The queries as a matrix of scipy, or as a list of single queries."""
-        return _matrix(self.rows) if isinstance(self.rows, Csr) else self.rows
+        return to_scipy(self.rows) if isinstance(self.rows, Csr) else self.rows
 
     def num_terms(self, row: int) -> int:
         """Return the number of terms of a query."""
@@ -83,9 +83,13 @@ class EncodedQueries:
 
     def only(self, rows: list[int]) -> EncodedQueries:
         """Return some of the queries, in the order of `rows`."""
-        vectors = self.vectors[rows] if is_matrix(self.vectors) else _chosen(self.vectors, rows)
         texts = None if self.texts is None else _chosen(self.texts, rows)
-        return EncodedQueries(_chosen(self.ids, rows), vectors, texts)
+        return EncodedQueries(_chosen(self.ids, rows), self._chosen_rows(rows), texts)
+
+    def _chosen_rows(self, rows: list[int]) -> Any:
+        if isinstance(self.rows, Csr):
+            return selected_rows(self.rows, np.array(rows, dtype=np.int64))
+        return self.rows[rows] if is_matrix(self.rows) else _chosen(self.rows, rows)
 
 
 def _count(queries: Any) -> int:
@@ -220,8 +224,8 @@ def encode_queries_for(queries: object, index: Searchable) -> EncodedQueries:
     if isinstance(queries, Queries):
         return _of_read(queries, index)
     if is_matrix(queries):
-        rows = _matrix(matrix_to_csr(queries))
-        return EncodedQueries(_numbers(rows.shape[0]), rows)
+        rows = matrix_to_csr(queries)
+        return EncodedQueries(_numbers(rows.num_rows), rows)
     if is_frame(queries):
         return _of_records(frame_records(queries), index)
     if is_series(queries):
@@ -246,7 +250,9 @@ def _of_read(queries: Queries, index: Searchable) -> EncodedQueries:
 
 
 def _of_texts(ids: list[str], texts: list[str], index: Searchable) -> EncodedQueries:
-    return EncodedQueries(ids, index.encoder.encode_queries(texts), texts)
+    from segmax.encoders.base import query_rows_of  # vectors need no encoder
+
+    return EncodedQueries(ids, query_rows_of(index.encoder, texts), texts)
 
 
 def _of_each(ids: list[str], each: list[Any], index: Searchable) -> EncodedQueries:
@@ -289,7 +295,3 @@ def _of_records(records: Iterable[tuple[str, Record]], index: Searchable) -> Enc
 
 def _numbers(count: int) -> list[str]:
     return [str(row) for row in range(count)]
-
-
-def _matrix(rows: Csr) -> sp.csr_matrix:
-    return sp.csr_matrix((rows.values, rows.indices, rows.indptr), shape=(rows.num_rows, rows.num_columns))

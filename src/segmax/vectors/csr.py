@@ -105,10 +105,10 @@ def _check_parts(matrix: Any) -> None:
 
 def is_matrix(value: object) -> bool:
     """Whether this is a scipy sparse matrix or a torch tensor."""
-    return _is_scipy(value) or _is_torch(value)
+    return is_scipy(value) or _is_torch(value)
 
 
-def _is_scipy(value: object) -> bool:
+def is_scipy(value: object) -> bool:
     """Whether this is a scipy sparse matrix; there are none before scipy is loaded."""
     issparse = getattr(sys.modules.get("scipy.sparse"), "issparse", None)
     return issparse is not None and bool(issparse(value))
@@ -118,7 +118,7 @@ def matrix_to_csr(value: object) -> Csr:
     """Return a scipy or torch matrix as a CSR triple, its values as they are."""
     if _is_torch(value):
         matrix = _from_scipy(_from_torch(value))
-    elif _is_scipy(value):
+    elif is_scipy(value):
         matrix = _from_scipy(value)
     else:
         raise InputError(expected="a scipy sparse matrix or a torch sparse tensor", got=type(value).__name__)
@@ -186,11 +186,17 @@ def _ascends(csr: Csr) -> bool:
 
 def _summed(csr: Csr) -> Csr:
     """Return rows with ascending terms, repeated ones summed, zeros dropped."""
-    matrix = sp.csr_matrix((csr.values, csr.indices, csr.indptr), shape=(csr.num_rows, csr.num_columns))
-    matrix = _widened(matrix)
-    matrix.sum_duplicates()
-    matrix.eliminate_zeros()
-    return Csr(matrix.indptr, matrix.indices, matrix.data, csr.num_columns)
+    rows = np.repeat(np.arange(csr.num_rows, dtype=np.int64), np.diff(csr.indptr))
+    order = np.lexsort((csr.indices, rows))
+    rows, terms, values = rows[order], csr.indices[order], _widened(csr.values)[order]
+    is_first = np.ones(len(terms), dtype=np.bool_)
+    is_first[1:] = (terms[1:] != terms[:-1]) | (rows[1:] != rows[:-1])
+    with np.errstate(over="ignore"):  # which the caller looks for
+        sums = np.add.reduceat(values, np.flatnonzero(is_first))
+    lengths = np.bincount(rows[is_first], minlength=csr.num_rows)
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+    summed = Csr(indptr, terms[is_first], sums, csr.num_columns)
+    return kept_entries(summed, summed.values != 0)
 
 
 def in_precision(csr: Csr, dtype: type[np.floating[Any]], first_row: int) -> Csr:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, check_unmasked
 from segmax.base.errors import InputError
-from segmax.vectors.csr import Csr, check_structure, is_matrix, matrix_to_csr
+from segmax.vectors.csr import Csr, check_structure, is_matrix, is_scipy, matrix_to_csr
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -176,7 +176,7 @@ def query_arrays(
         return _pair_to_arrays(query)
     if isinstance(query, Mapping):
         return _mapping_to_arrays(query, lookup, num_terms)
-    if isinstance(query, (sp.csr_matrix, sp.csr_array)) and _is_plain_row(query):
+    if is_scipy(query) and isinstance(query, (sp.csr_matrix, sp.csr_array)) and _is_plain_row(query):
         terms = query.indices.astype(np.int64, order="C", copy=False)
         return terms, query.data.astype(np.float64, order="C", copy=False)
     if is_matrix(query):

@@ -42,6 +42,11 @@ def join_rows(several: list[Csr], num_columns: int) -> Csr:
     return Csr(indptr, indices, values, num_columns)
 
 
+def no_rows(num_columns: int) -> Csr:
+    """Return a matrix without rows."""
+    return Csr(np.zeros(1, np.int64), np.empty(0, np.uint32), np.empty(0, np.float64), num_columns)
+
+
 def narrowest(values: NDArray[Any]) -> NDArray[Any]:
     """Return non-negative weights in the smallest dtype that holds every one of them exactly."""
     if len(values) == 0:
@@ -78,6 +83,22 @@ def selected_rows(docs: Csr, rows: NDArray[np.int64]) -> Csr:
     steps[indptr[:-1][is_filled]] = starts - np.concatenate([np.zeros(1, np.int64), last[:-1]])
     at = np.cumsum(steps, out=steps)
     return Csr(indptr, docs.indices[at], docs.values[at], docs.num_columns)
+
+
+def stable_order(numbers: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the order that sorts whole numbers >= 0, equal ones as they came.
+
+    Examples
+    --------
+    >>> stable_order(np.array([70_000, 2, 70_000, 1])).tolist()
+    [3, 1, 0, 2]
+    """
+    # numpy sorts 16 bits at a time by counting, which takes a fraction of the time of comparing.
+    order = np.argsort(numbers.astype(np.uint16), kind="stable")
+    largest = int(numbers.max(initial=0))
+    for shift in range(16, largest.bit_length(), 16):
+        order = order[np.argsort((numbers[order] >> shift).astype(np.uint16), kind="stable")]
+    return order
 
 
 def sorted_rows(docs: Csr) -> Csr:

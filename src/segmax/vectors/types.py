@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from segmax.vectors.documents import DocId
@@ -25,6 +24,27 @@ __all__ = [
     "Texts",
     "Weight",
 ]
+
+
+class SparseMatrix(Protocol):
+    """A scipy sparse matrix or array in any format, by what segmax uses of it; annotations need no scipy.
+
+    Examples
+    --------
+    >>> import scipy.sparse as sp
+    >>> row: SparseMatrix = sp.csr_matrix([[0.0, 1.5]])
+    """
+
+    @property
+    def format(self) -> str:
+        """How the matrix is stored."""
+
+    @property
+    def nnz(self) -> int:
+        """The number of stored entries."""
+
+    def tocsr(self) -> Any:
+        """Return the matrix as CSR."""
 
 
 class Tensor(Protocol):
@@ -65,9 +85,6 @@ class Frame(Protocol):
         """The cells."""
 
 
-#: A scipy sparse matrix or array, in any format.
-SparseMatrix: TypeAlias = sp.spmatrix | sp.sparray
-
 #: A column of the vectors: its number, or its word where the index has a vocabulary.
 Term: TypeAlias = int | str
 
@@ -93,6 +110,6 @@ Documents: TypeAlias = (
 
 _Text: TypeAlias = str | Mapping[str, Any] | tuple[str, str, str]
 
-#: Texts of documents: a path or an ir_datasets id, or several; strings, records or `segmax.io.Document`s; a mapping of
-#: id to text; a DataFrame or a Series.
+#: Texts of documents: a path or an ir_datasets id, or several; strings, records or objects of `segmax.io.Document`; a
+#: mapping of id to text; a DataFrame or a Series.
 Texts: TypeAlias = str | os.PathLike[str] | Iterable[_Text] | Mapping[str, _Text] | Mapping[int, _Text] | Frame

@@ -5,7 +5,9 @@
 
 namespace segmax {
 
-enum class SimdLevel { portable, avx2, avx512 };
+enum class SimdLevel { portable, neon, avx2, avx512 };
+/// All of them, the fastest first. No CPU has both kinds.
+inline constexpr SimdLevel kSimdLevels[] = {SimdLevel::avx512, SimdLevel::avx2, SimdLevel::neon, SimdLevel::portable};
 
 /// The level in use: the best the CPU has, or what the environment variable SEGMAX_SIMD names.
 /// Throws std::invalid_argument where that variable names no level or one the CPU lacks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,12 +35,8 @@ from segmax.shards.sharding import shards_of_clusters
 from segmax.storage.components import Arrays
 from segmax.storage.config import BuildConfig
 from segmax.vectors.csr import Csr
+from segmax.vectors.products import score_batches
 from segmax.vectors.rows import sample_rows
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-else:
-    from segmax.base.optional import scipy_sparse as sp
 
 #: The file with clusters, and the shard of each.
 CLUSTERS = "clusters"
@@ -49,7 +45,6 @@ _LEAST_CLUSTERS = 4
 _LEAST_SAMPLE = 8192
 _QUERIES = 512  # to estimate the load of clusters, and to measure routing
 _QUERIED_DOCS = 4096  # that queries are made of, and compared with
-_QUERY_BATCH = 128
 _BEST = 10  # documents per query
 
 
@@ -122,7 +117,7 @@ class Train(Task):
         points = SparsePoints(projector, DIMENSIONS)
         with one_thread():
             centroids = centroids_of(points, labels, len(names))
-            assigner = Assigner.of_centroids(centroids, cells_of(centroids, self.seed))
+            assigner = Assigner(centroids, cells_of(centroids, self.seed))
             nearest = partial(_nearest, points, assigner)
             return centroids, np.concatenate(list(resources.workers.map(nearest, range(points.num_batches))))
 
@@ -151,12 +146,8 @@ def expected_load(sample: Csr, labels: NDArray[np.int64], queries: Csr, num_clus
     num_clusters
         How many there are.
     """
-    shape = (sample.num_rows, sample.num_columns)
-    docs = sp.csr_matrix((sample.values, sample.indices.astype(np.int64), sample.indptr), shape=shape).T.tocsr()
-    asked = sp.csr_matrix((queries.values, queries.indices, queries.indptr), shape=(queries.num_rows, shape[1]))
     load = np.zeros(num_clusters)
-    for first in range(0, queries.num_rows, _QUERY_BATCH):
-        scores = (asked[first : first + _QUERY_BATCH] @ docs).toarray()
+    for _, scores in score_batches(queries, sample):
         best = np.argpartition(-scores, min(_BEST, sample.num_rows) - 1, axis=1)[:, :_BEST]
         found = np.take_along_axis(scores, best, axis=1) > 0
         load += np.bincount(labels[best[found]], minlength=num_clusters)
@@ -170,7 +161,7 @@ class Clusters:
         arrays = packed.arrays
         cells = Cells(arrays["cell_centers"], arrays["cell_owner"]) if "cell_centers" in arrays else None
         self._projection = Projection.from_arrays(arrays)
-        self._assigner = Assigner.of_centroids(arrays["centroids"], cells)
+        self._assigner = Assigner(arrays["centroids"], cells)
         self.shard: NDArray[np.int64] = arrays["shard"]
 
     def labels(self, docs: Csr) -> NDArray[np.int64]:
