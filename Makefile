@@ -48,7 +48,7 @@ $(VENV)/.created:
 	touch $@
 
 $(VENV)/.dependencies: $(VENV)/.created pyproject.toml
-	$(PY) -m pip install -q "scikit-build-core>=0.10" "nanobind>=2.4" $$($(PY) .ci/requirements.py dev)
+	$(PY) -m pip install -q "scikit-build-core>=0.12" "nanobind>=2.4" $$($(PY) .ci/requirements.py dev)
 	touch $@
 
 $(VENV)/.installed: $(VENV)/.dependencies $(SOURCES)
