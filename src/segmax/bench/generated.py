@@ -3,8 +3,8 @@
 Each document is about one of a thousand topics and touches a related one. Most of its terms belong to these topics; the
 others come from the whole vocabulary, frequent terms more often. Rare terms weigh more, and so do the central terms of
 a topic; each weight varies. Queries are about topics, too, but shorter. Frequencies of terms, weights, and how many
-postings a query meets are near those of SPLADE vectors of Wikipedia passages, unlike those of the demo, which are made
-to be drawn fast. But topics of real texts overlap in more ways, so pruning helps there less.
+postings a query meets are near those of SPLADE vectors of Wikipedia passages. But topics of real texts overlap in more
+ways, so pruning helps there less.
 """
 
 from __future__ import annotations

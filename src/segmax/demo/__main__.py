@@ -19,9 +19,9 @@ import segmax
 from segmax.base.display import counted, printable
 from segmax.base.errors import MissingPackageError
 from segmax.base.text_table import Column, tables
+from segmax.bench.generated import Generator
 from segmax.cli.show import answer, show
 from segmax.demo import FOLDER
-from segmax.demo.generated import Generator
 from segmax.demo.speed import draw_speed, relevance_columns, speed_columns
 from segmax.drawing.figures import check_matplotlib
 from segmax.encoders import Encoder, load_encoder
