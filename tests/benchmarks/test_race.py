@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -179,7 +180,10 @@ class TestSets:
         race.main()
         records = map(json.loads, Path("benchmarks/results/race.jsonl").read_text().splitlines())
         assert [record["documents"] for record in records if record["type"] == "build"] == [4, 1, 2]
-        assert "| exact | segmax | exact | 1.0000 |" in Path("docs/benchmarks.md").read_text()
+        # If it was also the fastest, its row is the one of these levels of recall, too.
+        assert re.search(
+            r"\| exact(, [≥., 0-9]+)? \| segmax \| exact \| 1\.0000 \|", Path("docs/benchmarks.md").read_text()
+        )
 
     def test_without_the_vectors(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Whoever does not have them learns about `segmax bench`."""

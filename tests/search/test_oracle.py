@@ -73,12 +73,12 @@ def test_batches_are_the_same_for_any_number_of_threads(rng: np.random.Generator
     docs = random_docs(rng, 500, 60, 8.0, 3)
     index = segmax.build(docs, clustering=rng.integers(0, 9, 500), config=segmax.BuildConfig(bits=bits))
     queries = random_docs(rng, 40, 60, 4.0, 3)
+    as_dicts = [dict(zip(query.indices.tolist(), query.data.tolist(), strict=True)) for query in queries]
+    expected = [best(docs, query, 20) for query in as_dicts]
     for params in SAFE_METHODS.values():
         batch = index.search_batch(queries, k=20, params=params, threads=threads)
         assert batch.rows.shape == batch.scores.shape == (40, 20)
-        for i in range(40):
-            query = dict(zip(queries[i].indices.tolist(), queries[i].data.tolist(), strict=True))
-            rows, scores = best(docs, query, 20)
+        for i, (rows, scores) in enumerate(expected):
             count = batch.counts[i]
             assert batch.rows[i].tolist() == rows + [-1] * (20 - count)
             assert batch.scores[i].tolist() == scores + [0] * (20 - count)
