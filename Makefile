@@ -5,7 +5,12 @@ PY := $(VENV)/bin/python
 CXX_FILES := $(wildcard cpp/include/segmax/*/*.hpp cpp/src/*/*.hpp cpp/src/*/*.cpp cpp/src/*/*.inc cpp/tests/*.cpp cpp/tests/*.hpp cpp/fuzz/*.cpp cpp/fuzz/*.hpp bindings/*.cpp bindings/*.hpp src/segmax/bench/engines/*.cpp)
 SOURCES := CMakeLists.txt pyproject.toml $(CXX_FILES) $(shell find src -name '*.py' -o -name '*.gz' -o -name '*.tsv' -o -path '*/page/*')
 
-.PHONY: demo docs test test-slow test-extras test-ray lint types tidy cpp-test aarch64-test cross-test portable-test docker-test wheels wheels-test wheels-quick-test sdist sdist-test sanitize fuzz bench race soak crash report stubs format clean
+# Every build reuses what was compiled before, where ccache is installed.
+ifneq ($(shell command -v ccache),)
+export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
+endif
+
+.PHONY: demo docs test test-slow test-extras test-ray lint types tidy tested aarch64-test cross-test portable-test docker-test wheels wheels-test wheels-quick-test sdist sdist-test sanitize fuzz bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -13,7 +18,8 @@ MODEL ?= $(wildcard ../shared/models/splade-mini)
 demo: $(VENV)/.installed $(if $(MODEL),$(VENV)/.encoders)
 	$(PY) -m segmax.demo $(if $(MODEL),--model $(MODEL))
 
-test: lint types cpp-test
+test:
+	$(MAKE) --no-print-directory -j 2 --output-sync=target lint types tested
 	$(PY) -m pytest -q -n auto --dist worksteal
 
 # Without those of Ray and of models, which have targets of their own.
@@ -86,7 +92,7 @@ lint: $(VENV)/.dependencies
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/clang-format --dry-run --Werror $(CXX_FILES)
 
-types: $(VENV)/.installed
+types: $(VENV)/.dependencies
 	$(VENV)/bin/mypy
 
 $(VENV)/.tidy: $(VENV)/.dependencies
@@ -101,18 +107,18 @@ tidy: $(VENV)/.tidy
 
 # CMakePresets.json has the options of every build and its folder.
 CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja
-X86_OBJECTS := $(patsubst %,build/cpp/CMakeFiles/segmax_core.dir/cpp/src/kernels/%.cpp.o,avx2 avx512)
+X86_OBJECTS := $(patsubst %,build/test/CMakeFiles/segmax_core.dir/cpp/src/kernels/%.cpp.o,avx2 avx512)
 
-# With asserts. What is compiled for AVX2 or AVX-512 must not export a function that other object files may define, too:
-# the linker would keep one copy for all, and it might be the one that older CPUs cannot run.
-cpp-test: $(VENV)/.dependencies
-	$(CMAKE) --preset test > build-cpp.log || (cat build-cpp.log; exit 1)
-	rm -f build-cpp.log
+# What pytest loads and runs: the extension and the C++ tests, of the same objects, with asserts. The environment keeps
+# the release build. What is compiled for AVX2 or AVX-512 must not export a function that other object files may define,
+# too: the linker would keep one copy for all, and it might be the one that older CPUs cannot run.
+tested: $(VENV)/.dependencies
+	$(CMAKE) --preset test -DPython_EXECUTABLE=$(CURDIR)/$(PY) > build-test.log || (cat build-test.log; exit 1)
+	rm -f build-test.log
 	$(VENV)/bin/cmake --build --preset test
 	for object in $(X86_OBJECTS); do \
 		test ! -e $$object || ! nm -C $$object | grep ' [VWu] ' | grep -Ev 'avx(2|512)_kernels' || exit 1; done
-	build/cpp/segmax_tests
-	for name in $(FUZZ_NAMES); do build/cpp/fuzz_$$name tests/fuzz/corpus/core_$$name || exit 1; done
+	$(PY) .ci/tested.py > /dev/null
 
 # The kernels for NEON, the portable ones, and everything else on another architecture: cross-compiled, and run by an
 # emulator.

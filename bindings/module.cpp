@@ -43,6 +43,11 @@ NB_MODULE(_core, module) {
 #endif
         },
         nb::call_guard<nb::gil_scoped_release>(), "Give memory that was freed back to the system.");
+#ifdef NDEBUG
+    module.attr("ASSERTS") = false;
+#else
+    module.attr("ASSERTS") = true;
+#endif
     module.attr("BLOCK_DOCS") = segmax::kBlockDocs;
     module.attr("NO_ROW") = segmax::kNoRow;
     segmax::bindings::register_build(module);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 import re
 import signal
 from collections.abc import Iterator
@@ -23,6 +24,11 @@ E = TypeVar("E", bound=SegmaxError)
 # A job that a shell starts in the background ignores Ctrl-C, and so would every program that the tests start.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Programs that tests start load what the tests load: the build with asserts, where `make test` made one.
+TESTED = Path(__file__).resolve().parents[1] / "build" / "test" / "python"
+if TESTED.is_dir():
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), os.environ.get("PYTHONPATH")]))
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 WIKI = SHARED / "data" / "wiki"

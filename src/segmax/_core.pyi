@@ -24,6 +24,8 @@ def simd_levels() -> list[str]:
 def release_memory() -> None:
     """Give memory that was freed back to the system."""
 
+ASSERTS: bool = False
+
 BLOCK_DOCS: int = 8
 
 NO_ROW: int = 4294967295

@@ -32,6 +32,16 @@ def test_an_installation_is_described(arguments: list[str], capsys: pytest.Captu
     assert max(map(len, shown.splitlines())) <= 80
 
 
+@pytest.mark.parametrize("asserts", [True, False])
+def test_a_build_with_asserts_is_named(
+    asserts: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is for tests, and slow."""
+    monkeypatch.setattr(_core, "ASSERTS", asserts)
+    assert main(["--version", "--verbose"]) == 0
+    assert ("built with asserts" in capsys.readouterr().out) == asserts
+
+
 def test_the_version_alone_stays_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     """Scripts may read it."""
     with pytest.raises(SystemExit, match="0"):

@@ -1,6 +1,6 @@
 """The corpus of the fuzz targets as tests: seeds are read, and what was found once is refused for good.
 
-`make cpp-test` and `make sanitize` replay the inputs of the targets in C++.
+tests/core/test_cpp.py and `make sanitize` replay the inputs of the targets in C++.
 """
 
 from __future__ import annotations

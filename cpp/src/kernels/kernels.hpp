@@ -5,7 +5,7 @@
 //
 // This header is included by files that are compiled for different instruction sets, so it defines no functions: of an
 // inline function that several object files contain, the linker keeps any one copy, and a copy compiled for AVX2 would
-// end a process on a CPU without it. `make cpp-test` checks that their files export nothing that others may share.
+// end a process on a CPU without it. `make tested` checks that their files export nothing that others may share.
 #pragma once
 
 #include <cstddef>

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.progress import progress_of
 from segmax.base.system import on_stop
+from segmax.bench import check_release_build
 from segmax.cli.parser import (
     CommandParser,
     add_progress,
@@ -197,6 +198,7 @@ def _stop(number: int, frame: object) -> None:
 
 def _check(args: argparse.Namespace) -> None:
     """Raise before anything is measured."""
+    check_release_build()
     if (args.data is None) == (args.generate is None):
         raise ConfigError(expected="DATA, or --generate N", got="neither" if args.data is None else "both")
     if args.plot is not None:

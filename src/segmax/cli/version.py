@@ -55,7 +55,8 @@ def _kernels() -> list[str]:
         available = f"available: {', '.join(_core.simd_levels())}"
         forced = os.environ.get("SEGMAX_SIMD")
         try:
-            return [f"{_core.simd_level()}{f' by SEGMAX_SIMD={forced}' if forced else ''} ({available})"]
+            slow = ["built with asserts, for tests: slow"] if _core.ASSERTS else []
+            return [f"{_core.simd_level()}{f' by SEGMAX_SIMD={forced}' if forced else ''} ({available})", *slow]
         except ValueError as error:
             return [f"none: {error} ({available})"]
     except ImportError as error:
