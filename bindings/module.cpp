@@ -43,11 +43,16 @@ NB_MODULE(_core, module) {
 #endif
         },
         nb::call_guard<nb::gil_scoped_release>(), "Give memory that was freed back to the system.");
+    module.def(
+        "has_asserts",
+        [] {
 #ifdef NDEBUG
-    module.attr("ASSERTS") = false;
+            return false;
 #else
-    module.attr("ASSERTS") = true;
+            return true;
 #endif
+        },
+        "Whether preconditions are checked, as in the build that tests load: slow.");
     module.attr("BLOCK_DOCS") = segmax::kBlockDocs;
     module.attr("NO_ROW") = segmax::kNoRow;
     segmax::bindings::register_build(module);

@@ -24,7 +24,10 @@ def simd_levels() -> list[str]:
 def release_memory() -> None:
     """Give memory that was freed back to the system."""
 
-ASSERTS: bool = False
+def has_asserts() -> bool:
+    """
+    Whether preconditions are checked, as in the build that tests load: slow.
+    """
 
 BLOCK_DOCS: int = 8
 

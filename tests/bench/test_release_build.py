@@ -12,10 +12,10 @@ from segmax.errors import ConfigError
 
 def test_a_build_with_asserts_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is slower. Tests, which have to run on it, are the exception."""
-    monkeypatch.setattr(_core, "ASSERTS", True)
+    monkeypatch.setattr(_core, "has_asserts", lambda: True)
     check_release_build()
     monkeypatch.delenv("PYTEST_VERSION")
     with refused(ConfigError, expected="a release build", got="asserts", hint="make demo"):
         check_release_build()
-    monkeypatch.setattr(_core, "ASSERTS", False)
+    monkeypatch.setattr(_core, "has_asserts", lambda: False)
     check_release_build()

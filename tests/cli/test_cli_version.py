@@ -37,7 +37,7 @@ def test_a_build_with_asserts_is_named(
     asserts: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """It is for tests, and slow."""
-    monkeypatch.setattr(_core, "ASSERTS", asserts)
+    monkeypatch.setattr(_core, "has_asserts", lambda: asserts)
     assert main(["--version", "--verbose"]) == 0
     assert ("built with asserts" in capsys.readouterr().out) == asserts
 

@@ -12,7 +12,7 @@ from segmax.base.errors import ConfigError
 
 def check_release_build() -> None:
     """Raise ConfigError where the core has asserts: that build is for tests, which alone may measure it."""
-    if _core.ASSERTS and "PYTEST_VERSION" not in os.environ:
+    if _core.has_asserts() and "PYTEST_VERSION" not in os.environ:
         raise ConfigError(
             expected="a release build, to measure it", got="one with asserts", hint="unset PYTHONPATH, or run make demo"
         )

@@ -55,7 +55,7 @@ def _kernels() -> list[str]:
         available = f"available: {', '.join(_core.simd_levels())}"
         forced = os.environ.get("SEGMAX_SIMD")
         try:
-            slow = ["built with asserts, for tests: slow"] if _core.ASSERTS else []
+            slow = ["built with asserts, for tests: slow"] if _core.has_asserts() else []
             return [f"{_core.simd_level()}{f' by SEGMAX_SIMD={forced}' if forced else ''} ({available})", *slow]
         except ValueError as error:
             return [f"none: {error} ({available})"]
