@@ -374,6 +374,10 @@ class CollectionReader(abc.ABC):
         rows = self._filters.rows(state, self._filters.parsed(where))
         return sum(int(np.count_nonzero(own)) for own in rows)
 
+    def knows(self, where: Filter) -> bool:
+        """Whether it is known already which documents a filter matches; if not, the first search finds out."""
+        return self._filters.are_known(self._current(), self._filters.parsed(where))
+
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Return the values of a field and how many of the documents that match have each, the most frequent first."""
         state = self._current()
@@ -598,7 +602,7 @@ class Filters:
 
         return [self._kept(where, num_docs, partial(living, view), view.serial) for view in state.views]
 
-    def is_ready(self, state: State, where: Where) -> bool:
+    def are_known(self, state: State, where: Where) -> bool:
         """Whether it is known which rows of every part match a filter."""
         return all(self._matches.has(where, view.part.serial) for view in state.views)
 
