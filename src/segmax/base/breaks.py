@@ -16,7 +16,6 @@ from typing import TypeVar
 T = TypeVar("T")
 
 _SECONDS = 5e-5  # to wake up takes about as long
-_EVERY = 64
 _LONGEST = 1e-3  # seconds between two breaks, if items take long
 _CHECK: ContextVar[Callable[[], None] | None] = ContextVar("check", default=None)
 
@@ -50,7 +49,7 @@ def checked_by(check: Callable[[], None]) -> Iterator[None]:
         _CHECK.reset(token)
 
 
-def with_breaks(items: Iterable[T]) -> Iterator[T]:
+def with_breaks(items: Iterable[T], every: int = 64) -> Iterator[T]:
     """Yield what there is, with a break now and then: after some items, and after a millisecond.
 
     Examples
@@ -60,7 +59,7 @@ def with_breaks(items: Iterable[T]) -> Iterator[T]:
     """
     last = time.perf_counter()
     for number, item in enumerate(items):
-        if number % _EVERY == _EVERY - 1 or time.perf_counter() - last > _LONGEST:
+        if number % every == every - 1 or time.perf_counter() - last > _LONGEST:
             take_a_break()
             last = time.perf_counter()
         yield item
