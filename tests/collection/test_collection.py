@@ -25,6 +25,7 @@ from segmax.errors import (
     InputError,
     UnknownIdError,
 )
+from segmax.metadata import Metadata
 
 
 @pytest.fixture
@@ -52,6 +53,49 @@ def brute_force(collection: Any, query: dict[int, float], k: int) -> list[tuple[
 def found(hits: Any) -> list[tuple[Any, float]]:
     """Return ids and scores."""
     return list(zip(hits.ids, hits.scores.tolist(), strict=True))
+
+
+class TestFilters:
+    """What filters keep between searches."""
+
+    def test_a_delete_evaluates_no_filter_again(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Which rows of a part match is kept with the part; only which of them are alive is new."""
+        evaluated: list[int] = []
+        rows_of = Metadata.rows
+
+        def counted(metadata: Metadata, where: Any) -> Any:
+            evaluated.append(len(metadata))
+            return rows_of(metadata, where)
+
+        monkeypatch.setattr(Metadata, "rows", counted)
+        with Collection.create(path, encoder="bm25") as collection:
+            collection.add([{"id": row, "text": "wave", "metadata": {"n": row % 3}} for row in range(300)])
+            for dead in range(0, 60, 5):
+                assert collection.count({"n": 1}) == sum(row % 3 == 1 for row in collection.ids())
+                hits = collection.search("wave", k=300, where={"n": 1})
+                assert hits.ids == [row for row in collection.ids() if row % 3 == 1]
+                collection.delete([dead])
+            with collection.snapshot() as before:
+                collection.delete([1])
+                assert 1 in before.search("wave", k=300, where={"n": 1}).ids
+                assert 1 not in collection.search("wave", k=300, where={"n": 1}).ids
+                assert before.count({"n": 1}) == collection.count({"n": 1}) + 1
+        assert evaluated == [300]
+
+    def test_a_query_of_a_foreign_encoder_finds_its_own_words_only(self, path: Path) -> None:
+        """A word that the collection does not have stands for none of its terms."""
+
+        class Foreign:
+            vocabulary = ("copper", "wave")
+
+            def encode_queries(self, batch: Any) -> dict[str, float]:
+                return dict.fromkeys(batch[0].split(), 1.0)
+
+        with Collection.create(path) as collection:
+            collection.add([{"id": 1, "vector": {"copper": 1.0}}, {"id": 2, "vector": {"wave": 1.0}}])
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(Collection, "encoder", Foreign())
+                assert collection.search("copper diodes").ids == [1]
 
 
 class TestMaking:

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import metadata.twin as twin
+import segmax
 from conftest import refused
 from segmax.errors import ConfigError, FormatError, InputError
 from segmax.metadata import (
@@ -29,7 +30,9 @@ from segmax.metadata import (
     pack_metadata,
     packing,
     parse_where,
+    store,
 )
+from segmax.metadata.values import MISSING, find
 
 FILTERS = Path(__file__).resolve().parents[2] / "docs" / "filters.md"
 FIELDS = ["a", "b", "c", "a.x", "a.b", "d.e.f", "", "ß.🙂"]
@@ -106,6 +109,7 @@ def test_numpy_and_tuples_become_json() -> None:
         "bool": np.bool_(True),
         "str": np.str_("a"),
         "array": np.array([1, 2]),
+        "no dimensions": np.array(7, np.uint8),
         "tuple": (1, "a"),
         "inner": {"x": [np.float64(1.5), {"y": np.uint64(2**64 - 1)}]},
     }
@@ -116,10 +120,11 @@ def test_numpy_and_tuples_become_json() -> None:
         "bool": True,
         "str": "a",
         "array": [1, 2],
+        "no dimensions": 7,
         "tuple": [1, "a"],
         "inner": {"x": [1.5, {"y": 2**64 - 1}]},
     }
-    assert [type(value) for value in found.values()] == [int, float, bool, str, list, list, dict]
+    assert [type(value) for value in found.values()] == [int, float, bool, str, list, int, list, dict]
 
 
 def _nested(levels: int) -> Any:
@@ -197,6 +202,59 @@ def test_fields_without_columns_match_as_well(given: list[dict[str, Any] | None]
     assert metadata.rows(where).tolist() == [twin.matches(where, document) for document in given]
     for field in FIELDS:
         assert _counts(metadata, field) == twin.facet(given, field)
+
+
+def test_each_document_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many tests of a filter need its JSON, and only where columns leave open whether it matches."""
+    given = [{"n": row % 4, "k" * 200: row, "l" * 200: -row} for row in range(100)]
+    metadata = Metadata.from_rows(given)
+    read: list[bytes] = []
+    monkeypatch.setattr(store, "from_json", lambda text: read.append(text) or json.loads(text))
+    where = {"$or": [{"k" * 200: row, "l" * 200: {"$ne": row}} for row in range(50)]}
+    assert metadata.rows(where).tolist() == [twin.matches(where, document) for document in given]
+    assert len(read) == 100
+    read.clear()
+    both = {"n": 3, **where}
+    assert metadata.rows(both).tolist() == [twin.matches(both, document) for document in given]
+    assert len(read) == 25
+
+
+@pytest.mark.parametrize("letters", ["a.", "ä.", "x"])
+def test_the_length_of_names(letters: str) -> None:
+    """A filter, facets and a group name fields of 1,000 characters; one more is refused, whoever asks."""
+    name = (letters * 1000)[:1000].rstrip(".").ljust(1000, "z")
+    index = segmax.from_texts(["a wave", "a sea"], metadata=[{name: 1}, {name: 2}])
+    assert index.count({name: 2}) == 1
+    assert index.facets(name) == [(1, 1), (2, 1)]
+    assert [group.value for group in index.search("sea", group_by=name)] == [2]
+    parts = {"expected": "names of fields of at most 1,000 characters", "got": "1,001"}
+    for ask in (
+        lambda: parse_where({name + "z": 2}),
+        lambda: index.count({"$not": {name + "z": {"$exists": True}}}),
+        lambda: index.facets(name + "z"),
+        lambda: index.search("sea", group_by=name + "z"),
+    ):
+        with refused(InputError, **parts):
+            ask()
+
+
+@pytest.mark.parametrize(("num_keys", "num_dots", "looks"), [(1, 490, 1), (500, 3, 3), (500, 490, 490), (1, 0, 0)])
+def test_a_path_is_looked_up_by_its_dots_or_by_the_keys(num_keys: int, num_dots: int, looks: int) -> None:
+    """Whichever are fewer: so neither a long path nor a wide document costs much by itself."""
+    looked: list[str] = []
+
+    class Counted(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            looked.append(key)
+            return super().get(key, default)
+
+    document = Counted({"a" + ".a" * number: number for number in range(num_keys)})
+    assert find(document, "a." * num_dots + "z") is MISSING
+    assert len(looked) == looks
+    inner: dict[str, Any] = {"z": 1}
+    for _ in range(num_dots // 8):
+        inner = {"a": inner}
+    assert find({"a.b": 0, **inner}, "a." * (num_dots // 8) + "z") == 1
 
 
 @pytest.mark.parametrize("share", [0, 0.001, 0.05, 0.2, 0.9, 1])
@@ -338,6 +396,9 @@ def _deep_field(levels: int) -> dict[str, Any]:
         ({"a": {"$not": 1}}, {"expected": "operators such as", "got": "1"}),
         ({1: 1}, {"expected": "fields and operators as strings", "got": "1"}),
         ([("a", 1)], {"where": "where", "expected": "a mapping such as", "got": "a"}),
+        ({"a": np.array([1, 2])}, {"expected": "a value or operators", "hint": r"\$in"}),
+        ({"a": {"$in": np.array(1)}}, {"expected": "a list of values", "got": "array"}),
+        ({"a": np.ma.masked}, {"expected": "values of JSON", "got": "mask"}),
         (_deep(40), {"option": "where", "expected": "32 levels"}),
         (_deep_field(2000), {"option": "where", "expected": "32 levels"}),
         ({"a": {"$in": list(range(200_000))}}, {"option": "where", "expected": "100,000 tests and values"}),

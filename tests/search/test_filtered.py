@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import json
 import threading
+import types
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -230,6 +232,88 @@ def test_a_target_recall_with_a_filter_is_exact(rng: np.random.Generator) -> Non
     assert batch.ids == [one.ids for one in exact]
     with refused(ConfigError, option="target_recall"):
         index.search(queries[0], 20, target_recall=2.0, where=where)
+
+
+class Lang(str, enum.Enum):  # noqa: UP042  # str() of these is not their value
+    """An enumeration of strings."""
+
+    EN = "en"
+
+
+#: Filters, and the same in plain Python.
+NUMPY_FILTERS: list[tuple[Any, Any]] = [
+    ({"year": {"$in": np.array([2020, 0], np.int32)}}, {"year": {"$in": [2020, 0]}}),
+    ({"year": {"$in": np.array([2020], np.int64)}}, {"year": {"$in": [2020]}}),
+    ({"year": {"$in": np.array([2020.0])}}, {"year": {"$in": [2020]}}),
+    ({"year": {"$in": [np.int16(2020), np.float32(2021)]}}, {"year": {"$in": [2020, 2021]}}),
+    ({"year": {"$in": np.array([2021, "en"], object)}}, {"year": {"$in": [2021, "en"]}}),
+    ({"year": {"$nin": np.array([], np.int64)}}, {"year": {"$nin": []}}),
+    ({"year": np.int64(2021)}, {"year": 2021}),
+    ({"year": np.float64(2021)}, {"year": 2021}),
+    ({"year": np.array(2021)}, {"year": 2021}),
+    ({"year": {"$gt": np.uint16(2020)}}, {"year": {"$gt": 2020}}),
+    ({"year": {"$gt": np.float32(2020.5)}}, {"year": {"$gt": 2020.5}}),
+    ({"flag": np.bool_(True)}, {"flag": True}),
+    ({"flag": np.True_, "year": {"$exists": np.bool_(True)}}, {"flag": True, "year": {"$exists": True}}),
+    ({"flag": 1}, {"flag": 1}),
+    ({"flag": True}, {"flag": True}),
+    ({"flag": 1.0}, {"flag": 1}),
+    ({"flag": np.int8(1)}, {"flag": 1}),
+    ({"flag": -0.0}, {"flag": 0}),
+    ({"lang": np.str_("en")}, {"lang": "en"}),
+    ({"lang": Lang.EN}, {"lang": "en"}),
+    ({np.str_("lang"): "de"}, {"lang": "de"}),
+    ({"lang": {"$in": np.array(["en", "fr"])}}, {"lang": {"$in": ["en", "fr"]}}),
+    ({"lang": {"$in": {"en"}}}, {"lang": {"$in": ["en"]}}),
+    ({"$or": ({"lang": "de"}, {"year": np.int32(2020)})}, {"$or": [{"lang": "de"}, {"year": 2020}]}),
+    ({"tags": {"$eq": np.array([1, 2])}}, {"tags": {"$eq": [1, 2]}}),
+    ({"tags": {"$eq": (1, 2)}}, {"tags": {"$eq": [1, 2]}}),
+    (types.MappingProxyType({"lang": "en"}), {"lang": "en"}),
+    ({"lang": "\ud83d\ude00"}, {"lang": "\ud83d\ude00"}),
+    ({"lang": "\U0001f600"}, {"lang": "\U0001f600"}),
+]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_filters_of_numpy_mean_their_values(order: int, tmp_path: Path) -> None:
+    """One after the other on one index or collection, searched, counted, faceted and explained."""
+    metadata: list[dict[str, Any]] = [
+        {"year": 2020, "lang": "en", "flag": True, "tags": [1, 2]},
+        {"year": 2021, "lang": "de", "flag": 1, "tags": [2, 1]},
+        {"year": 2020.5, "lang": "\U0001f600", "flag": False},
+        {"year": "2020", "flag": 0, "tags": [1, 2, 3]},
+    ]
+    index = segmax.from_texts(["wave"] * 4, ids=["a", "b", "c", "d"], metadata=metadata)
+    documents = [{"id": id, "text": "wave", "metadata": own} for id, own in zip("abcd", metadata, strict=True)]
+    with segmax.Collection.create(tmp_path / "docs", encoder="bm25") as collection:
+        collection.add(documents[:2])
+        collection.add(documents[2:])
+        for where, plain in NUMPY_FILTERS[::order]:
+            expected = [id for id, own in zip("abcd", metadata, strict=True) if twin.matches(plain, own)]
+            assert parse_where(where) == parse_where(plain)
+            for source in (index, collection):
+                assert source.search("wave", where=where).ids == expected, where
+                assert source.search_batch(["wave"], where=[where]).ids == [expected]
+                assert source.count(where) == len(expected)
+                assert sum(count for _, count in source.facets("flag", where)) == len(expected)
+                assert (source.explain("wave", "a", where=where).rank is not None) == ("a" in expected)
+        with refused(InputError, expected="finite"):
+            collection.search("wave", where={"year": np.float32("nan")})
+        for where in ({"tags": {"$eq": {1: 2}}}, {"year": np.frombuffer(b"\xe4\x07\x00\x00", "S4")[0]}):
+            collection.search("wave", where={"tags": {"$eq": {"1": 2}}})
+            with refused(InputError):
+                collection.search("wave", where=where)  # though JSON, or the bytes, look like another filter
+
+
+def test_filters_that_were_checked_take_bounded_memory() -> None:
+    """As many as were used last, and not many long ones."""
+    parser = query_features.FilterParser()
+    for number in range(200):
+        assert parser({"a": np.int64(number)}) is parser({"a": number})
+    assert len(parser._kept) == 64
+    for number in range(20):
+        parser({"a": "x" * 1_000_000 + str(number)})
+    assert sum(map(len, parser._kept)) == parser._num_chars <= 1 << 22
 
 
 def test_masks_are_kept(index: segmax.Index, monkeypatch: pytest.MonkeyPatch) -> None:

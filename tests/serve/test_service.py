@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ pytest.importorskip("prometheus_client")
 
 import segmax
 from conftest import random_docs
+from segmax.metadata import Metadata
 from segmax.serve.security import HostCheck, Keys
+from segmax.serve.service import Service
 from segmax.serve.settings import Limits, Settings
 from serve.in_process import ask, get, post, settings_for
 
@@ -171,6 +174,69 @@ def test_a_budget_gives_the_best_so_far(settings: Settings) -> None:
     assert post(settings, "/v1/indexes/vectors/search", {**body, "budget_ms": 60_000}).json()["complete"] is True
     refused = post(settings, "/v1/indexes/vectors/search", {**body, "params": {"method": "exhaustive"}})
     assert (refused.status_code, refused.json()["option"]) == (422, "budget_ms")
+
+
+@pytest.mark.parametrize("asks", ["search", "groups", "batch"])
+def test_nobody_waits_for_the_filter_of_another(settings: Settings, asks: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the documents are looked through for a new filter, other searches of the index are answered."""
+    others_are_answered = threading.Event()
+    rows_of = Metadata.rows
+
+    def rows(metadata: Metadata, where: Any) -> Any:
+        assert others_are_answered.wait(20)
+        return rows_of(metadata, where)
+
+    monkeypatch.setattr(Metadata, "rows", rows)
+    alone = property(lambda service: [None], lambda service, requests: None)
+    monkeypatch.setattr(Service, "requests", alone, raising=False)  # what comes alone may be done on the event loop
+    body: dict[str, Any] = {"text": "copper", "where": {"year": 1960}}
+    if asks == "groups":
+        body["group_by"] = "year"
+    address, body = ("search/batch", {"queries": [body]}) if asks == "batch" else ("search", body)
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        slow = asyncio.create_task(client.post(f"/v1/indexes/papers/{address}", json=body))
+        await asyncio.sleep(0.01)
+        found = [await client.post("/v1/indexes/papers/search", json={"text": "copper"}) for _ in range(3)]
+        assert not slow.done()
+        others_are_answered.set()
+        return [*found, await slow]
+
+    *others, slow = ask(settings, scenario)
+    assert [other.status_code for other in others] == [200] * 3
+    assert slow.status_code == 200
+
+
+def test_a_budget_ends_the_evaluation_of_a_filter(tmp_path: Path) -> None:
+    """Which is a problem, because nothing was searched; without a budget the same filter is evaluated to its end."""
+    index = segmax.from_texts(["wave"] * 200, metadata=[{"k" * 200: row} for row in range(200)])
+    index.save(tmp_path / "wide")
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        body = {"text": "wave", "where": {"k" * 200: 7}}
+        ways = ({"budget_ms": 0.001}, {"budget_ms": 0.001, "group_by": "k" * 200}, {}, {"budget_ms": 60_000})
+        return [await client.post("/v1/indexes/wide/search", json={**body, **way}) for way in ways]
+
+    *late, first, again = ask(settings_for(wide=tmp_path / "wide"), scenario)
+    for answer in late:
+        assert (answer.status_code, answer.json()["type"]) == (503, "urn:segmax:problem:overloaded")
+        assert "budget_ms" in answer.json()["detail"]
+    assert [hit["id"] for hit in first.json()["hits"]] == [hit["id"] for hit in again.json()["hits"]] == ["7"]
+
+
+def test_names_of_fields_have_a_limit(settings: Settings) -> None:
+    """1,000 characters are taken, 1,001 refused, in filters, facets and groups."""
+    for length, status in ((1000, 200), (1001, 422)):
+        name = ("a." * 501)[:length]
+        for address, body in (
+            ("search", {"text": "copper", "where": {"$not": {name: 1}}}),
+            ("search", {"text": "copper", "group_by": name}),
+            ("count", {"where": {name: {"$exists": False}}}),
+            ("facets", {"field": name}),
+        ):
+            found = post(settings, f"/v1/indexes/papers/{address}", body)
+            assert found.status_code == status, (address, found.text)
+            assert status == 200 or "1000" in found.json()["detail"].replace(",", "")
 
 
 def test_a_batch_returns_what_single_searches_return(settings: Settings, vectors: Path) -> None:

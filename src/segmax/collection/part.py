@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ from segmax.vectors.documents import DocId
 #: What is recorded as the clustering of a part that has none.
 ROUGH = "as they came"
 _IN_MEMORY = BuildConfig(num_segments=1)
+_SERIALS = itertools.count()
 
 
 class Documents(NamedTuple):
@@ -63,6 +65,11 @@ class Part:
     def num_docs(self) -> int:
         """The number of documents, dead ones among them."""
         return len(self.numbers)
+
+    @cached_property
+    def serial(self) -> int:
+        """A number that no other part of this process has."""
+        return next(_SERIALS)
 
     @property
     def is_wide(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import check_listed, checked_int, shown
+from segmax.base.checks import check_listed, checked_int
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.part import Part
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
@@ -22,12 +22,13 @@ from segmax.collection.words import WordWeights
 from segmax.metadata import Metadata, Scalar, Where
 from segmax.metadata.facets import Counts
 from segmax.metadata.values import MISSING, find
+from segmax.metadata.where import checked_field
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_errors, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
 from segmax.search.explain import explain, subject_of
 from segmax.search.inside import InsideView, inside
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Matches, Wanted, best, grouped
 from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.texts import StoredText
@@ -373,11 +374,14 @@ class CollectionReader(abc.ABC):
         rows = self._filters.rows(state, self._filters.parsed(where))
         return sum(int(np.count_nonzero(own)) for own in rows)
 
+    def knows(self, where: Filter) -> bool:
+        """Whether it is known already which documents a filter matches; if not, the first search finds out."""
+        return self._filters.are_known(self._current(), self._filters.parsed(where))
+
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Return the values of a field and how many of the documents that match have each, the most frequent first."""
         state = self._current()
-        if not isinstance(field, str):
-            raise InputError(expected="a field as a string", got=shown(field))
+        field = checked_field(field)
         most = None if limit is None else checked_int("limit", limit, 1)
         parsed = None if where is None else self._filters.parsed(where)
         counts = Counts()
@@ -503,11 +507,12 @@ class CollectionReader(abc.ABC):
 
     def _query(self, state: State, query: object) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the terms and weights of a query."""
+        width = state.lattice.num_terms
         if isinstance(query, str):
             encoded = self._encoded([str(query)])
-            found = row_arrays(encoded) if isinstance(encoded, Csr) else query_arrays(encoded, self._lookup, 0)
+            found = row_arrays(encoded) if isinstance(encoded, Csr) else query_arrays(encoded, self._lookup, width)
         else:
-            found = query_arrays(query, self._lookup, state.lattice.num_terms)
+            found = query_arrays(query, self._lookup, width)
         terms, weights = found
         return terms, weights if self._words is None else weights * self._words.rarity(state, terms)
 
@@ -566,11 +571,15 @@ class TextsByNumber:
 
 
 class Filters:
-    """Which rows match a filter, and the core's masks of them: kept by expression and view."""
+    """Which rows match a filter, and the core's masks of them.
+
+    Rows are kept by part, because parts never change: when a document dies, only those that are alive are found anew.
+    """
 
     def __init__(self) -> None:
         self.parsed = FilterParser()
-        self._kept = FilterCache()
+        self._matches: FilterCache[Matches] = FilterCache()
+        self._kept: FilterCache[Kept] = FilterCache()
 
     def masks(self, state: State, where: Where) -> Masks:
         """Return the mask of every view: rows that are alive and match."""
@@ -585,17 +594,24 @@ class Filters:
     def kept(self, state: State, where: Where) -> list[Kept]:
         """Return by view which rows are alive and match, and the core's mask of them."""
         num_docs = sum(view.part.num_docs for view in state.views)
-        return [self._kept(where, num_docs, partial(_matching, view, where), view.serial) for view in state.views]
+
+        def living(view: View) -> Kept:
+            found = self._matches(where, num_docs, partial(_matching, view.part, where), view.part.serial).rows
+            rows = found if view.alive is None else found & view.alive
+            return Kept(rows, _core.Mask(view.part.engine.core, rows))
+
+        return [self._kept(where, num_docs, partial(living, view), view.serial) for view in state.views]
+
+    def are_known(self, state: State, where: Where) -> bool:
+        """Whether it is known which rows of every part match a filter."""
+        return all(self._matches.has(where, view.part.serial) for view in state.views)
 
 
-def _matching(view: View, where: Where) -> Kept:
-    metadata = view.part.metadata
+def _matching(part: Part, where: Where) -> Matches:
+    metadata = part.metadata
     if metadata is None:
-        metadata = Metadata.from_rows([None] * view.part.num_docs)
-    rows = metadata.rows(where)
-    if view.alive is not None:
-        rows = rows & view.alive
-    return Kept(rows, _core.Mask(view.part.engine.core, rows))
+        metadata = Metadata.from_rows([None] * part.num_docs)
+    return Matches(metadata.rows(where))
 
 
 def explained(

@@ -21,8 +21,8 @@ from segmax.metadata.values import Scalar
 from segmax.metadata.where import Test
 
 Mask = NDArray[np.bool_]
-#: Tests rows one by one, by their JSON.
-Exact = Callable[[NDArray[np.int64]], Mask]
+#: Gets the rows that only their JSON can tell about.
+Unsure = Callable[[NDArray[np.int64]], None]
 
 _FEW = 16  # values that are compared one after the other
 
@@ -111,16 +111,14 @@ class Column:
     def _check_values(self) -> None:
         """Raise ValueError unless the values are what they should be."""
 
-    def test(self, test: Test, exact: Exact) -> Mask | None:
-        """Return by row whether a test holds; None for nowhere."""
+    def test(self, test: Test, unsure: Unsure) -> Mask | None:
+        """Return by row whether a test holds for sure; None for nowhere."""
         if test.operator == "exists":
             return self.presence.mask()
         rows = self._candidates(test)
-        if rows is None or len(rows) == 0:
-            return None
-        found = np.zeros(self.presence.num_rows, dtype=np.bool_)
-        found[rows] = exact(rows)
-        return found
+        if rows is not None and len(rows):
+            unsure(rows)
+        return None
 
     def _candidates(self, test: Test) -> NDArray[np.int64] | None:
         """Return the rows whose JSON has to be looked at."""
@@ -132,7 +130,7 @@ class Column:
 class NullColumn(Column):
     """Rows whose value is null."""
 
-    def test(self, test: Test, exact: Exact) -> Mask | None:
+    def test(self, test: Test, unsure: Unsure) -> Mask | None:
         """Return by row whether a test holds; None for nowhere."""
         is_met = test.operator == "exists" or any(value is None for value in equal_values(test))
         return self.presence.mask() if is_met else None
@@ -145,7 +143,7 @@ class ScalarColumn(Column):
         super().__init__(kind, presence)
         self.values = values
 
-    def test(self, test: Test, exact: Exact) -> Mask | None:
+    def test(self, test: Test, unsure: Unsure) -> Mask | None:
         """Return by row whether a test holds; None for nowhere."""
         if test.operator == "exists":
             return self.presence.mask()
@@ -332,14 +330,14 @@ class ListColumn(Column):
         for items in self.items.values():
             items.check()
 
-    def test(self, test: Test, exact: Exact) -> Mask | None:
+    def test(self, test: Test, unsure: Unsure) -> Mask | None:
         """Return by row whether a test holds; None for nowhere."""
         if test.operator == "exists":
             return self.presence.mask()
         if test.operator == "eq" and isinstance(test.operand, (list, dict)):
-            return super().test(test, exact)
+            return super().test(test, unsure)
         inner = Test(test.field, "eq", test.operand) if test.operator == "contains" else test
-        hits = tested(self.items, self.num_items, inner, exact)
+        hits = tested(self.items, self.num_items, inner, unsure)
         before = np.zeros(self.num_items + 1, dtype=np.int64)  # how many elements before each match
         np.cumsum(hits, out=before[1:])
         return self.presence.spread(before[self.offsets[1:]] > before[self.offsets[:-1]])
@@ -357,11 +355,11 @@ class ListColumn(Column):
         return np.repeat(self.presence.row_of_slots(), lengths)
 
 
-def tested(columns: Mapping[str, Column], num_rows: int, test: Test, exact: Exact) -> Mask:
-    """Return by row whether a test holds for the field that has these columns."""
+def tested(columns: Mapping[str, Column], num_rows: int, test: Test, unsure: Unsure) -> Mask:
+    """Return by row whether a test holds for sure for the field that has these columns."""
     found: Mask | None = None
     for column in columns.values():
-        hits = column.test(test, exact)
+        hits = column.test(test, unsure)
         if hits is not None:
             found = hits if found is None else np.logical_or(found, hits, out=found)
     return np.zeros(num_rows, dtype=np.bool_) if found is None else found

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from segmax.base.breaks import with_breaks
 from segmax.metadata.columns import Column, ListColumn, Mask, NullColumn, ScalarColumn
 from segmax.metadata.values import MISSING, Scalar, find, value_key
 
@@ -62,7 +63,7 @@ def counted_values(
 
 
 def _count_one_by_one(rows: NDArray[np.int64], field: str, documents: Documents, counts: Counts) -> None:
-    for row in rows.tolist():
+    for row in with_breaks(rows.tolist()):
         for value in scalars_of(find(documents[row], field)):
             counts.add(value)
 

@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import checked_int
 from segmax.base.errors import InputError, SegmaxError, damaged
-from segmax.metadata.columns import Column, Mask, tested
+from segmax.metadata.columns import Column, Mask
 from segmax.metadata.directory import read_fields
+from segmax.metadata.evaluating import matching_rows
 from segmax.metadata.facets import counted_values, values_of
 from segmax.metadata.layout import DOCUMENTS
 from segmax.metadata.packing import pack_metadata
-from segmax.metadata.values import MISSING, Scalar, find, from_json
-from segmax.metadata.where import AllOf, Node, Not, Test, Where, holds, parse_where
+from segmax.metadata.values import Scalar, from_json
+from segmax.metadata.where import Where, checked_field, parse_where
 from segmax.storage.blocks import Append, Blocks
 
 #: The components that metadata lie in.
@@ -106,6 +107,13 @@ class Metadata(Sequence[dict[str, Any] | None]):
         if isinstance(row, slice):
             return [self[one] for one in range(*row.indices(len(self)))]
         (text,) = self.documents[operator.index(row)]
+        return self._read(text)
+
+    def _several(self, rows: NDArray[np.int64]) -> Iterator[dict[str, Any] | None]:
+        """Yield the metadata of some rows."""
+        return (self._read(text) for (text,) in self.documents.several(rows))
+
+    def _read(self, text: bytes) -> dict[str, Any] | None:
         try:
             return from_json(text)
         except (ValueError, RecursionError) as error:
@@ -134,30 +142,7 @@ class Metadata(Sequence[dict[str, Any] | None]):
         """
         root = parse_where(where).root
         with self._damage():
-            return self._evaluated(root)
-
-    def _evaluated(self, node: Node) -> Mask:
-        """Return by row whether an expression holds, in an array of its own."""
-        if isinstance(node, Test):
-            return self._tested(node)
-        if isinstance(node, Not):
-            found = self._evaluated(node.part)
-            return np.logical_not(found, out=found)
-        join = np.logical_and if isinstance(node, AllOf) else np.logical_or
-        if not node.parts:
-            return np.ones(self._num_docs, dtype=np.bool_)
-        found = self._evaluated(node.parts[0])
-        for part in node.parts[1:]:
-            join(found, self._evaluated(part), out=found)
-        return found
-
-    def _tested(self, test: Test) -> Mask:
-        def exact(rows: NDArray[np.int64]) -> Mask:
-            values = (find(self[row], test.field) for row in rows.tolist())
-            return np.fromiter((value is not MISSING and holds(test, value) for value in values), bool, len(rows))
-
-        columns = self.columns(test.field)
-        return exact(np.arange(self._num_docs)) if columns is None else tested(columns, self._num_docs, test, exact)
+            return matching_rows(root, self._num_docs, self.columns, self._several)
 
     def columns(self, field: str) -> Mapping[str, Column] | None:
         """Return the columns of a field, checked; None where only the JSON of documents tells which of them have it."""
@@ -192,6 +177,7 @@ class Metadata(Sequence[dict[str, Any] | None]):
         [('en', 2), ('de', 1)]
         """
         most = None if limit is None else checked_int("limit", limit, 1)
+        field = checked_field(field)
         with self._damage():
             return counted_values(self.columns(field), field, self._checked_rows(rows), self, most)
 

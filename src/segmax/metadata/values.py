@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -82,10 +82,11 @@ def _checked_object(given: Mapping[Any, Any], path: str, depth: int) -> dict[str
     for key, value in given.items():
         if not isinstance(key, str):
             raise InputError(where=path, expected="strings as keys", got=shown(key))
+        name = str.__str__(key)  # of an enumeration: its value
         if type(value) in _PLAIN:
-            found[str(key)] = value
+            found[name] = value
         else:
-            found[str(key)] = checked_value(value, f"{path}.{key}" if path else key, depth)
+            found[name] = checked_value(value, f"{path}.{name}" if path else name, depth)
     return found
 
 
@@ -118,8 +119,8 @@ def _converted(given: object, path: str, depth: int) -> Any:
         return _checked_float(float(given), path)
     if isinstance(given, (np.bool_, np.integer, np.floating)) and isinstance(given.item(), (bool, int, float)):
         return checked_value(given.item(), path, depth)
-    if isinstance(given, np.ndarray) and given.ndim:
-        return checked_value(list(given), path, depth)
+    if isinstance(given, np.ndarray) and (given.ndim or type(given) is np.ndarray):  # a masked value is none
+        return checked_value(list(given) if given.ndim else given[()], path, depth)
     hint = "pass value.isoformat(), which sorts by time, too" if hasattr(given, "isoformat") else ""
     raise InputError(where=path, expected=_EXPECTED, got=f"{shown(given)} ({type(given).__name__})", hint=hint)
 
@@ -202,15 +203,28 @@ def find(metadata: dict[str, Any] | None, path: str) -> Any:
         return MISSING
     if path in metadata:
         return metadata[path]
-    dot = path.find(".")
-    while dot >= 0:
-        inner = metadata.get(path[:dot])
+    if "." not in path:
+        return MISSING
+    for key, rest in _ways(metadata, path):
+        inner = metadata.get(key)
         if type(inner) is dict:
-            found = find(inner, path[dot + 1 :])
+            found = find(inner, rest)
             if found is not MISSING:
                 return found
-        dot = path.find(".", dot + 1)
     return MISSING
+
+
+def _ways(metadata: dict[str, Any], path: str) -> Iterator[tuple[str, str]]:
+    """Yield the keys that a path may lead through, each with the rest of it."""
+    if path.count(".") <= len(metadata):  # whichever are fewer: a path of many dots is long
+        dot = path.find(".")
+        while dot >= 0:
+            yield path[:dot], path[dot + 1 :]
+            dot = path.find(".", dot + 1)
+    else:
+        for key in metadata:
+            if path.startswith(key) and path.startswith(".", len(key)):
+                yield key, path[len(key) + 1 :]
 
 
 # --- comparing -------------------------------------------------------------------------------------------------------

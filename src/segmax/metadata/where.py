@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from segmax.base.checks import shown
 from segmax.base.errors import InputError
-from segmax.metadata.values import Scalar, checked_value, same, value_key
+from segmax.metadata.values import MISSING, Scalar, checked_value, find, same, value_key
 
 _DEEPEST = 32  # expressions inside each other
 _MOST_PARTS = 100_000  # tests, and values in them
 _MOST_CHARACTERS = 1 << 22
+_LONGEST_NAME = 1000  # characters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Test:
         """The test as canonical text."""
         operand = list(self.operand) if self.operator == "in" else self.operand
         return f'{{{_text(self.field)}:{{"${self.operator}":{_text(_canonical(operand))}}}}}'
+
+    @cached_property
+    def wanted(self) -> frozenset[tuple[int, Any]]:
+        """Of `in`: the values by which others are equal to one of them."""
+        return frozenset(map(value_key, self.operand))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +131,7 @@ def _fields(node: Node) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
 
 def _canonical(value: Any) -> Any:
@@ -141,11 +147,26 @@ def _sorted_keys(parts: tuple[Node, ...]) -> str:
     return ",".join(sorted(part.key for part in parts))
 
 
-# --- testing one value -----------------------------------------------------------------------------------------------
+# --- testing one document ---------------------------------------------------------------------------------------------
+
+
+def matches(node: Node, metadata: dict[str, Any] | None) -> bool:
+    """Whether an expression holds for the metadata of a document."""
+    if isinstance(node, Test):
+        return holds(node, find(metadata, node.field))
+    if isinstance(node, Not):
+        return not matches(node.part, metadata)
+    is_any = isinstance(node, AnyOf)
+    for part in node.parts:
+        if matches(part, metadata) == is_any:
+            return is_any
+    return not is_any
 
 
 def holds(test: Test, value: Any) -> bool:
-    """Whether a test holds for the value of a field that a document has; a list may also match by an element."""
+    """Whether a test holds for the value of a field; a list may also match by an element."""
+    if value is MISSING:
+        return False
     if test.operator == "exists":
         return True
     if test.operator == "contains":
@@ -160,7 +181,7 @@ def _matches(test: Test, value: Any) -> bool:
     if test.operator == "eq":
         return same(value, operand)
     if test.operator == "in":
-        return any(same(value, item) for item in operand)
+        return not isinstance(value, (list, dict)) and value_key(value) in test.wanted
     if test.operator == "prefix":
         return isinstance(value, str) and value.startswith(operand)
     if isinstance(value, str) != isinstance(operand, str) or not is_ordered(value):
@@ -212,6 +233,17 @@ def parse_where(where: Mapping[str, Any] | Where) -> Where:
     return found
 
 
+def checked_field(name: object, where: str = "") -> str:
+    """Return the name of a field; raise InputError for what is no string, or longer than any name may be."""
+    if not isinstance(name, str):
+        raise InputError(where=where, expected="a field as a string", got=shown(name))
+    if len(name) > _LONGEST_NAME:
+        raise InputError(
+            where=where, expected=f"names of fields of at most {_LONGEST_NAME:,} characters", got=f"{len(name):,}"
+        )
+    return str.__str__(name)
+
+
 def narrowed(where: Where | None, field: str, value: Scalar) -> Where:
     """Return the filter that also wants a field to have a value."""
     return Where(_all_of([*([] if where is None else [where.root]), Test(field, "eq", value)]))
@@ -237,7 +269,7 @@ class _Parser:
             if key.startswith("$"):
                 parts.append(self._logical(key, value, inside, depth))
             else:
-                parts.append(self._field(str(key), value, inside, depth))
+                parts.append(self._field(checked_field(key, place), value, inside, depth))
         return _all_of(parts)
 
     def _logical(self, operator: str, given: object, place: str, depth: int) -> Node:
@@ -254,7 +286,7 @@ class _Parser:
         """Return the node of a value that a field has to have, or of operators."""
         if isinstance(given, Mapping):
             return self._operators(field, given, place, depth)
-        if isinstance(given, (list, tuple, set, frozenset, np.ndarray)):
+        if _is_several(given):
             raise InputError(
                 where=place,
                 expected="a value or operators",
@@ -360,8 +392,13 @@ def _ordered(operand: object) -> int | float | str:
     return checked  # type: ignore[no-any-return]
 
 
+def _is_several(operand: object) -> TypeGuard[Iterable[object]]:
+    """Whether these are values, and not one; an array of numpy without dimensions is one."""
+    return isinstance(operand, (list, tuple, set, frozenset)) or (isinstance(operand, np.ndarray) and operand.ndim > 0)
+
+
 def _several(operand: object) -> tuple[Scalar, ...]:
-    if not isinstance(operand, (list, tuple, set, frozenset, np.ndarray)):
+    if not _is_several(operand):
         raise InputError(expected="a list of values", got=shown(operand))
     unique = {value_key(value): value for value in map(_scalar, operand)}
     return tuple(unique[key] for key in sorted(unique))

@@ -79,7 +79,7 @@ class Index:
             self._targets = Targets(Calibration.from_list(meta.get("calibration", ())))
             self._prunes_queries = any(isinstance(step, QueryThreshold) for step in self.config.pruning)
         self._filters = FilterParser()
-        self._masks = FilterCache()
+        self._masks: FilterCache[Kept] = FilterCache()
 
     # --- what it is --------------------------------------------------------------------------------------------------
 
@@ -222,6 +222,18 @@ class Index:
         1
         """
         return self.num_docs if where is None else int(self._kept(self._filters(where)).rows.sum())
+
+    def knows(self, where: Filter) -> bool:
+        """Whether it is known already which documents a filter matches; if not, the first search finds out.
+
+        Examples
+        --------
+        >>> import segmax
+        >>> index = segmax.from_texts(["copper", "diodes"], metadata=[{"year": 2019}, {"year": 2024}])
+        >>> index.knows({"year": 2024}), index.count({"year": 2024}), index.knows({"year": 2024})
+        (False, 1, True)
+        """
+        return self._masks.has(self._filters(where))
 
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Count the documents that a filter matches by their value in a field, the most frequent value first.

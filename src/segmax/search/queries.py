@@ -7,12 +7,12 @@ the same arguments with the same results.
 from __future__ import annotations
 
 import dataclasses
-import marshal
+import json
 import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,8 @@ from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
 from segmax.metadata import Scalar, Where, parse_where
 from segmax.metadata.facets import scalars_of
-from segmax.metadata.values import value_key
-from segmax.metadata.where import narrowed
+from segmax.metadata.values import checked_value, value_key
+from segmax.metadata.where import checked_field, narrowed
 from segmax.search.arguments import checked_k
 from segmax.search.results import Group, Groups, Hits
 
@@ -40,6 +40,9 @@ _CACHED_BYTES = 1 << 26
 _LEAST_BYTES_PER_DOC = 4
 _ENTRY_BYTES = 512  # of a filter and of objects, roughly
 _MOST_PARSED = 64
+_MOST_PARSED_CHARS = 1 << 22  # of all of them together
+_SCALARS = frozenset({str, int, float, bool, type(None)})
+_ENCODE = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":")).encode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,8 +60,10 @@ class Wanted:
         cls, where: object, offset: object, min_score: object, group_by: object = None, group_size: object = 1
     ) -> Wanted:
         """Check the arguments of a search."""
-        if group_by is not None and not isinstance(group_by, str):
-            raise ConfigError(option="group_by", expected="the name of a field", got=shown(group_by))
+        if group_by is not None:
+            if not isinstance(group_by, str):
+                raise ConfigError(option="group_by", expected="the name of a field", got=shown(group_by))
+            group_by = checked_field(group_by, "group_by")
         if group_by is None and group_size != 1:
             raise ConfigError(option="group_size", expected="given with group_by", got=shown(group_size))
         return cls(
@@ -132,24 +137,53 @@ class FilterParser:
     """Checks filters, and keeps those used last: checking one takes as long as a search. Threads can share it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, Where] = OrderedDict()
+        self._kept: OrderedDict[str, Where] = OrderedDict()
+        self._num_chars = 0
         self._lock = threading.Lock()
 
     def __call__(self, where: Filter) -> Where:
         """Return a filter, checked."""
+        if isinstance(where, Where):
+            return where
         try:
-            key = marshal.dumps(where, 2)  # type: ignore[arg-type]  # exact about types; of plain values only
-        except ValueError:
+            key = _ENCODE(_plain(where))
+        except (RecursionError, TypeError, ValueError):  # no filter: the parser says why
             return parse_where(where)
         with self._lock:
             found = self._kept.get(key)
-        if found is None:
-            found = parse_where(where)
-            with self._lock:
+            if found is not None:
+                self._kept.move_to_end(key)
+                return found
+        found = parse_where(where)
+        with self._lock:
+            if key not in self._kept:
                 self._kept[key] = found
-                while len(self._kept) > _MOST_PARSED:
-                    self._kept.popitem(last=False)
+                self._num_chars += len(key)
+            while len(self._kept) > _MOST_PARSED or (self._num_chars > _MOST_PARSED_CHARS and self._kept):
+                self._num_chars -= len(self._kept.popitem(last=False)[0])
         return found
+
+
+def _plain(given: object) -> Any:
+    """Return what a filter is made of as plain values of Python, whose JSON is the same for equal filters only.
+
+    Raises
+    ------
+    TypeError or ValueError
+        For what is no JSON, and for sets, whose order may differ.
+    """
+    kind = type(given)
+    if kind in _SCALARS:
+        return given
+    if isinstance(given, Mapping):
+        if not all(isinstance(key, str) for key in given):
+            raise TypeError("JSON makes strings of all keys")
+        return {str.__str__(key): _plain(value) for key, value in given.items()}
+    if isinstance(given, np.ndarray) and kind is np.ndarray and given.dtype.kind in "biufU":
+        return given.tolist()
+    if isinstance(given, (list, tuple)):
+        return given if _SCALARS.issuperset(map(type, given)) else [_plain(value) for value in given]
+    return checked_value(given)
 
 
 class Kept(NamedTuple):
@@ -164,11 +198,30 @@ class Kept(NamedTuple):
         return self.rows.nbytes * 9 // 8
 
 
-class FilterCache:
+class Matches(NamedTuple):
+    """The rows of a part that a filter matches, the dead among them: a part never changes, so they hold forever."""
+
+    rows: NDArray[np.bool_]
+
+    @property
+    def num_bytes(self) -> int:
+        """How much memory it takes."""
+        return self.rows.nbytes
+
+
+class _Kept(Protocol):
+    @property
+    def num_bytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=_Kept)
+
+
+class FilterCache(Generic[T]):
     """What filters keep, by their key: as many of those used last as fit into memory. Threads can share it."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[tuple[int, str], Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], T] = OrderedDict()
         self._num_bytes = 0
         self._lock = threading.Lock()
 
@@ -178,7 +231,12 @@ class FilterCache:
             self._kept.clear()
             self._num_bytes = 0
 
-    def __call__(self, where: Where, num_docs: int, make: Callable[[], Kept], part: int = 0) -> Kept:
+    def has(self, where: Where, part: int = 0) -> bool:
+        """Whether it is known what a filter keeps of a part."""
+        with self._lock:
+            return (part, where.key) in self._kept
+
+    def __call__(self, where: Where, num_docs: int, make: Callable[[], T], part: int = 0) -> T:
         """Return what a filter keeps of a part; two threads that ask for a new one at the same time may both make it.
 
         There is room for three filters over `num_docs` documents at least.

@@ -28,7 +28,7 @@ from segmax.serve.catalog import Served, Source
 from segmax.serve.documents import documents_by_id, documents_by_row
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
-from segmax.serve.searching import PlainQuery, within
+from segmax.serve.searching import PlainQuery, ended_at, within
 from segmax.serve.service import Service, Target
 from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
@@ -69,6 +69,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
     marker = service.marker(target, query, message)
+    await service.know(target, message.where, deadline)
     if message.group_by is not None or message.group_size != 1:
         source = target.source
         found = await service.run(_grouped, source, query, message, params, deadline, max_shards, of=source)
@@ -125,17 +126,18 @@ def _grouped(
     deadline: float | None,
     max_shards: int | None,
 ) -> Groups:
-    found = source.search(
-        query,
-        message.k,
-        within(params, deadline),
-        where=message.where,
-        offset=message.offset,
-        min_score=message.min_score,
-        group_by=message.group_by,
-        group_size=message.group_size,
-        **({} if max_shards is None else {"max_shards": max_shards}),
-    )
+    with ended_at(deadline):  # the rest of large groups is searched with a filter for each
+        found = source.search(
+            query,
+            message.k,
+            within(params, deadline),
+            where=message.where,
+            offset=message.offset,
+            min_score=message.min_score,
+            group_by=message.group_by,
+            group_size=message.group_size,
+            **({} if max_shards is None else {"max_shards": max_shards}),
+        )
     assert isinstance(found, Groups)
     return found
 
@@ -168,7 +170,7 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
             how = depths[part], params[part], wheres[part], max_shards
             work = partial(_searched_batch, context, target, message, plain, *how)
             is_alone = len(service.requests) == 1 and len(queries) <= _SLICE  # a short work that holds up nobody
-            is_here = is_alone and not target.served.is_on_ray
+            is_here = is_alone and not target.served.is_on_ray and not any(how[2])  # filters may take long
             results += work() if is_here else await service.run(work, of=target.source)
     return messages.BatchResult(results=results, took_ms=(time.perf_counter() - context.arrived) * 1e3)
 

@@ -8,19 +8,21 @@ requests. Searches of shards on other machines mostly wait, so several batches o
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from segmax.base.breaks import checked_by
 from segmax.base.errors import ShardsUnavailableError
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
 from segmax.search.results import Groups, Hits
 from segmax.serve.catalog import Served, Source
-from segmax.serve.problems import overloaded
+from segmax.serve.problems import RETRY_SOON, ProblemError, overloaded
 from segmax.shards.sharded import ShardedIndex
 
 #: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
@@ -68,6 +70,21 @@ def within(params: SearchParams | None, deadline: float | None) -> SearchParams 
         return params
     left = max(_LEAST_BUDGET_MS, (deadline - time.perf_counter()) * 1e3)
     return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # methods that have none were refused
+
+
+@contextlib.contextmanager
+def ended_at(deadline: float | None) -> Iterator[None]:
+    """End long work of this thread in Python with a problem, once a deadline has passed."""
+
+    def check() -> None:
+        if deadline is not None and time.perf_counter() > deadline:
+            detail = (
+                "to find the documents that match the filter takes longer than budget_ms: simplify it, or wait longer"
+            )
+            raise ProblemError(503, "overloaded", detail, headers=RETRY_SOON)
+
+    with checked_by(check):
+        yield
 
 
 class Admission:

@@ -26,7 +26,7 @@ from segmax.serve.encoding import EncoderThread, Encodes
 from segmax.serve.metrics import Metrics
 from segmax.serve.prefixes import Prefixes
 from segmax.serve.problems import invalid, over_limit, overloaded
-from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher
+from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher, ended_at
 from segmax.serve.settings import Settings
 from segmax.serve.writing import WriterThreads, Writes
 from segmax.shards.sharded import ShardedIndex
@@ -37,6 +37,7 @@ _FOLLOW_SECONDS = 0.4  # between two looks at what changed on disk
 _MOST_RUNNING = 64  # requests that wait for a thread
 _MOST_BATCHES = 8  # that run or wait at the same time
 _CALLS_ON_RAY = 16  # threads that wait for shards, beside those for searches
+_SHORT_FILTER = 64  # members that are checked in less time than a thread takes to start
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
@@ -299,6 +300,17 @@ class Service:
         if k * group_size > self.limits.k:
             raise over_limit("k x group_size", self.limits.k, k * group_size)
 
+    async def know(self, target: Target, where: Mapping[str, Any] | None, deadline: float | None) -> None:
+        """Find out which documents a filter matches before the search with it takes its turn: others do not wait."""
+        source = target.source
+        if (
+            where is None
+            or isinstance(source, ShardedIndex)
+            or (_is_within(where, _SHORT_FILTER) and source.knows(where))
+        ):
+            return
+        await self.run(_count, source, where, deadline)
+
     def check_where(self, where: Mapping[str, Any] | None) -> None:
         """Raise the problem of a filter that is too large."""
         if where is not None and not _is_within(where, self.limits.terms):
@@ -314,6 +326,11 @@ class Service:
         assert isinstance(highlight, messages.Highlight)
         split = getattr(target.encoder, "occurrences", None)
         return Marker(frozenset(_words(target.source, query)), split, highlight.width)
+
+
+def _count(source: Source, where: Mapping[str, Any], deadline: float | None) -> None:
+    with ended_at(deadline):
+        source.count(where)
 
 
 def pair_of(vector: messages.Vector) -> tuple[list[int], list[float]]:

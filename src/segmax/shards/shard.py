@@ -78,7 +78,7 @@ class Shard:
         self._part = part
         self._core = part.engine.core.with_lattice(lattice.of_integers())
         self._engine = dataclasses.replace(part.engine, core=part.engine.core.with_lattice(lattice.to_core()))
-        self._masks = FilterCache()
+        self._masks: FilterCache[Kept] = FilterCache()
 
     @classmethod
     def open(cls, folder: Path, lattice: LatticeArrays, *, verify: bool = True, preload: bool = False) -> Shard:

@@ -22,6 +22,7 @@ from segmax.collection.state import checked_ids
 from segmax.metadata import Scalar, Where
 from segmax.metadata.facets import Counts
 from segmax.metadata.values import MISSING, find
+from segmax.metadata.where import checked_field
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, num_threads, per_query
 from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter, FilterParser, Wanted, best, grouped
@@ -578,8 +579,7 @@ class ShardedIndex:
 
     def facets(self, field: str, where: Filter | None = None, *, limit: int | None = None) -> list[tuple[Scalar, int]]:
         """Count the documents that a filter matches by their value in a field, the most frequent value first."""
-        if not isinstance(field, str):
-            raise InputError(expected="a field as a string", got=shown(field))
+        field = checked_field(field)
         most = None if limit is None else checked_int("limit", limit, 1)
         if not self._parts.manifest.has_metadata:
             raise no_metadata()
