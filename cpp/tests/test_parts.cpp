@@ -1,5 +1,6 @@
 // Several indexes searched as one, masks, and indexes of few documents.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <limits>
@@ -192,6 +193,92 @@ TEST(parts_equal_brute_force) {
             }
         }
     }
+}
+
+// Above a floor, every safe variant returns what brute force over all parts does: ties with it where it is a score,
+// also those of a part that scores no more, and only more where it lies between two scores.
+TEST(parts_with_floors) {
+    std::uint64_t ties_with_ceilings = 0;
+    for (unsigned seed = 1; seed <= 5; ++seed) {
+        Mixed mixed(seed, seed % 2 == 0);
+        const bool masked = seed == 3;
+        for (const std::size_t terms : {1, 1, 4}) {
+            const PreparedQuery query = mixed.query(terms, true);
+            const Mixed::Hits all = mixed.best(query, masked);
+            std::vector<std::uint64_t> ceilings;
+            for (const Part& part : mixed.parts) ceilings.push_back(most_of(*part.index, query));
+            std::vector<std::uint64_t> floors = ceilings;
+            if (all.size() > 20) floors.push_back(std::get<0>(all[20]));
+            for (const std::uint64_t floor : floors) {
+                if (floor == 0) continue;
+                Mixed::Hits above;
+                for (const auto& hit : all) {
+                    const auto& [score, number, part, row] = hit;
+                    if (score >= floor) above.push_back(hit);
+                    ties_with_ceilings += score == floor && score == ceilings[part] ? 1 : 0;
+                }
+                for (SearchParams params : safe_variants()) {
+                    for (const double below : {0.0, 0.5}) {
+                        params.floor = Floor{(static_cast<double>(floor) - below) * query.scale, kNoRow};
+                        for (const std::size_t k : {3, 5000}) {
+                            NOTE("seed " << seed << ", terms " << terms << ", k " << k << ", " << describe(params));
+                            const PartsResult result =
+                                search_parts(mixed.parts, masked ? mixed.masks : PartMasks(), query, k, params);
+                            CHECK(hits_of(result) == first(above, k));
+                        }
+                    }
+                }
+            }
+        }
+    }
+    CHECK(ties_with_ceilings > 0);
+}
+
+// A part is searched only if it can reach the floor; one that scores exactly as much is, unless ties with it lose.
+TEST(parts_below_a_floor_are_not_searched) {
+    Mixed mixed(4, false);
+    std::uint64_t searched = 0;
+    for (int round = 0; round < 30; ++round) {
+        const PreparedQuery query = mixed.query(1, true);
+        for (const Part& part : mixed.parts) {
+            const std::uint64_t most = most_of(*part.index, query);
+            if (most == 0) continue;
+            for (const double above : {-1.0, 0.0, 0.5, 1.0}) {  // of 0.5, the floor in integers is `most` without ties
+                SearchParams params = with_method(Method::exhaustive);
+                params.floor = Floor{(static_cast<double>(most) + above) * query.scale, kNoRow};
+                const PartsResult result = search_parts(std::span(&part, 1), {}, query, 10, params);
+                CHECK_EQ(result.stats.docs_scored, above <= 0 ? part.index->num_docs() : 0U);
+                CHECK_EQ(result.stats.clusters_stopped, above <= 0 ? 0U : part.index->num_clusters());
+                CHECK_EQ(result.hits.empty(), above > 0);
+                searched += above <= 0 ? 1 : 0;
+            }
+        }
+    }
+    CHECK(searched > 0);
+}
+
+// A part that can only tie with the k-th result so far is searched if it has a document with a smaller number, and only
+// then.
+TEST(parts_that_can_only_tie_are_searched_for_smaller_numbers) {
+    std::array<std::uint64_t, 2> seen{};
+    for (unsigned seed = 1; seed <= 12; ++seed) {
+        Mixed mixed(seed, false);
+        const PreparedQuery query = mixed.query(1, true);
+        for (const Part& one : mixed.parts) {
+            for (const Part& other : mixed.parts) {
+                const std::uint64_t most = most_of(*one.index, query);
+                if (&one == &other || most == 0 || most != most_of(*other.index, query)) continue;
+                const SearchParams params = with_method(Method::exhaustive);
+                const std::int64_t best = search_parts(std::span(&one, 1), {}, query, 1, params).hits.at(0).number;
+                const bool matters = other.numbers.front() < best;
+                const std::array<Part, 2> both{one, other};
+                const PartsResult result = search_parts(both, {}, query, 1, params);
+                CHECK_EQ(result.stats.docs_scored, one.index->num_docs() + (matters ? other.index->num_docs() : 0U));
+                ++seen[matters ? 1 : 0];
+            }
+        }
+    }
+    CHECK(seen[0] > 0 && seen[1] > 0);
 }
 
 // No parts, and parts of which nothing may be returned, answer with nothing, and still count the query's terms.

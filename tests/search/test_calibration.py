@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
-from calibrations import stored_calibration, stored_setting
+from calibrations import LOSSY, lossy_at, stored_calibration, stored_setting
 from conftest import refused, topic_docs, wiki_reader
 from segmax.building.points import rarity
 from segmax.building.pseudo_queries import pseudo_queries
@@ -18,6 +18,7 @@ from segmax.errors import ConfigError, FormatError, InputError, WriteError
 from segmax.search.calibration import GRID, LEAST_DOCS, Calibration, Measured, Setting, measure
 from segmax.search.methods import ASC, SearchParams
 from segmax.search.results import STATS_FIELDS, BatchHits, BatchStats
+from segmax.search.tuning import Targets
 from segmax.storage.checked_json import checked_bytes
 from segmax.storage.tables import DocIds
 from segmax.vectors.csr import Csr, matrix_to_csr
@@ -67,14 +68,14 @@ def measured(k: int, source: str = "given queries", num_queries: int = 500) -> M
         (10, 0.991, 1.0, ""),
         (100, 0.99, 0.5, ""),
         (50, 0.97, 0.9, "k = 10 and 100"),  # 10 decides, where eta = 0.5 loses too much
-        (3, 0.99, 0.9, "measured at k = 10"),
+        (9, 0.5, 1.0, "below k = 10, so search is exact"),
         (101, 0.5, 1.0, "above k = 100, so search is exact"),
         (10, 1.0, 1.0, ""),
         (101, 1.0, 1.0, ""),
     ],
 )
 def test_the_cheapest_setting_that_reaches_it(k: int, target: float, eta: float, note: str) -> None:
-    """Between values of k the worse one counts; above the largest nothing is guessed."""
+    """Between values of k the worse one counts; below the smallest and above the largest nothing is guessed."""
     expectation = Calibration((measured(10), measured(100))).expectation(k, target)
     assert expectation.params == ASC(eta=eta)
     assert expectation.expected_recall >= target
@@ -131,6 +132,47 @@ def test_a_target_instead_of_params(index: segmax.Index) -> None:
     for search in (index.search, index.search_batch):
         with refused(ConfigError, expected="params or target_recall", got="both"):
             search(queries[0], params=ASC(), target_recall=0.9)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("kind", ["index", "collection"])
+def test_what_was_measured_at_a_depth_is_for_searches_of_that_depth(kind: str, tmp_path: Path) -> None:
+    """The depth is k + offset; elsewhere, with a filter and for groups a search is exact, in a batch query by query."""
+    docs, queries = collection(1500), questions(30)
+    metadata = [{"n": row % 7} for row in range(1500)]
+    source: segmax.Index | segmax.Collection
+    if kind == "index":
+        source = segmax.build(docs, metadata=metadata)
+        source._set_calibration(lossy_at(20))
+    else:
+        source = segmax.Collection.create(tmp_path / "docs")
+        source.add(docs, ids=range(1500), metadata=metadata)
+        source._targets = Targets(lossy_at(20))
+    where, some = {"n": {"$lt": 3}}, [None, {"n": 1}] * 15
+    lossy = source.search_batch(queries, 20, LOSSY)
+    exact = source.search_batch(queries, 20)
+    assert recall(lossy, exact) < 0.9
+    for k, offset, own, params in (
+        (20, 0, None, LOSSY),
+        (15, 5, None, LOSSY),
+        (1, 19, None, LOSSY),
+        (20, 1, None, ASC()),
+        (10, 9, None, ASC()),
+        (5, 0, None, ASC()),
+        (20, 0, where, ASC()),
+        (15, 5, some, [LOSSY, ASC()] * 15),
+    ):
+        how = {"k": k, "offset": offset, "where": own}
+        found = source.search_batch(queries, target_recall=0.9, **how)  # type: ignore[arg-type]
+        expected = source.search_batch(queries, params=params, **how)  # type: ignore[arg-type]
+        assert found.rows.tolist() == expected.rows.tolist(), how
+        if own is not some:
+            one = source.search(queries[3], target_recall=0.9, **how)  # type: ignore[arg-type]
+            assert one.rows.tolist() == expected[3].rows.tolist(), how
+    groups = source.search(queries[3], k=2, group_by="n", group_size=10, target_recall=0.9)
+    assert [one.hits.ids for one in groups] == [
+        one.hits.ids for one in source.search(queries[3], k=2, group_by="n", group_size=10)
+    ]
+    source.close()
 
 
 # --- measuring -------------------------------------------------------------------------------------------------------

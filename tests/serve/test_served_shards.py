@@ -32,6 +32,7 @@ from segmax.serve.server import create_app
 from segmax.serve.settings import Settings
 from segmax.shards.making.building import build
 from segmax.shards.opening import ShardOpening, open_with, read_manifest
+from segmax.shards.routed import RoutingTable
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.storage import open_storage
 from segmax.shards.transport import Call, LocalTransport, Missing
@@ -279,6 +280,46 @@ def test_a_target_recall_may_ask_fewer_shards(settings: Settings, one: segmax.In
     """Of a small index nothing was measured, so that all are asked."""
     found = post(settings, "/v1/indexes/docs/search", {"text": "word1", "target_recall": 0.9}).json()
     assert [hit["id"] for hit in found["hits"]] == one.search("word1").ids
+
+
+def test_a_target_recall_is_about_what_was_measured(
+    settings: Settings, one: segmax.Index, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks fewer shards for ten results of all documents; other depths, filters and groups are searched exactly."""
+    table = RoutingTable((0.99,) * (NUM_SHARDS - 1) + (1.0,), num_queries=500, source="given queries")
+    monkeypatch.setattr(RoutingTable, "from_dict", lambda *_: table)
+    where = {"year": {"$gte": 2001}}
+    text = {"text": "word1 word3"}
+    how = {"target_recall": 0.9, "stats": True}
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        ways: list[dict[str, Any]] = [{}, {"k": 4, "offset": 6}, {"k": 11}, {"offset": 1}, {"where": where}]
+        found = []
+        for way in ways:
+            single = await client.post("/v1/indexes/docs/search", json={**text, **way, **how})
+            body = {"queries": [text], **way, **how}
+            batch = await client.post("/v1/indexes/docs/search/batch", json=body)
+            found += [single.json(), batch.json()["results"][0]]
+        body = {"queries": [text, {**text, "where": where}], **how}
+        found += (await client.post("/v1/indexes/docs/search/batch", json=body)).json()["results"]
+        body = {**text, "k": 2, "group_by": "year", "group_size": 3, **how}
+        found.append((await client.post("/v1/indexes/docs/search", json=body)).json())
+        return found
+
+    *found, groups = ask(settings, scenario)
+    asked = [answer["shards_asked"] for answer in found]
+    assert asked[:4] == [1, 1, 1, 1]
+    assert min(asked[4:10]) > 1
+    query = text["text"]
+    exact = [one.search(query, 11), one.search(query, offset=1), one.search(query, where=where)]
+    for answer, expected in zip(found[4:10], [hits for hits in exact for _ in range(2)], strict=True):
+        assert [hit["id"] for hit in answer["hits"]] == expected.ids
+    assert (asked[10], asked[11] > 1) == (1, True)
+    assert [hit["id"] for hit in found[11]["hits"]] == exact[2].ids
+    expected_groups = one.search(query, 2, group_by="year", group_size=3)
+    assert [[hit["id"] for hit in group["hits"]] for group in groups["groups"]] == [
+        group.hits.ids for group in expected_groups
+    ]
 
 
 def test_one_index_has_no_shards_to_choose_from(one: segmax.Index, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
 import segmax
+from calibrations import LOSSY, lossy_at
 from conftest import random_docs
 from segmax.metadata import Metadata
 from segmax.serve.security import HostCheck, Keys
@@ -148,6 +149,41 @@ def test_filters_offsets_and_groups(settings: Settings, papers: Path) -> None:
     assert [(group["value"], [hit["id"] for hit in group["hits"]]) for group in groups] == [
         (group.value, group.hits.ids) for group in expected
     ]
+
+
+def test_a_target_recall_is_about_the_depth_of_a_search(tmp_path: Path) -> None:
+    """What it chooses was measured at k + offset; with a filter a search is exact, in a batch query by query."""
+    path = tmp_path / "calibrated.segmax"
+    docs = random_docs(np.random.default_rng(1), 500, 60)
+    index = segmax.build(docs, metadata=[{"n": row % 3} for row in range(500)])
+    index._set_calibration(lossy_at(20))
+    index.save(path)
+    pair = ([1, 2, 3, 4], [1.0, 2.0, 3.0, 1.5])
+    query = {"vector": {"indices": pair[0], "values": pair[1]}}
+    where = {"n": 1}
+    ways: list[tuple[dict[str, Any], segmax.ASC]] = [
+        ({"k": 20}, LOSSY),
+        ({"k": 5, "offset": 15}, LOSSY),
+        ({"k": 20, "offset": 1}, segmax.ASC()),
+        ({"k": 10}, segmax.ASC()),
+        ({"k": 20, "where": where}, segmax.ASC()),
+    ]
+
+    async def scenario(client: httpx.AsyncClient) -> list[list[Any]]:
+        found = []
+        for way, _ in ways:
+            single = await client.post("/v1/indexes/calibrated/search", json={**query, **way, "target_recall": 0.9})
+            body = {"queries": [query, {**query, "where": where}], **way, "target_recall": 0.9}
+            batch = await client.post("/v1/indexes/calibrated/search/batch", json=body)
+            answers = [single.json(), *batch.json()["results"]]
+            found.append([[hit["id"] for hit in answer["hits"]] for answer in answers])
+        return found
+
+    assert index.search(pair, 20, LOSSY).ids != index.search(pair, 20).ids
+    answers = ask(settings_for(calibrated=path), scenario)
+    for (way, params), (single, plain, filtered) in zip(ways, answers, strict=True):
+        assert single == plain == index.search(pair, params=params, **way).ids
+        assert filtered == index.search(pair, **{**way, "where": where}).ids
 
 
 def test_methods_are_named_as_in_python(settings: Settings, vectors: Path) -> None:

@@ -20,6 +20,7 @@ from segmax.shards import router
 from segmax.shards.asking import Decision
 from segmax.shards.making.building import build
 from segmax.shards.opening import open_local
+from segmax.shards.routed import RoutingTable
 from segmax.shards.router import Router
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.transport import Call, LocalTransport, Missing
@@ -212,6 +213,34 @@ def test_no_limit_needs_no_sketch(pair: Pair, monkeypatch: pytest.MonkeyPatch) -
         assert pair.many.search(pair.queries[0], max_shards=most).routing == expected.routing(0)
 
 
+def trusting(num_shards: int) -> RoutingTable:
+    """What was measured, where one shard seems to be enough for every target."""
+    return RoutingTable((0.99,) * (num_shards - 1) + (1.0,), num_queries=500, source="given queries")
+
+
+def test_a_target_recall_is_about_what_was_measured(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It limits the shards of searches as deep as the measured ones; others are exact, in a batch query by query."""
+    monkeypatch.setattr(pair.many, "routing", trusting(8))
+    few = pair.many.search_batch(pair.queries, k=10, max_shards=1)
+    assert not few.complete.all()
+    for k, offset in ((10, 0), (7, 3), (1, 9), (9, 0), (10, 1), (1, 10), (11, 0), (1000, 0)):
+        cut: dict[str, Any] = {"k": k, "offset": offset}
+        is_limited = k + offset == 10
+        expected = pair.many.search_batch(pair.queries, **cut, max_shards=1 if is_limited else None)
+        how = {**cut, "target_recall": 0.9}
+        same(pair.many.search_batch(pair.queries, **how), expected)
+        same(asyncio.run(pair.many.search_batch_async(pair.queries, **how)), expected)
+        assert pair.many.search(pair.queries[4], **how).rows.tolist() == expected[4].rows.tolist()
+        awaited = asyncio.run(pair.many.search_async(pair.queries[4], **how))
+        assert awaited.rows.tolist() == expected[4].rows.tolist()
+    ks = [(10, 11, 9)[number % 3] for number in range(pair.queries.shape[0])]
+    mixed = pair.many.search_batch(pair.queries, ks, target_recall=0.9)
+    for number, k in enumerate(ks):
+        expected = few if k == 10 else pair.one.search_batch(pair.queries, k=k)
+        assert mixed[number].rows.tolist() == expected[number].rows.tolist()
+    assert len(pair.many.search_batch(pair.queries[:0], [], target_recall=0.9)) == 0
+
+
 def test_coarse_bounds_do_not_depend_on_slices(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bounds of many queries are computed a few at a time."""
     queries = pair.many._search.prepare(pair.many._batch(pair.queries), [segmax.ASC()])
@@ -378,6 +407,7 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
     path.write_text("".join(f"{segmax_json(record)}\n" for record in records))
     build(path, tmp_path / "index", shards=4, encoder="bm25", metadata="all", num_clusters=16)
     many = open_local(tmp_path / "index")
+    many.routing = trusting(4)
     one = segmax.from_texts(path, metadata="all")
     for query in ("copper noise", "relay", "diode wave guide tube"):
         for where in (None, {"year": {"$gte": 1953}}, {"lang": "1", "year": 1950}):
@@ -388,8 +418,14 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
             assert found.metadata == expected.metadata
         groups = [index.search(query, k=3, group_by="lang", group_size=2) for index in (many, one)]
         groups.append(asyncio.run(many.search_async(query, k=3, group_by="lang", group_size=2)))
-        found, expected, awaited = ([(g.value, g.hits.ids) for g in each] for each in groups)
-        assert found == expected == awaited
+        groups.append(many.search(query, k=3, group_by="lang", group_size=2, target_recall=0.9))
+        found, expected, awaited, targeted = ([(g.value, g.hits.ids) for g in each] for each in groups)
+        assert found == expected == awaited == targeted
+        own = {"year": 1951}
+        assert many.search(query, where=own, target_recall=0.9).ids == one.search(query, where=own).ids
+        batch = many.search_batch([query] * 3, where=[own, None, own], target_recall=0.9)
+        assert batch.ids[0] == batch.ids[2] == one.search(query, where=own).ids
+        assert batch.ids[1] == many.search(query, max_shards=1).ids
     assert many.count({"year": 1951}) == one.count({"year": 1951})
     assert many.facets("lang") == one.facets("lang")
     assert many.fields == one.fields

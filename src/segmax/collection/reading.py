@@ -247,9 +247,10 @@ class CollectionReader(abc.ABC):
             raise ConfigError(option="trace", expected="False for a collection", got="True", hint="use explain")
         state = self._current()
         k = checked_k(k)
+        parsed = None if where is None else self._filters.parsed(where)
+        wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
         if target_recall is not None:
-            is_part = where is not None or group_by is not None
-            params = self._params_for(k, params, target_recall, filtered=is_part)
+            params = self._targets.params(k, params, target_recall, wanted)
         terms, weights = self._query(state, query)
         in_core = core_params(params)
 
@@ -259,8 +260,6 @@ class CollectionReader(abc.ABC):
                 numbers, scores, parts, rows, stats = state.core.search_one(terms, weights, k, in_core, masks)
             return Hits(numbers, scores, stats, FoundDocs(state, numbers, parts, rows))
 
-        parsed = None if where is None else self._filters.parsed(where)
-        wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
         return best(search, k, wanted) if wanted.group_by is None else grouped(search, _values, k, wanted)
 
     def search_batch(
@@ -283,13 +282,13 @@ class CollectionReader(abc.ABC):
         batch = self._batch(state, queries)
         wanted = Wanted.checked(None, offset, min_score)
         ks = per_query("k", k, checked_k, batch.num_rows)
-        if target_recall is not None:
-            if len(ks) != 1:
-                raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
-            params = self._params_for(ks[0], params, target_recall, filtered=where is not None)
-        chosen = per_query("params", params, core_params, batch.num_rows)
         parsed = self._filters.parsed
         wheres = per_query("where", where, lambda one: None if one is None else parsed(one), batch.num_rows)
+        if target_recall is None:
+            chosen = per_query("params", params, core_params, batch.num_rows)
+        else:
+            found = self._targets.of_batch(ks, params, target_recall, wanted.offset, wheres)
+            chosen = [core_params(one) for one in found]
         masks = [None if one is None else self._filters.masks(state, one) for one in wheres]
         depths = [min(depth + wanted.offset, MOST_RESULTS) for depth in ks]
         hits = self._found(state, batch, depths, chosen, num_threads(threads), masks)
@@ -334,10 +333,6 @@ class CollectionReader(abc.ABC):
     def params_for(self, k: int = 10, target_recall: float = 0.99) -> ASC:
         """Return the parameters that a `target_recall` chooses."""
         return self.expectation(k, target_recall).params
-
-    def _params_for(self, k: int, params: object, target_recall: float, *, filtered: bool) -> SearchParams:
-        chosen = self._targets.params(k, params, target_recall)
-        return EXACT if filtered else chosen  # nothing was measured under a filter
 
     def _measured(self, queries: Queries, k: int, threads: int | None, seed: int) -> Calibration:
         """Return the calibration with what these queries show about approximate settings."""

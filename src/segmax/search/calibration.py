@@ -215,9 +215,10 @@ class Calibration:
     def expectation(self, k: int, target_recall: float) -> Expectation:
         """Choose the cheapest setting that is expected to reach a recall.
 
-        Between two measured values of k, a setting has to reach the target at both; above the largest, search is exact.
+        Between two measured values of k, a setting has to reach the target at both. Below the smallest and above the
+        largest, search is exact: what a setting finds of many results says little about few, and the other way round.
         """
-        target = _checked_target(target_recall)
+        target = checked_target(target_recall)
         at, note = self._for(k)
         exact = Expectation(
             params=_EXACT,
@@ -259,13 +260,11 @@ class Calibration:
             return [], "the index is not calibrated, so search is exact; index.tune(queries, k) calibrates it"
         below = [m for m in self.measured if m.k <= k]
         above = [m for m in self.measured if m.k >= k]
-        if not above:
-            most = self.measured[-1].k
-            return [], f"not calibrated above k = {most}, so search is exact; index.tune(queries, k) calibrates it"
+        if not below or not above:
+            side = f"above k = {below[-1].k}" if below else f"below k = {above[0].k}"
+            return [], f"not calibrated {side}, so search is exact; index.tune(queries, k) calibrates it"
         if above[0].k == k:
             return [above[0]], ""
-        if not below:
-            return [above[0]], f"measured at k = {above[0].k}"
         return [below[-1], above[0]], f"measured at k = {below[-1].k} and {above[0].k}; the lower recall counts"
 
     def to_list(self) -> list[dict[str, Any]]:
@@ -306,7 +305,8 @@ def _fitting(at: list[Measured], target: float) -> list[tuple[float, int, ASC]]:
     return fitting
 
 
-def _checked_target(target_recall: float) -> float:
+def checked_target(target_recall: float) -> float:
+    """Return a target of recall; raise ConfigError for an impossible one."""
     target = checked_number("target_recall", target_recall)
     if not 0.0 < target <= 1.0:
         raise ConfigError(

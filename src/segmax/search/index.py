@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.checks import check_listed, checked_path
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError, IndexClosedError, SegmaxError, UnknownIdError
+from segmax.base.errors import IndexClosedError, SegmaxError, UnknownIdError
 from segmax.metadata import Metadata, Scalar, Where
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, input_error, num_threads, per_query
 from segmax.search.calibration import Calibration, Expectation
@@ -318,13 +318,14 @@ class Index:
         params
             `ASC` (the default, exact), `Exhaustive`, or a method of `segmax.paper`.
         target_recall
-            Instead of params: the share of the exact results to find, on average over queries. `expectation` returns
-            what this chooses and why.
+            Instead of params: the share of the exact k + offset results to find, on average over queries. `expectation`
+            returns what this chooses and why. Where nothing was measured, a search is exact: with a filter, for groups,
+            and for fewer or more results than the index is calibrated for.
         trace
             Record decisions about clusters in `hits.trace`, with the bounds and θ that they rest on.
         where
             A filter on the metadata, such as {"year": {"$gte": 2020}}: the results are the k best of the documents that
-            it matches. With `target_recall` such a search is exact.
+            it matches.
         offset
             How many of the best results to leave out, for the next page.
         min_score
@@ -353,15 +354,15 @@ class Index:
         if type(k) is not int or k < 1:
             k = checked_k(k)
         is_plain = where is None and offset == 0 and min_score is None and group_by is None and group_size == 1
-        if target_recall is not None:
-            params = self._targets.params(k, params, target_recall)
-            if where is not None or group_by is not None:
-                params = None  # what was calibrated is not about searches of a part
-        in_core = core_params(params)
         if is_plain:
-            return self._found(terms, weights, k, in_core, trace)
+            if target_recall is not None:
+                params = self._targets.params(k, params, target_recall)
+            return self._found(terms, weights, k, core_params(params), trace)
         parsed = None if where is None else self._filters(where)
         wanted = Wanted.checked(parsed, offset, min_score, group_by, group_size)
+        if target_recall is not None:
+            params = self._targets.params(k, params, target_recall, wanted)
+        in_core = core_params(params)
 
         def search(k: int, where: Where | None) -> Hits:
             return self._found(terms, weights, k, self._filtered(in_core, where), trace)
@@ -431,14 +432,13 @@ class Index:
         parsed = self._filters
         filters = per_query("where", where, lambda one: None if one is None else parsed(one), batch.num_rows) or [None]
         ks = per_query("k", k, checked_k, batch.num_rows)
-        if target_recall is not None:
-            if len(ks) != 1:
-                raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
-            params = self._targets.params(ks[0], params, target_recall)
-        chosen = per_query("params", params, core_params, batch.num_rows)
+        if target_recall is None:
+            chosen = per_query("params", params, core_params, batch.num_rows)
+        else:
+            found = self._targets.of_batch(ks, params, target_recall, wanted.offset, filters)
+            chosen = [core_params(one) for one in found]
         if filters != [None]:
-            exact = None if target_recall is None else core_params(None)  # calibrated without filters
-            chosen = self._filtered_each(chosen, filters, exact)
+            chosen = self._filtered_each(chosen, filters)
         depths = [min(depth + wanted.offset, MOST_RESULTS) for depth in ks]
         hits = self._engine.search_batch(batch, depths, chosen, num_threads(threads))
         return hits if wanted == Wanted() else hits.narrowed(wanted.offset, wanted.min_score)
@@ -700,12 +700,9 @@ class Index:
         return params if where is None else self._engine.restricted(params, rows=self._kept(where).mask)
 
     def _filtered_each(
-        self,
-        params: Sequence[_core.SearchParams],
-        filters: Sequence[Where | None],
-        exact: _core.SearchParams | None,
+        self, params: Sequence[_core.SearchParams], filters: Sequence[Where | None]
     ) -> list[_core.SearchParams]:
-        """Return the parameters of every query with its filter; `exact` replaces those of queries that have one."""
+        """Return the parameters of every query with its filter."""
         made: dict[tuple[int, str], _core.SearchParams] = {}
         found = []
         for number in range(max(len(params), len(filters))):
@@ -715,7 +712,7 @@ class Index:
                 continue
             key = plain, where.key
             if key not in made:
-                made[key] = self._filtered(params[plain] if exact is None else exact, where)
+                made[key] = self._filtered(params[plain], where)
             found.append(made[key])
         return found
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from segmax.base.checks import checked_int
 from segmax.base.errors import ConfigError, InputError
+from segmax.metadata import Where
+from segmax.search.arguments import EXACT
 from segmax.search.calibration import MOST_QUERIES, Calibration, Measured, Search, measure
 from segmax.search.methods import ASC
+from segmax.search.queries import Wanted
 from segmax.vectors.csr import Csr
 from segmax.vectors.rows import sample_rows, selected_rows
+
+_ALL = Wanted()
 
 
 class Targets:
@@ -23,15 +30,30 @@ class Targets:
         self.calibration = calibration
         self._chosen: dict[tuple[int, float], ASC] = {}
 
-    def params(self, k: int, params: object, target_recall: float) -> ASC:
-        """Return the parameters for a target; raise ConfigError if `params` is given as well."""
+    def params(self, k: int, params: object, target_recall: float, wanted: Wanted = _ALL) -> ASC:
+        """Return the parameters for a target; raise ConfigError if `params` is given as well.
+
+        What was measured is about the best of all documents, so a search with a filter or for groups is exact.
+        """
+        chosen = self._of_depth(k + wanted.offset, params, target_recall)
+        return chosen if wanted.where is None and wanted.group_by is None else EXACT
+
+    def of_batch(
+        self, ks: Sequence[int], params: object, target_recall: float, offset: int, wheres: Sequence[Where | None]
+    ) -> list[ASC]:
+        """Return the parameters of a batch: one for all queries, or one for each where each has its filter."""
+        if len(ks) != 1:
+            raise ConfigError(option="k", expected="one number with target_recall", got=f"{len(ks)} of them")
+        return [self.params(ks[0], params, target_recall, Wanted(where, offset)) for where in wheres]
+
+    def _of_depth(self, depth: int, params: object, target_recall: float) -> ASC:
         if params is not None:
             raise ConfigError(expected="params or target_recall", got=f"both: {params} and {target_recall}")
         try:
-            return self._chosen[k, target_recall]
+            return self._chosen[depth, target_recall]
         except (KeyError, TypeError):
-            chosen = self.calibration.expectation(k, target_recall).params
-            self._chosen[k, target_recall] = chosen
+            chosen = self.calibration.expectation(depth, target_recall).params
+            self._chosen[depth, target_recall] = chosen
             return chosen
 
 

@@ -64,8 +64,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     service, target = context.service, await context.target()
     service.check_depth(message.k, message.offset, message.group_size)
     service.check_where(message.where)
-    params = service.chosen(target, message)
-    max_shards = service.shards(target, message.max_shards, message.target_recall)
+    params, max_shards = service.chosen(target, message)
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
     marker = service.marker(target, query, message)
@@ -158,8 +157,9 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         service.check_where(where)
     if message.target_recall is not None and any(query.k is not None or query.params for query in queries):
         raise invalid(expected="one k and no params for all queries with target_recall", got="others")
-    shared = service.chosen(target, message)
-    max_shards = service.shards(target, message.max_shards, message.target_recall)
+    max_shards = service.shards(target, message.max_shards)
+    service.check_target(message)
+    shared = service.params(message.params)
     params = [shared if query.params is None else service.params(query.params) for query in queries]
     wheres = [message.where if query.where is None else query.where for query in queries]
     results: list[messages.SearchResult] = []
@@ -200,16 +200,18 @@ def _searched_batch(
     wheres: Sequence[Mapping[str, Any] | None],
     max_shards: int | None,
 ) -> list[messages.SearchResult]:
-    limits: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
+    how: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
+    if message.target_recall is None:
+        how |= {"k": depths, "params": [one or EXACT for one in params]}
+    else:
+        how |= {"k": message.k, "target_recall": message.target_recall}
     found: BatchHits = target.source.search_batch(
         queries,
-        depths,
-        [one or EXACT for one in params],
         threads=None if target.served.is_on_ray else context.service.settings.num_threads,
         where=None if all(where is None for where in wheres) else list(wheres),
         offset=message.offset,
         min_score=message.min_score,
-        **limits,
+        **how,
     )
     context.service.metrics.searched_batch(target.name, found.stats)
     return batch_results(found, depths, message.fields, with_stats=message.stats)

@@ -259,30 +259,33 @@ class Service:
         }
         return made_params(message.method, tuple(options.items()))
 
-    def chosen(self, target: Target, message: messages.Search | messages.BatchSearch) -> SearchParams | None:
-        """Return the method of a search: the one that it names, or what its target recall chooses."""
-        params = self.params(message.params)
-        if message.target_recall is None:
-            return params
-        if params is not None:
-            raise invalid(expected="params or target_recall", got="both")
-        if isinstance(target.source, ShardedIndex):
-            return None  # a recall chooses shards there
-        is_part = message.where is not None or getattr(message, "group_by", None) is not None
-        return None if is_part else target.source.params_for(message.k, message.target_recall)
+    def check_target(self, message: messages.Search | messages.BatchSearch) -> None:
+        """Raise the problem of a target recall beside what it would choose."""
+        for name in ("params", "max_shards"):
+            if message.target_recall is not None and getattr(message, name) is not None:
+                raise invalid(expected=f"{name} or target_recall", got="both")
 
-    def shards(self, target: Target, max_shards: int | None, target_recall: float | None = None) -> int | None:
-        """Return how many shards a search may ask: what it says, or what its target recall chooses; None: all."""
-        source = target.source
-        if isinstance(source, ShardedIndex):
-            if target_recall is None:
-                return max_shards
-            if max_shards is not None:
-                raise invalid(expected="max_shards or target_recall", got="both")
-            return source.routing.shards_for(target_recall)
-        if max_shards is not None:
+    def chosen(self, target: Target, message: messages.Search) -> tuple[SearchParams | None, int | None]:
+        """Return the method of a search and how many shards it may ask: what it says, or what its recall chooses.
+
+        A recall chooses the method in an index, and shards where there are some. What was measured is about the k +
+        offset best of all documents, so searches with a filter and for groups are exact.
+        """
+        max_shards = self.shards(target, message.max_shards)
+        self.check_target(message)
+        is_part = message.where is not None or message.group_by is not None
+        if message.target_recall is None or is_part:
+            return self.params(message.params), max_shards
+        depth = message.k + message.offset
+        if isinstance(target.source, ShardedIndex):
+            return None, target.source.routing.shards_for(message.target_recall, depth)
+        return target.source.params_for(depth, message.target_recall), None
+
+    def shards(self, target: Target, max_shards: int | None) -> int | None:
+        """Return how many shards a search says that it may ask; None: all."""
+        if max_shards is not None and not isinstance(target.source, ShardedIndex):
             raise invalid(option="max_shards", expected="left out, because this index has no shards", got=max_shards)
-        return None
+        return max_shards
 
     def deadline(self, params: SearchParams | None, budget_ms: float | None, arrived: float) -> float | None:
         """Return when a search has to be over, by `time.perf_counter`."""

@@ -40,7 +40,7 @@ class Rules(NamedTuple):
 
     mu: NDArray[np.float64]
     eta: NDArray[np.float64]
-    max_shards: int | None
+    max_shards: NDArray[np.int64]  #: the number of shards where there is no limit
 
 
 class Ask(NamedTuple):
@@ -183,14 +183,12 @@ class Asking:
 
     def _chosen(self) -> NDArray[np.bool_]:
         """Return by query and shard which are asked now."""
-        count, num_shards = self.decisions.shape
+        num_shards = self.decisions.shape[1]
         is_open = np.take_along_axis(self.decisions == Decision.OPEN, self._order, axis=1)
         rank = np.cumsum(is_open, axis=1)
-        most = np.full(count, num_shards)
-        if self._rules.max_shards is not None:
-            most = self._rules.max_shards - (self.decisions == Decision.ASKED).sum(axis=1)
-        limit = num_shards if self._rules.max_shards is None else min(num_shards, self._rules.max_shards)
-        now = np.minimum(most, round_size(self._round, limit, num_shards))
+        limits = self._rules.max_shards
+        sizes = np.array([round_size(self._round, limit, num_shards) for limit in range(num_shards + 1)])
+        now = np.minimum(sizes[limits], limits - (self.decisions == Decision.ASKED).sum(axis=1))
         by_rank = is_open & (rank <= now[:, None])
         chosen: NDArray[np.bool_] = np.zeros_like(by_rank)
         np.put_along_axis(chosen, self._order, by_rank, axis=1)

@@ -9,9 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import checked_number
-from segmax.base.errors import ConfigError
-from segmax.search.calibration import PSEUDO_LOSS
+from segmax.search.calibration import PSEUDO_LOSS, checked_target
 from segmax.shards.asking import Decision
 
 #: At how many results a build measures.
@@ -68,15 +66,16 @@ class RoutingTable:
         found = self.recall[min(max_shards, len(self.recall)) - 1]
         return found if self.source == "given queries" else max(0.0, 1 - PSEUDO_LOSS * (1 - found))
 
-    def shards_for(self, target_recall: float) -> int | None:
-        """Return how many shards to ask for a recall; None: as many as it takes for exact results."""
-        target = checked_number("target_recall", target_recall)
-        if not 0 < target <= 1:
-            raise ConfigError(option="target_recall", expected="greater than 0 and at most 1", got=target_recall)
-        for count in range(1, len(self.recall)):
-            if target < 1 and (self.expected(count) or 0.0) >= target:
-                return count
-        return None
+    def shards_for(self, target_recall: float, k: int = MEASURED_K) -> int | None:
+        """Return how many shards to ask for a recall of k results; None: as many as it takes for exact results.
+
+        Results that were not measured, another number of them or those of a filter, may lie in other shards.
+        """
+        target = checked_target(target_recall)
+        if k != MEASURED_K or target == 1:
+            return None
+        counts = range(1, len(self.recall))
+        return next((count for count in counts if (self.expected(count) or 0.0) >= target), None)
 
     @classmethod
     def measured(

@@ -57,7 +57,7 @@ class Request(NamedTuple):
     ks: Sequence[int]
     params: Sequence[SearchParams]
     wheres: Sequence[Where | None] = (None,)
-    max_shards: int | None = None
+    max_shards: Sequence[int | None] = (None,)
     threads: int = 1
     with_ids: bool = False
 
@@ -136,8 +136,11 @@ class ShardSearch:
         """Return the rounds of a search, before the first."""
         ks = np.minimum(np.array(request.ks, dtype=np.int64), max(1, self._num_docs))
         bounds = self._bounds(queries)
-        promise = bounds.promise if request.max_shards is None else self._router.promise(queries)
-        rules = _rules(request, queries.num_queries)
+        rules = _rules(request, queries.num_queries, len(self._first_rows))
+        is_limited = rules.max_shards < len(self._first_rows)
+        promise = bounds.promise
+        if is_limited.any():
+            promise = np.where(is_limited[:, None], self._router.promise(queries), promise)
         width = int(ks.max(initial=0))
         ks = np.broadcast_to(ks, queries.num_queries)
         return Asking(queries, bounds, promise, ks, rules, self._first_rows, self._num_clusters, width)
@@ -147,12 +150,13 @@ class ShardSearch:
         began = time.perf_counter_ns()
         query = self.prepare(batch, request.params)
         bounds = self._bounds(query)
-        promise = bounds.promise if request.max_shards is None else self._router.promise(query)
+        most = request.max_shards[0]
+        promise = bounds.promise if most is None else self._router.promise(query)
         params = request.params[0]
         mu = getattr(params, "mu", 1.0)
         eta = getattr(params, "eta", mu)
         k = min(request.ks[0], max(1, self._num_docs))
-        asking = AskingOne(query, bounds, promise, k, mu, eta, request.max_shards, *self._lists)
+        asking = AskingOne(query, bounds, promise, k, mu, eta, most, *self._lists)
         while asks := asking.next():
             calls = [Call(ask.shard, "search", _all_arguments(ask, query, request)) for ask in asks]
             answers = yield calls
@@ -185,11 +189,13 @@ class ShardSearch:
         ]
 
 
-def _rules(request: Request, num_queries: int) -> Rules:
+def _rules(request: Request, num_queries: int, num_shards: int) -> Rules:
     mu = np.array([getattr(one, "mu", 1.0) for one in request.params])
     # A method without eta, as Anytime, compares every bound with θ/μ.
     eta = np.array([getattr(one, "eta", getattr(one, "mu", 1.0)) for one in request.params])
-    return Rules(np.broadcast_to(mu, num_queries), np.broadcast_to(eta, num_queries), request.max_shards)
+    limits = [num_shards if one is None else min(one, num_shards) for one in request.max_shards]
+    most = np.array(limits, dtype=np.int64)
+    return Rules(*(np.broadcast_to(rule, num_queries) for rule in (mu, eta, most)))
 
 
 def _all_arguments(ask: Ask, query: Prepared, request: Request) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ from segmax.metadata.facets import Counts
 from segmax.metadata.values import MISSING, find
 from segmax.metadata.where import checked_field
 from segmax.search.arguments import EXACT, MOST_RESULTS, checked_k, core_params, num_threads, per_query
+from segmax.search.calibration import checked_target
 from segmax.search.methods import SearchParams
 from segmax.search.queries import Filter, FilterParser, Wanted, best, grouped
 from segmax.search.results import BatchStats, Explanation, Groups, Hits
@@ -278,7 +279,8 @@ class ShardedIndex:
         query, k, params, where, offset, min_score, group_by, group_size
             As for `Index.search`. Limits such as `max_blocks` hold for each shard.
         target_recall
-            Instead of params: ask as few shards as were found to give this share of the exact results on average.
+            Instead of params: ask as few shards as were found to give this share of the exact results on average. That
+            was measured for ten results of all documents: with another k + offset, a filter or groups, search is exact.
         trace
             Not for shards: decisions are about the clusters of one index. `explain` is about one document.
         max_shards
@@ -415,23 +417,28 @@ class ShardedIndex:
         if target_recall is not None:
             if params is not None or max_shards is not None:
                 raise ConfigError(expected="params, max_shards or target_recall", got="several of them")
-            max_shards = self.routing.shards_for(target_recall)
-        if max_shards is not None and max_shards >= self.num_shards:
-            max_shards = None  # no limit, so nothing has to choose among shards
+            checked_target(target_recall)
         seconds = self._deadline_s if deadline_s is None else checked_number("deadline_s", deadline_s)
         if seconds is not None and not seconds > 0:
             raise ConfigError(option="deadline_s", expected="greater than 0", got=seconds)
         deadline = None if seconds is None else time.monotonic() + seconds
         partial = self._allow_partial if allow_partial is None else checked_bool("allow_partial", allow_partial)
-        return _Limits(max_shards, deadline, partial)
+        return _Limits(max_shards, target_recall, deadline, partial)
+
+    def _max_shards(self, limits: _Limits, k: int, where: Where | None) -> int | None:
+        """Return how many shards a search for k results may ask; None: all, so that nothing chooses among them."""
+        most = limits.max_shards
+        if limits.target_recall is not None and where is None:
+            most = self.routing.shards_for(limits.target_recall, k)
+        return None if most is None or most >= self.num_shards else most
 
     def _searching_one(
         self, batch: Csr, k: int, params: SearchParams | None, where: Where | None, limits: _Limits
     ) -> Conversation[RoutedHits]:
         """Search for one query."""
         core_params(params)  # raises for what is no method
-        wheres = [self._checked_where(where)]
-        request = Request([k], [EXACT if params is None else params], wheres, limits.max_shards, 1, k <= _MOST_IDS)
+        wheres, most = [self._checked_where(where)], [self._max_shards(limits, k, where)]
+        request = Request([k], [EXACT if params is None else params], wheres, most, 1, k <= _MOST_IDS)
         found = yield from self._search.search(batch, request)
         count = int(found.counts[0])
         at = 0, slice(0, count)
@@ -454,8 +461,10 @@ class ShardedIndex:
         chosen = per_query("params", params, _checked_params, batch.num_rows)
         wheres = per_query("where", where, lambda one: None if one is None else self._filters(one), batch.num_rows)
         wheres = [self._checked_where(one) for one in wheres]
+        places = range(max(len(ks), len(wheres)) if batch.num_rows else 0)
+        most = [self._max_shards(limits, ks[at % len(ks)], wheres[at % len(wheres)]) for at in places]
         count = 1 if threads is None else num_threads(threads)
-        found = yield from self._search.search(batch, Request(ks, chosen, wheres, limits.max_shards, count))
+        found = yield from self._search.search(batch, Request(ks, chosen, wheres, most, count))
         docs = self._docs(found.numbers, found.shards, found.rows, None)
         stats = BatchStats(found.stats)
         return RoutedBatchHits(
@@ -489,7 +498,7 @@ class ShardedIndex:
         parsed = self._checked_where(None if where is None else self._filters(where))
         batch, k = self._one(query), checked_k(k)
         limits = self._limits(max_shards, None, params, None, False)
-        request = Request([k], [params], [parsed], limits.max_shards)
+        request = Request([k], [params], [parsed], [self._max_shards(limits, k, parsed)])
         found = self._run(self._search.search(batch, request), limits)
         call = Call(shard, "explain", (batch.indices, batch.values, row, k, params, parsed))
         own: Explanation = self._ask([call])[0]
@@ -723,6 +732,7 @@ class _Limits(NamedTuple):
     """What limits a search: shards, time, and whether all of them have to answer."""
 
     max_shards: int | None
+    target_recall: float | None
     deadline: float | None
     allow_partial: bool
 
