@@ -374,6 +374,38 @@ def test_a_stream_has_a_result_per_line(collection: Settings) -> None:
     assert (end["done"], end["count"], end["errors"]) == (True, 2, 5)
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["JSON", "a stream"])
+def test_an_update_merges_metadata(collection: Settings, streamed: bool) -> None:
+    """As in Python, unless the address says that they are to be replaced."""
+    base = "/v1/indexes/notes/documents"
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        async def metadata_after(metadata: Any, way: str) -> Any:
+            record = {"id": "m", "text": "a note", "metadata": metadata}
+            headers = {"content-type": "application/x-ndjson" if streamed else "application/json"}
+            content = json.dumps(record if streamed else {"documents": [record]})
+            answer = await client.post(f"{base}?{way}", content=content, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return (await client.get(f"{base}/m")).json()["metadata"]
+
+        wrong = [await client.post(f"{base}?replace_metadata={way}", json={"documents": []}) for way in ("true", "1")]
+        assert [(answer.status_code, answer.json()["option"]) for answer in wrong] == [(422, "replace_metadata")] * 2
+        return [
+            await metadata_after({"price": 2, "size": {"w": 1}, "sale": True}, "mode=upsert"),
+            await metadata_after({"price": 1, "size.h": 3, "sale": None}, "mode=update"),
+            await metadata_after({"size": {"w": None}}, "mode=update&replace_metadata=false"),
+            await metadata_after({"size.h": None}, "mode=update&replace_metadata=true"),
+            await metadata_after(None, "mode=update"),
+        ]
+
+    assert ask(collection, scenario)[1:] == [
+        {"price": 1, "size": {"w": 1, "h": 3}},
+        {"price": 1, "size": {"h": 3}},
+        {"size.h": None},
+        None,
+    ]
+
+
 def test_changes_need_to_be_allowed(settings: Settings, collection: Settings, papers: Path) -> None:
     """A service is read-only unless it was started otherwise, and an index stays as it is."""
     body = {"documents": [{"id": "x", "text": "x"}]}

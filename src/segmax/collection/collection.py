@@ -35,7 +35,7 @@ from segmax.collection.changes import Change, deletion
 from segmax.collection.inputs import STREAM_DOCS, Columns, given_batches
 from segmax.collection.lattice import Lattice
 from segmax.collection.maintenance import Maintainer
-from segmax.collection.making import ChangeMaker, check_updates, cut, numbers_at
+from segmax.collection.making import ChangeMaker, check_updates, cut, new_metadata, numbers_at
 from segmax.collection.manifest import MANIFEST_NAME, Manifest
 from segmax.collection.reading import CollectionReader
 from segmax.collection.same_encoder import check_same_encoder
@@ -476,36 +476,49 @@ class Collection(CollectionReader):
         """
         return self._put(documents, Columns(ids, texts, metadata), progress, replace=True)
 
-    def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
+    def update(
+        self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any], *, replace_metadata: bool = False
+    ) -> int:
         """Change the metadata or the text of documents that are there, and return how many.
 
         Parameters
         ----------
         updates
-            At most 32,768 records with "id" and what changes: "metadata", which replaces the old one, "text" or
-            "title". A changed text is encoded again, with the title that is there; without an encoder it is only
-            stored. The documents keep their insertion numbers, and their weights where nothing is encoded.
+            At most 32,768 records with "id" and what changes: "metadata", "text" or "title". Metadata are merged into
+            those of the document, as JSON Merge Patch does (RFC 7396): objects are merged, None removes a field,
+            everything else replaces it. A name with dots is a path: "author.name". `"metadata": None` removes all. A
+            changed text is encoded again, with the title that is there; without an encoder it is only stored. The
+            documents keep their insertion numbers, and their weights where nothing is encoded.
+        replace_metadata
+            Let metadata replace all that the document has, and store them as they are, with None as a value.
 
         Raises
         ------
         UnknownIdError
             If no document has one of the ids. Nothing is changed then.
+        InputError
+            If an update is invalid, or metadata would be once they are merged. Nothing is changed then, either.
 
         Examples
         --------
         >>> import tempfile
         >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
-        >>> collection.add({"a": "copper"})
+        >>> collection.add([{"id": "a", "text": "copper", "metadata": {"year": 1950, "author": {"name": "Ada"}}}])
         1
-        >>> collection.update({"id": "a", "metadata": {"year": 1950}})
+        >>> collection.update({"id": "a", "metadata": {"year": 1951, "author.born": 1815}})
         1
         >>> collection.get("a").metadata
-        {'year': 1950}
+        {'year': 1951, 'author': {'name': 'Ada', 'born': 1815}}
+        >>> collection.update({"id": "a", "metadata": {"year": 1952}}, replace_metadata=True)
+        1
+        >>> collection.get("a").metadata
+        {'year': 1952}
         """
         store, maker = self._writable(), self._maker()
         records = check_updates(updates)
+        described = new_metadata(records, replace=checked_bool("replace_metadata", replace_metadata))
         encoded = maker.encoded_updates(store.state, records)
-        change = store.write(lambda state: maker.updating(state, records, encoded))
+        change = store.write(lambda state: maker.updating(state, records, encoded, described))
         self._wrote()
         return 0 if change is None else change.num_docs
 

@@ -55,14 +55,14 @@ class Writer:
             if served.writable:
                 self._publish(name)
 
-    def put(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, int]:
+    def put(self, name: str, documents: list[Given], mode: Mode, replace_metadata: bool) -> dict[str, int]:
         """Add, replace or update documents, all of them or none."""
-        count = _put(self._collection(name), mode, documents)
+        count = _put(self._collection(name), documents, mode, replace_metadata)
         return {"count": count, "sequence": self._publish(name)}
 
-    def put_each(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, Any]:
+    def put_each(self, name: str, documents: list[Given], mode: Mode, replace_metadata: bool) -> dict[str, Any]:
         """Do the same, but leave out documents that are refused; `errors` has a text for each of these, else None."""
-        errors = _put_each(lambda some: _put(self._collection(name), mode, some), documents)
+        errors = _put_each(lambda some: _put(self._collection(name), some, mode, replace_metadata), documents)
         return {"errors": errors, "sequence": self._publish(name)}
 
     def delete(self, name: str, ids: list[int | str] | None, where: Mapping[str, Any] | None) -> dict[str, int]:
@@ -139,9 +139,9 @@ class WriterThreads:
             pool.shutdown(wait=True)
 
 
-def _put(collection: Collection, mode: Mode, documents: list[Given]) -> int:
+def _put(collection: Collection, documents: list[Given], mode: Mode, replace_metadata: bool) -> int:
     if mode == "update":
-        return collection.update(documents)
+        return collection.update(documents, replace_metadata=replace_metadata)
     return collection.add(documents) if mode == "add" else collection.upsert(documents)
 
 
