@@ -81,6 +81,7 @@ class Stats(NamedTuple):
     part_bytes: int  #: of parts on disk
     log_bytes: int
     sequence: int  #: of the last write
+    failure: str | None = None  #: why documents could not be written as parts, or parts merged, the last time
 
 
 class Collection(CollectionReader):
@@ -357,6 +358,7 @@ class Collection(CollectionReader):
             part_bytes=sum(view.part.num_bytes for view in state.views if view.part.name),
             log_bytes=store.log_bytes,
             sequence=state.sequence,
+            failure=None if self._maintainer is None else self._maintainer.failure,
         )
 
     def __repr__(self) -> str:
@@ -518,8 +520,8 @@ class Collection(CollectionReader):
         records = check_updates(updates)
         described = new_metadata(records, replace=checked_bool("replace_metadata", replace_metadata))
         encoded = maker.encoded_updates(store.state, records)
-        change = store.write(lambda state: maker.updating(state, records, encoded, described))
-        self._wrote()
+        with self._room_for(len(records)):
+            change = store.write(lambda state: maker.updating(state, records, encoded, described))
         return 0 if change is None else change.num_docs
 
     def delete(self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
@@ -558,8 +560,8 @@ class Collection(CollectionReader):
                 gone = numbers_at(state, places)
             return deletion(gone) if len(gone) else None
 
-        change = self._writable().write(make)
-        self._wrote()
+        with self._room_for(0):
+            change = self._writable().write(make)
         return 0 if change is None else len(change.deleted)
 
     def commit(self) -> None:
@@ -574,8 +576,8 @@ class Collection(CollectionReader):
                 for batch in cut(given):
                     ready = maker.ready(batch)
                     self._check_room(ready.vectors.num_columns)
-                    store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
-                    self._wrote()
+                    with self._room_for(batch.num_docs):
+                        store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
                     count += batch.num_docs
                     stage.advance(batch.num_docs)
         return count
@@ -594,9 +596,10 @@ class Collection(CollectionReader):
             store.vocabulary, self._schema, self._word_weights, encoder, keep_texts=store.settings.keep_texts
         )
 
-    def _wrote(self) -> None:
-        if self._maintainer is not None:
-            self._maintainer.notify()
+    def _room_for(self, num_docs: int) -> contextlib.AbstractContextManager[None]:
+        """Wait until so many more documents may be in memory; they are written inside."""
+        maintainer = self._maintainer
+        return contextlib.nullcontext() if maintainer is None else maintainer.room_for(num_docs)
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
@@ -696,10 +699,23 @@ class Collection(CollectionReader):
         return cls.open(target)
 
     def close(self) -> None:
-        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine."""
-        self._finalizer()
-        self._maintainer = None
-        self._store = None
+        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine.
+
+        If 1,024 documents or more are in memory only, they are written as a part first, unless merges are paused, so
+        that the next one to open the collection need not read them from the log. Where that is interrupted or fails,
+        the log has them.
+        """
+        self._end(finish=True)
+
+    def _end(self, *, finish: bool) -> None:
+        maintainer = self._maintainer
+        try:
+            if finish and maintainer is not None:
+                maintainer.finish()
+        finally:
+            self._finalizer()
+            self._maintainer = None
+            self._store = None
 
     def __enter__(self) -> Self:
         return self
@@ -707,7 +723,7 @@ class Collection(CollectionReader):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._end(finish=kind is None or not issubclass(kind, KeyboardInterrupt))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._open_store.read_only:

@@ -137,13 +137,11 @@ class Writing(Reading):
 
     def update(self, updates: object, replace_metadata: bool) -> Call[int]:
         """Change documents that are there."""
-        way = (
-            "mode=update&replace_metadata=true" if checked_bool("replace_metadata", replace_metadata) else "mode=update"
-        )
+        replacing = "&replace_metadata=true" if checked_bool("replace_metadata", replace_metadata) else ""
         changes = [_update(change, row) for row, change in enumerate(check_updates(updates))]
         if not changes:
             return 0
-        path = f"{self.path('documents')}?{way}"
+        path = f"{self.path('documents')}?mode=update{replacing}"
         return (yield from self._written(path, {"documents": changes}, "the update"))
 
     def delete(self, ids: DocId | Iterable[DocId] | None, where: Mapping[str, Any] | None) -> Call[int]:
@@ -238,7 +236,9 @@ def _is_in_memory(documents: object) -> bool:
 
 def _stats(answer: Any) -> Stats:
     parts = record(answer)
-    return Stats(*(whole(parts[name]) for name in Stats._fields))
+    figures = {name: whole(parts[name]) for name in Stats._fields if name != "failure"}
+    failure = parts.get("failure")  # services of older versions do not say it
+    return Stats(**figures, failure=None if failure is None else printable(string(failure)))
 
 
 def _count(answer: Any) -> int:

@@ -455,6 +455,7 @@ class PartStats(Struct, kw_only=True):
     part_bytes: int
     log_bytes: int
     sequence: int
+    failure: str | None = None
 
 
 class StatsResult(Struct, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.collection import Collection
 from segmax.serve.catalog import Catalog, Sequences
-from segmax.serve.problems import ProblemError, overloaded
+from segmax.serve.problems import ProblemError, overloaded, without_folders
 
 Mode = Literal["add", "upsert", "update"]
 #: A document as `Collection.add` takes it.
@@ -45,7 +45,7 @@ class Writer:
         Where other processes look for the number of the last write; None: there are no others.
     """
 
-    OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot"})
+    OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot", "failure"})
 
     def __init__(self, catalog: Catalog, snapshots: Path | None = None, sequences: Sequences | None = None) -> None:
         self._catalog = catalog
@@ -92,6 +92,12 @@ class Writer:
         collection.backup(self._snapshots / copy)
         return {"name": copy, "num_docs": collection.num_docs, "sequence": sequence}
 
+    def failure(self, name: str) -> str | None:
+        """Return why documents cannot be written as parts; None if they can."""
+        source = self._catalog[name].source
+        found = source.stats().failure if isinstance(source, Collection) else None
+        return None if found is None else without_folders(found)
+
     def _collection(self, name: str) -> Collection:
         source = self._catalog[name].source
         assert isinstance(source, Collection), "checked before"
@@ -121,6 +127,8 @@ class WriterThreads:
     async def call(self, operation: str, name: str, *arguments: Any) -> Any:
         """Do what the method of `Writer` with this name does; refuse it if too many wait."""
         assert operation in Writer.OPERATIONS
+        if operation == "failure":  # which is known at once
+            return self._writer.failure(name)
         if self._num_waiting >= _MOST_WAITING:
             raise overloaded(1.0)
         key = name, operation in _LONG
