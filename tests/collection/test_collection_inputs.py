@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import segmax
 from segmax.collection.collection import Collection
 from segmax.collection.making import MOST_DOCS
 from segmax.errors import ConfigError, InputError
+from segmax.metadata import Schema
 
 ROWS = sp.csr_matrix([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0]])
 
@@ -313,3 +315,100 @@ class TestUpdates:
         assert (texts.search("gold").ids, texts.search("copper").ids) == (["a"], ["b"])
         assert texts.score("wire", ["b"])[0] != before  # the word has become rarer
         assert segmax.open(texts.path).search("silver").ids == ["c"]
+
+    def test_metadata_are_merged(self, texts: Collection) -> None:
+        """What an update does not name stays, objects are merged, null removes, lists are replaced."""
+        stored = {"brand": "acme", "price": 2, "tags": ["a", "b"], "size": {"w": 1, "h": 2}, "old": None}
+        texts.add([{"id": "a", "text": "copper", "metadata": stored}, {"id": "b", "text": "wire"}])
+        texts.update([{"id": "a", "metadata": {"price": 1}}])
+        assert texts.metadata("a") == {**stored, "price": 1}
+        texts.update({"id": "a", "metadata": {"tags": ["c"], "size": {"h": None, "d": 3}, "brand": None, "size.w": 9}})
+        assert texts.metadata("a") == {"price": 1, "tags": ["c"], "size": {"w": 9, "d": 3}, "old": None}
+        texts.update([{"id": "a", "text": "silver"}, {"id": "b", "metadata": {"price": 4}}])
+        assert texts.metadata("a") == {"price": 1, "tags": ["c"], "size": {"w": 9, "d": 3}, "old": None}
+        assert [texts.count(where) for where in ({"price": 4}, {"size.d": 3}, {"brand": "acme"})] == [1, 1, 0]
+        texts.update({"id": "b", "metadata": {}})
+        assert texts.metadata("b") == {"price": 4}
+
+    def test_metadata_are_replaced(self, texts: Collection) -> None:
+        """If that is asked for: as they are, with null, and names with dots as names."""
+        texts.add([{"id": "a", "text": "copper", "metadata": {"price": 2, "size": {"w": 1}}}])
+        texts.update({"id": "a", "metadata": {"size.w": None}}, replace_metadata=True)
+        assert texts.metadata("a") == {"size.w": None}
+        texts.update({"id": "a", "text": "silver"}, replace_metadata=True)
+        assert (texts.metadata("a"), texts.search("silver").ids) == ({"size.w": None}, ["a"])
+        with pytest.raises(ConfigError):
+            texts.update({"id": "a", "metadata": {}}, replace_metadata=1)  # type: ignore[arg-type]
+        texts.update({"id": "a", "metadata": {}}, replace_metadata=True)
+        assert texts.metadata("a") == {}
+
+    @pytest.mark.parametrize("replace", [False, True])
+    def test_null_removes_all_metadata(self, texts: Collection, replace: bool) -> None:
+        """It is what the record has in place of metadata."""
+        texts.add([{"id": "a", "text": "copper", "metadata": {"price": 2}}])
+        texts.update({"id": "a", "metadata": None}, replace_metadata=replace)
+        assert (texts.metadata("a"), texts.count({"price": 2})) == (None, 0)
+
+    def test_merged_metadata_are_replayed(self, texts: Collection) -> None:
+        """A log, a part, and a part with a log behind it give the same documents."""
+        texts.add([{"id": name, "text": "copper", "metadata": {"n": 1, "x.y": {"z": 1}}} for name in "abc"])
+        texts.update([{"id": "a", "metadata": {"x": {"y.z": 2}}}, {"id": "b", "metadata": {"n": None}}])
+        texts.update({"id": "a", "metadata": {"m": 3}})
+        expected = [{"n": 1, "x.y": {"z": 2}, "m": 3}, {"x.y": {"z": 1}}, {"n": 1, "x.y": {"z": 1}}]
+        assert [texts.metadata(name) for name in "abc"] == expected
+        path = texts.path
+        texts.close()
+        with Collection.open(path) as again:
+            assert [again.metadata(name) for name in "abc"] == expected
+            again.compact()
+            again.update({"id": "c", "metadata": {"n": 5}})
+        with Collection.open(path) as again:
+            assert [again.metadata(name) for name in "abc"] == [*expected[:2], {"n": 5, "x.y": {"z": 1}}]
+
+    @pytest.mark.parametrize(
+        ("stored", "patch"),
+        [
+            ({"a": "x" * 9_000_000}, {"b": "x" * 9_000_000}),  # both fit, together they do not
+            ({}, {"year": "x"}),
+            ({"required": 1}, {"required": None}),
+            ({}, {"a.b": 1, "a": {"b": 2}}),
+            ({}, {"a": {".".join("a" * 64): 1}}),
+            ({}, {"a": {1, 2}}),
+        ],
+        ids=["size", "type", "required", "twice", "depth", "no JSON"],
+    )
+    def test_what_a_merge_would_break(self, tmp_path: Path, stored: dict[str, Any], patch: Any) -> None:
+        """It is refused like a document that is added, whole: nothing is changed, in the log neither."""
+        schema = Schema({"year": "int", "required": "int"}, required=["required"])
+        with Collection.create(tmp_path / "docs", schema=schema) as collection:
+            metadata: list[Any] = [{"required": 1, **stored}, {"required": 2}]
+            collection.add(ROWS[:1], ids=["a"], metadata=metadata[:1])
+            collection.add(ROWS[:1], ids=["b"], metadata=metadata[1:])
+            with pytest.raises(InputError, match="metadata of document 1"):
+                collection.update([{"id": "b", "metadata": {"year": 1}}, {"id": "a", "metadata": patch}])
+            assert [collection.metadata(name) for name in "ab"] == metadata
+        with Collection.open(tmp_path / "docs") as again:
+            assert [again.metadata(name) for name in "ab"] == metadata
+
+    def test_a_merge_is_one_step(self, vectors: Collection) -> None:
+        """Threads that change fields of the same documents lose none."""
+        vectors.add(ROWS[:1], ids=["a"], metadata=[{"list": []}])
+
+        def change(field: int) -> None:
+            for value in range(20):
+                vectors.update({"id": "a", "metadata": {f"f{field}": value, "common": {f"g{field}": value}}})
+
+        threads = [threading.Thread(target=change, args=(field,)) for field in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        expected = {f"f{n}": 19 for n in range(4)} | {"list": [], "common": {f"g{n}": 19 for n in range(4)}}
+        assert vectors.metadata("a") == expected
+
+    def test_an_id_twice(self, vectors: Collection) -> None:
+        """It is refused, because the order of updates in one change says nothing."""
+        vectors.add(ROWS[:1], ids=["a"], metadata=[{"x": 1}])
+        with pytest.raises(InputError, match="every id once"):
+            vectors.update([{"id": "a", "metadata": {"x": 2}}, {"id": "a", "metadata": {"y": 2}}])
+        assert vectors.metadata("a") == {"x": 1}

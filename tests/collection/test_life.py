@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -15,10 +16,12 @@ import pytest
 import scipy.sparse as sp
 
 import segmax
+from segmax.base.files import write_errors
 from segmax.collection import maintenance
+from segmax.collection import store as store_module
 from segmax.collection.collection import Collection
 from segmax.collection.store import Store
-from segmax.errors import IndexClosedError, SegmaxError, WriterStoppedError
+from segmax.errors import IndexClosedError, SegmaxError, WriteError, WriterStoppedError
 
 
 @pytest.fixture
@@ -383,3 +386,209 @@ def test_parts_that_were_written_in_a_hurry(path: Path, monkeypatch: pytest.Monk
         view = collection._store.state.views[0]  # type: ignore[union-attr]
         assert not view.part.rough
         assert found() == before
+
+
+# --- a disk that is full for a while ---------------------------------------------------------------------------------
+
+
+class FullDisk:
+    """Flushes that fail until there is room, and what they do."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, retry_seconds: float) -> None:
+        self.has_room = False
+        self.num_failures = 0
+        self.failed, self.flushed = threading.Event(), threading.Event()
+        flush = Store.flush
+
+        def flush_or_fail(store: Store, options: Any, *, rough: bool = False) -> bool:
+            if not self.has_room:
+                self.num_failures += 1
+                self.failed.set()
+                with write_errors(store.path / "part.9"):
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            found = flush(store, options, rough=rough)
+            self.flushed.set()
+            return found
+
+        monkeypatch.setattr(Store, "flush", flush_or_fail)
+        monkeypatch.setattr(maintenance, "FLUSH_DOCS", 50)
+        monkeypatch.setattr(maintenance, "_RETRY_SECONDS", retry_seconds)
+
+
+def in_memory(collection: Collection) -> int:
+    """How many documents no part on disk has."""
+    return sum(view.part.num_docs for view in collection._current().views if not view.part.name)
+
+
+def fill(collection: Collection, disk: FullDisk) -> int:
+    """Add documents until they are refused; return how many were taken."""
+    for step in range(1000):
+        try:
+            collection.add(rows(10, step), ids=range(step * 10, step * 10 + 10))
+        except WriterStoppedError:
+            return step * 10
+        if step == 5:
+            assert disk.failed.wait(20)
+    raise AssertionError("nothing was refused")
+
+
+@pytest.mark.parametrize("num_threads", [1, 4])
+def test_writers_are_held_at_the_bound(path: Path, monkeypatch: pytest.MonkeyPatch, num_threads: int) -> None:
+    """While nothing can be flushed, memory takes four times what a flush takes and no document more."""
+    FullDisk(monkeypatch, retry_seconds=3600)
+    refused = []
+    with Collection.create(path, durability="none") as collection:
+
+        def add(thread: int) -> None:
+            for step in range(100):
+                try:
+                    collection.add(rows(7, step), ids=[f"{thread}-{step}-{row}" for row in range(7)])
+                except WriterStoppedError as error:
+                    refused.append(error)
+
+        threads = [threading.Thread(target=add, args=(thread,)) for thread in range(num_threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert 193 < in_memory(collection) <= 200
+        assert len(collection) == in_memory(collection) == 7 * (100 * num_threads - len(refused))
+        assert "No space left on device" in str(refused[0])
+        assert "goes on by itself" in refused[0].hint
+        assert isinstance(refused[0].__cause__, WriteError)
+        with pytest.raises(WriterStoppedError):
+            collection.update([{"id": name, "metadata": {"a": 1}} for name in list(collection.ids())[:10]])
+        assert collection.delete(list(collection.ids())[:10]) == 10  # which takes no room
+        count = len(collection)
+    with Collection.open(path) as again:
+        assert len(again) == count
+
+
+def test_a_failed_flush_is_tried_again_after_a_pause(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much is written meanwhile; somebody who asks for it does not wait."""
+    disk = FullDisk(monkeypatch, retry_seconds=3600)
+    with Collection.create(path, durability="none") as collection:
+        count = fill(collection, disk)
+        for _ in range(50):
+            with pytest.raises(WriterStoppedError):
+                collection.add(rows(10), ids=range(count, count + 10))
+        collection.delete([0])
+        assert disk.num_failures == 1
+        assert not collection.settle()
+        assert disk.num_failures == 2
+        failure = collection.stats().failure
+        assert failure is not None
+        assert "No space left on device" in failure
+        disk.has_room = True
+        assert collection.settle()
+        assert (collection.stats().failure, in_memory(collection)) == (None, 0)
+        collection.add(rows(10), ids=range(count, count + 10))
+
+
+def test_writing_goes_on_by_itself(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once there is room, at the next attempt."""
+    disk = FullDisk(monkeypatch, retry_seconds=0.01)
+    with Collection.create(path, durability="none") as collection:
+        count = fill(collection, disk)
+        disk.has_room = True
+        assert disk.flushed.wait(30)
+        while collection.stats().failure is not None:  # the thread has not said so yet
+            time.sleep(0.01)
+        for step in range(30):
+            collection.add(rows(10, step), ids=range(count + step * 10, count + step * 10 + 10))
+        assert len(collection) == count + 300
+
+
+def test_a_compaction_makes_room(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has flushed is no reason to refuse anything, and no failure that stays."""
+    disk = FullDisk(monkeypatch, retry_seconds=3600)
+    with Collection.create(path, durability="none") as collection:
+        count = fill(collection, disk)
+        disk.has_room = True
+        collection.compact()
+        collection.add(rows(10), ids=range(count, count + 10))
+        assert collection.settle()
+        assert collection.stats().failure is None
+
+
+# --- the flush at the end --------------------------------------------------------------------------------------------
+
+WORTH_A_PART = maintenance.LEAST_LAST_FLUSH
+
+
+@pytest.mark.parametrize("count", [WORTH_A_PART - 1, WORTH_A_PART])
+def test_closing_flushes_what_is_worth_a_part(path: Path, count: int) -> None:
+    """From 1,024 living documents on; fewer stay in the log."""
+    with Collection.create(path, durability="none") as collection:
+        collection.add(rows(count), ids=range(count))
+        collection.add(rows(5), ids=range(count, count + 5))
+        collection.delete(range(count, count + 5))
+        before = collection.search({3: 1.0}, k=50)
+    with Collection.open(path, read_only=True) as again:
+        assert (in_memory(again), len(again)) == (0 if count == WORTH_A_PART else count, count)
+        after = again.search({3: 1.0}, k=50)
+        assert (after.ids, after.scores.tolist()) == (before.ids, before.scores.tolist())
+
+
+@pytest.mark.parametrize("how", ["dropped", "paused", "interrupted", "failed"])
+def test_what_is_not_flushed_at_the_end(path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    """Where nobody closed it, or merges are paused, or a flush would be waited for in vain: the log has everything."""
+    collection = Collection.create(path)
+    collection.add(rows(WORTH_A_PART), ids=range(WORTH_A_PART))
+    if how == "dropped":
+        del collection
+        gc.collect()
+    elif how == "paused":
+        collection.pause_merges()
+        collection.close()
+    elif how == "interrupted":
+        with pytest.raises(KeyboardInterrupt), collection:
+            raise KeyboardInterrupt
+    else:
+        monkeypatch.setattr("segmax.collection.store.write_merged", _no_memory)
+        collection.close()
+    with Collection.open(path, read_only=True) as again:
+        assert in_memory(again) == len(again) == WORTH_A_PART
+    with Collection.open(path) as again:  # which nothing keeps from being opened
+        assert len(again) == WORTH_A_PART
+
+
+def test_an_interrupt_of_the_last_flush(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends the flush at once, and the collection is closed all the same."""
+
+    def interrupted(*_: Any, **options: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    collection = Collection.create(path)
+    collection.add(rows(WORTH_A_PART), ids=range(WORTH_A_PART))
+    with monkeypatch.context() as patched:
+        patched.setattr("segmax.collection.store.write_merged", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            collection.close()
+    assert repr(collection) == "Collection(closed)"
+    with Collection.open(path) as again:
+        assert in_memory(again) == len(again) == WORTH_A_PART
+    with Collection.open(path, read_only=True) as again:
+        assert (in_memory(again), len(again)) == (0, WORTH_A_PART)
+
+
+@pytest.mark.parametrize("where", ["write_merged", "open_part", "write_manifest", "remove_unnamed"])
+def test_a_kill_in_the_last_flush(path: Path, where: str) -> None:
+    """Before and behind every step of it, everything is there, and the next flush succeeds."""
+    child = os.fork()
+    if child == 0:
+        try:
+            collection = Collection.create(path)
+            collection.add(rows(WORTH_A_PART), ids=range(WORTH_A_PART))
+
+            def killed(*_: Any, **options: Any) -> None:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+            setattr(store_module, where, killed)
+            collection.close()
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    for num_in_memory in (0 if where == "remove_unnamed" else WORTH_A_PART, 0):
+        with Collection.open(path) as again:
+            assert (in_memory(again), list(again.ids())) == (num_in_memory, list(range(WORTH_A_PART)))

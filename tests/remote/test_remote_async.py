@@ -121,6 +121,10 @@ def test_writing(url: str) -> None:
         assert await there.add([{"id": "n1", "text": "newest"}]) == 1
         assert await there.upsert({"id": f"n{number}", "text": "newest"} for number in range(3)) == 3
         assert await there.update({"id": "n1", "metadata": {"year": 1}}) == 1
+        assert await there.update({"id": "n1", "metadata": {"month": 2}}) == 1
+        assert (await there.get("n1")).metadata == {"year": 1, "month": 2}
+        assert await there.update({"id": "n1", "metadata": {"month": None}}, replace_metadata=True) == 1
+        assert (await there.get("n1")).metadata == {"month": None}
         assert (await there.search("newest")).ids == ["n0", "n1", "n2"]
         await there.commit()
         steps: list[Any] = []

@@ -155,12 +155,14 @@ def test_upserts_updates_and_deletions(papers: Any, own: segmax.Collection) -> N
         lambda c: c.upsert({"id": f"s{n}", "text": f"streamed {n}"} for n in range(2000)),
         lambda c: c.update({"id": "d2", "metadata": {"year": 3}}),
         lambda c: c.update([{"id": "d3", "text": "antenna"}, {"id": "d4", "title": "New", "metadata": None}]),
+        lambda c: c.update({"id": "d3", "metadata": {"size.w": 1, "size": {"h": 2}, "year": None}}),
+        lambda c: c.update({"id": "d7", "metadata": {"size.w": None}}, replace_metadata=True),
         lambda c: c.update([]),
         lambda c: c.delete("d5"),
         lambda c: c.delete(["d6", "no such id"]),
         lambda c: c.delete(where={"year": {"$gte": 1957}}),
         lambda c: c.delete([f"s{n}" for n in range(1500)]),
-        lambda c: (len(c), "d1" in c, "d5" in c, 3 in c, c.get("d4"), c.get(["d2", "d3"])),
+        lambda c: (len(c), "d1" in c, "d5" in c, 3 in c, c.get("d4"), c.get(["d2", "d3", "d7"])),
     ]
     for step in steps:
         assert step(papers) == step(own)
@@ -178,6 +180,8 @@ def test_what_is_refused(papers: Any, own: segmax.Collection) -> None:
         (InputError, lambda c: c.add(["text"], ids=["x", "y"])),
         (UnknownIdError, lambda c: c.update({"id": "x", "text": "not there"})),
         (InputError, lambda c: c.update({"id": "a", "vector": [1]})),
+        (InputError, lambda c: c.update({"id": "a", "metadata": {"x.y": 1, "x": 2}})),
+        (ConfigError, lambda c: c.update({"id": "a", "metadata": {}}, replace_metadata="yes")),
         (UnknownIdError, lambda c: c.get("x")),
         (ConfigError, lambda c: c.delete()),
         (ConfigError, lambda c: c.delete(where={})),

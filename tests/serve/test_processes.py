@@ -288,6 +288,57 @@ def _refuses(port: int) -> bool:
     return False
 
 
+#: A command whose flushes say that they have begun, and never end by themselves.
+_ENDLESS_FLUSHES = """
+import sys, time
+import segmax.collection.store as store
+from segmax.cli.main import main
+
+def endless(*given, **options):
+    sys.stderr.write("flushing")
+    sys.stderr.flush()
+    while True:
+        time.sleep(0.01)
+
+store.write_merged = endless
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("command", ["serve", "add"])
+def test_an_interrupt_of_the_last_flush(notes: Path, tmp_path: Path, command: str) -> None:
+    """Ctrl-C ends it at once, without a traceback; nothing is lost, and the collection can be opened."""
+    documents = tmp_path / "more.jsonl"
+    documents.write_text("".join(f'{{"id": "more{number}", "text": "a note"}}\n' for number in range(1024)))
+    with segmax.Collection.open(notes) as collection:
+        count = len(collection)
+    if command == "serve":
+        segmax.Collection.open(notes).add(documents)  # and dropped, without a flush
+        arguments = ["serve", f"notes={notes}", "--port", "0", "--writable"]
+    else:
+        arguments = ["add", str(notes), str(documents)]
+    log = tmp_path / "stderr"
+    with (
+        log.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", _ENDLESS_FLUSHES, *arguments], stdout=subprocess.PIPE, stderr=errors
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline()  # the address of the service, or what was added
+            if command == "serve":
+                process.send_signal(signal.SIGTERM)
+            eventually(lambda: "flushing" in log.read_text())
+            process.send_signal(signal.SIGINT)
+            assert process.wait(PATIENCE) == (0 if command == "serve" else 130)
+        finally:
+            process.kill()
+    assert "Traceback" not in log.read_text()
+    with segmax.Collection.open(notes) as collection:
+        assert len(collection) == count + 1024
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_service_ends_quietly(papers: Path, notes: Path, workers: int, number: int) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import errno
 import json
+import os
 import threading
 import time
 from pathlib import Path
@@ -21,6 +23,10 @@ pytest.importorskip("prometheus_client")
 import segmax
 from calibrations import LOSSY, lossy_at
 from conftest import random_docs
+from segmax.base.files import write_errors
+from segmax.collection import maintenance
+from segmax.collection.store import Store
+from segmax.errors import ConfigError
 from segmax.metadata import Metadata
 from segmax.serve.security import HostCheck, Keys
 from segmax.serve.service import Service
@@ -474,6 +480,107 @@ def test_a_stream_has_a_result_per_line(collection: Settings) -> None:
     ]  # fmt: skip
     assert all(result.get("error") for result in results if not result["ok"])
     assert (end["done"], end["count"], end["errors"]) == (True, 2, 5)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["JSON", "a stream"])
+def test_an_update_merges_metadata(collection: Settings, streamed: bool) -> None:
+    """As in Python, unless the address says that they are to be replaced."""
+    base = "/v1/indexes/notes/documents"
+
+    async def scenario(client: httpx.AsyncClient) -> list[Any]:
+        async def metadata_after(metadata: Any, way: str) -> Any:
+            record = {"id": "m", "text": "a note", "metadata": metadata}
+            headers = {"content-type": "application/x-ndjson" if streamed else "application/json"}
+            content = json.dumps(record if streamed else {"documents": [record]})
+            answer = await client.post(f"{base}?{way}", content=content, headers=headers)
+            assert answer.status_code == 200, answer.text
+            return (await client.get(f"{base}/m")).json()["metadata"]
+
+        wrong = [await client.post(f"{base}?replace_metadata={way}", json={"documents": []}) for way in ("true", "1")]
+        assert [(answer.status_code, answer.json()["option"]) for answer in wrong] == [(422, "replace_metadata")] * 2
+        return [
+            await metadata_after({"price": 2, "size": {"w": 1}, "sale": True}, "mode=upsert"),
+            await metadata_after({"price": 1, "size.h": 3, "sale": None}, "mode=update"),
+            await metadata_after({"size": {"w": None}}, "mode=update&replace_metadata=false"),
+            await metadata_after({"size.h": None}, "mode=update&replace_metadata=true"),
+            await metadata_after(None, "mode=update"),
+        ]
+
+    assert ask(collection, scenario)[1:] == [
+        {"price": 1, "size": {"w": 1, "h": 3}},
+        {"price": 1, "size": {"h": 3}},
+        {"size.h": None},
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "status", "said"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), 507, "No space left on device"),
+        (OSError(errno.EIO, os.strerror(errno.EIO)), 503, "Input/output error"),
+        (ConfigError(option="memory_limit", expected="at least 2 GiB", got="1 GiB"), 503, "at least 2 GiB"),
+    ],
+    ids=["full disk", "broken disk", "memory limit"],
+)
+def test_a_collection_that_cannot_be_flushed(
+    collection: Settings, monkeypatch: pytest.MonkeyPatch, cause: Exception, status: int, said: str
+) -> None:
+    """It refuses documents at the bound, says why, in its figures as well, and goes on once it can be."""
+    flush, has_room = Store.flush, threading.Event()
+
+    def flush_or_fail(store: Store, options: Any, *, rough: bool = False) -> bool:
+        if has_room.is_set():
+            return flush(store, options, rough=rough)
+        with write_errors(store.path / "part.9"):
+            raise cause
+
+    monkeypatch.setattr(Store, "flush", flush_or_fail)
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 5)
+    monkeypatch.setattr(maintenance, "_RETRY_SECONDS", 0.01)
+    base = "/v1/indexes/notes"
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def add(number: int) -> httpx.Response:
+            return await client.post(f"{base}/documents", json={"documents": [{"id": f"n{number}", "text": "a note"}]})
+
+        async def failure() -> Any:
+            return (await client.get(f"{base}/stats")).json()["collection"]["failure"]
+
+        assert await failure() is None
+        answers = [await add(number) for number in range(30)]
+        assert [answer.status_code for answer in answers] == [200] * 19 + [status] * 11  # one is there already
+        body = answers[-1].json()
+        assert said in body["detail"]
+        assert said in await failure()
+        lines = json.dumps({"id": "s", "text": "a note"})
+        headers = {"content-type": "application/x-ndjson"}
+        stream = await client.post(f"{base}/documents", content=lines, headers=headers)
+        assert said in stream.json()["error"]
+        for text in (answers[-1].text, stream.text, str(await failure())):
+            assert str(collection.paths["notes"].parent) not in text  # folders are nobody's business
+        assert (await client.post(f"{base}/count", json={})).json() == {"count": 20}
+        has_room.set()
+        while (await add(30)).status_code == status or await failure() is not None:  # until the next attempt
+            await asyncio.sleep(0.01)
+        assert (await client.post(f"{base}/count", json={})).json() == {"count": 21}
+
+    ask(collection, scenario)
+
+
+@pytest.mark.parametrize("count", [1022, 1023])  # and one that is there already
+def test_a_service_that_stops_flushes(collection: Settings, count: int) -> None:
+    """What is worth a part, so that the next start need not read the log."""
+    lines = "".join(f'{{"id": "n{number}", "text": "a note"}}\n' for number in range(count))
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        headers = {"content-type": "application/x-ndjson"}
+        answer = await client.post("/v1/indexes/notes/documents", content=lines, headers=headers)
+        assert json.loads(answer.text.splitlines()[-1])["count"] == count
+
+    ask(collection, scenario)
+    with segmax.Collection.open(collection.paths["notes"], read_only=True) as left:
+        assert (len(left), left.stats().num_in_memory > 0) == (count + 1, count == 1022)
 
 
 def test_changes_need_to_be_allowed(settings: Settings, collection: Settings, papers: Path) -> None:

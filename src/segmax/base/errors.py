@@ -13,7 +13,7 @@ SegmaxError
 ├── ServiceError (ConnectionError)        a service cannot be reached, is overloaded, or answers something else
 ├── ShardsUnavailableError (ConnectionError)  shards on other machines gave no answer in time
 └── WriteError (OSError)                  the index could not be written; nothing was changed
-    └── WriterStoppedError                what is on disk is unknown; open the collection again
+    └── WriterStoppedError                a collection accepts no more changes; the message says what to do
 
 SegmaxWarning (UserWarning)               allowed, but probably not intended
 """
@@ -298,9 +298,11 @@ class WriteError(SegmaxError, OSError):
 
 
 class WriterStoppedError(WriteError):
-    """A write failed in a way that leaves unknown what is on disk, so the collection accepts no more changes.
+    """The collection accepts no more changes, and stays readable. The message says what to do.
 
-    It stays readable. Open it again to continue: opening finds out what is on disk.
+    Either a write failed in a way that leaves unknown what is on disk: open the collection again, which finds out. Or
+    as many documents are in memory as may be, and cannot be written as a part, as on a full disk: make room, and the
+    collection accepts changes again by itself.
 
     Examples
     --------

@@ -35,7 +35,7 @@ from segmax.collection.changes import Change, deletion
 from segmax.collection.inputs import STREAM_DOCS, Columns, given_batches
 from segmax.collection.lattice import Lattice
 from segmax.collection.maintenance import Maintainer
-from segmax.collection.making import ChangeMaker, check_updates, cut, numbers_at
+from segmax.collection.making import ChangeMaker, check_updates, cut, new_metadata, numbers_at
 from segmax.collection.manifest import MANIFEST_NAME, Manifest
 from segmax.collection.reading import CollectionReader
 from segmax.collection.same_encoder import check_same_encoder
@@ -81,6 +81,7 @@ class Stats(NamedTuple):
     part_bytes: int  #: of parts on disk
     log_bytes: int
     sequence: int  #: of the last write
+    failure: str | None = None  #: why documents could not be written as parts, or parts merged, the last time
 
 
 class Collection(CollectionReader):
@@ -357,6 +358,7 @@ class Collection(CollectionReader):
             part_bytes=sum(view.part.num_bytes for view in state.views if view.part.name),
             log_bytes=store.log_bytes,
             sequence=state.sequence,
+            failure=None if self._maintainer is None else self._maintainer.failure,
         )
 
     def __repr__(self) -> str:
@@ -476,37 +478,50 @@ class Collection(CollectionReader):
         """
         return self._put(documents, Columns(ids, texts, metadata), progress, replace=True)
 
-    def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
+    def update(
+        self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any], *, replace_metadata: bool = False
+    ) -> int:
         """Change the metadata or the text of documents that are there, and return how many.
 
         Parameters
         ----------
         updates
-            At most 32,768 records with "id" and what changes: "metadata", which replaces the old one, "text" or
-            "title". A changed text is encoded again, with the title that is there; without an encoder it is only
-            stored. The documents keep their insertion numbers, and their weights where nothing is encoded.
+            At most 32,768 records with "id" and what changes: "metadata", "text" or "title". Metadata are merged into
+            those of the document, as JSON Merge Patch does (RFC 7396): objects are merged, None removes a field,
+            everything else replaces it. A name with dots is a path: "author.name". `"metadata": None` removes all. A
+            changed text is encoded again, with the title that is there; without an encoder it is only stored. The
+            documents keep their insertion numbers, and their weights where nothing is encoded.
+        replace_metadata
+            Let metadata replace all that the document has, and store them as they are, with None as a value.
 
         Raises
         ------
         UnknownIdError
             If no document has one of the ids. Nothing is changed then.
+        InputError
+            If an update is invalid, or metadata would be once they are merged. Nothing is changed then, either.
 
         Examples
         --------
         >>> import tempfile
         >>> collection = Collection.create(f"{tempfile.mkdtemp()}/docs", encoder="bm25")
-        >>> collection.add({"a": "copper"})
+        >>> collection.add([{"id": "a", "text": "copper", "metadata": {"year": 1950, "author": {"name": "Ada"}}}])
         1
-        >>> collection.update({"id": "a", "metadata": {"year": 1950}})
+        >>> collection.update({"id": "a", "metadata": {"year": 1951, "author.born": 1815}})
         1
         >>> collection.get("a").metadata
-        {'year': 1950}
+        {'year': 1951, 'author': {'name': 'Ada', 'born': 1815}}
+        >>> collection.update({"id": "a", "metadata": {"year": 1952}}, replace_metadata=True)
+        1
+        >>> collection.get("a").metadata
+        {'year': 1952}
         """
         store, maker = self._writable(), self._maker()
         records = check_updates(updates)
+        described = new_metadata(records, replace=checked_bool("replace_metadata", replace_metadata))
         encoded = maker.encoded_updates(store.state, records)
-        change = store.write(lambda state: maker.updating(state, records, encoded))
-        self._wrote()
+        with self._room_for(len(records)):
+            change = store.write(lambda state: maker.updating(state, records, encoded, described))
         return 0 if change is None else change.num_docs
 
     def delete(self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
@@ -545,8 +560,8 @@ class Collection(CollectionReader):
                 gone = numbers_at(state, places)
             return deletion(gone) if len(gone) else None
 
-        change = self._writable().write(make)
-        self._wrote()
+        with self._room_for(0):
+            change = self._writable().write(make)
         return 0 if change is None else len(change.deleted)
 
     def commit(self) -> None:
@@ -561,8 +576,8 @@ class Collection(CollectionReader):
                 for batch in cut(given):
                     ready = maker.ready(batch)
                     self._check_room(ready.vectors.num_columns)
-                    store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
-                    self._wrote()
+                    with self._room_for(batch.num_docs):
+                        store.write(lambda state, ready=ready: maker.adding(state, ready, replace=replace))  # type: ignore[misc]
                     count += batch.num_docs
                     stage.advance(batch.num_docs)
         return count
@@ -581,9 +596,10 @@ class Collection(CollectionReader):
             store.vocabulary, self._schema, self._word_weights, encoder, keep_texts=store.settings.keep_texts
         )
 
-    def _wrote(self) -> None:
-        if self._maintainer is not None:
-            self._maintainer.notify()
+    def _room_for(self, num_docs: int) -> contextlib.AbstractContextManager[None]:
+        """Wait until so many more documents may be in memory; they are written inside."""
+        maintainer = self._maintainer
+        return contextlib.nullcontext() if maintainer is None else maintainer.room_for(num_docs)
 
     # --- keeping -----------------------------------------------------------------------------------------------------
 
@@ -683,10 +699,23 @@ class Collection(CollectionReader):
         return cls.open(target)
 
     def close(self) -> None:
-        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine."""
-        self._finalizer()
-        self._maintainer = None
-        self._store = None
+        """Make all writes safe on disk and release files, once work under way is over. Closing twice is fine.
+
+        If 1,024 documents or more are in memory only, they are written as a part first, unless merges are paused, so
+        that the next one to open the collection need not read them from the log. Where that is interrupted or fails,
+        the log has them.
+        """
+        self._end(finish=True)
+
+    def _end(self, *, finish: bool) -> None:
+        maintainer = self._maintainer
+        try:
+            if finish and maintainer is not None:
+                maintainer.finish()
+        finally:
+            self._finalizer()
+            self._maintainer = None
+            self._store = None
 
     def __enter__(self) -> Self:
         return self
@@ -694,7 +723,7 @@ class Collection(CollectionReader):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._end(finish=kind is None or not issubclass(kind, KeyboardInterrupt))
 
     def __reduce__(self) -> tuple[Any, ...]:
         if not self._open_store.read_only:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple
 
+from segmax.base.errors import SegmaxError, WriterStoppedError
 from segmax.base.system import lower_priority
 from segmax.building.resources import ResourceOptions
 from segmax.collection.applying import SMALL_DOCS
@@ -21,8 +22,10 @@ _LOG = logging.getLogger("segmax.collection")
 
 #: So many documents in memory are written as a part on disk.
 FLUSH_DOCS = 1 << 15
-#: Writers wait while so many times as many are in memory.
+#: Writers wait rather than let so many times as many be in memory.
 _MOST_MEMORY = 4
+#: What a collection that closes has in memory is written, too, if it is so much; else the log keeps it.
+LEAST_LAST_FLUSH = 1 << 10
 #: So many parts in memory of about one size are joined.
 _JOINED_PARTS = 4
 #: While documents come, so many parts are merged at least; fewer once it is quiet.
@@ -81,6 +84,23 @@ def _failure_of(work: _Work, store: Store) -> BaseException | None:
     return None
 
 
+def _reason(error: BaseException) -> str:
+    """Return why something failed, for messages."""
+    if isinstance(error, SegmaxError):
+        return str(error).removesuffix(f"; {error.hint}")
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _stopped(store: Store, num_docs: int, failure: BaseException) -> WriterStoppedError:
+    """Return the error about a collection that takes no more documents, because those it has cannot be flushed."""
+    needs_limit = isinstance(failure, SegmaxError) and failure.option == "memory_limit"
+    return WriterStoppedError(
+        f"the collection '{store.path}' takes no more documents: {num_docs:,} are in memory and in the log, and "
+        f"writing them as a part failed: {_reason(failure)}",
+        hint="open it again with a larger {memory_limit}" if needs_limit else "make room, and it goes on by itself",
+    )
+
+
 class Maintainer:
     """Two threads that keep the parts of a collection few. They can be paused.
 
@@ -98,8 +118,11 @@ class Maintainer:
         self._working: dict[Callable[[], _Work | None], _Work] = {}  # what is under way, by what chose it
         self._superseded = False  # the merge under way
         self._awaited = 0  # by how many callers of `settle`
+        self._coming = 0  # documents of writes under way
         self._last_write = self._last_flush = 0.0
-        self._failure: BaseException | None = None
+        self._failures: dict[Callable[[], _Work | None], BaseException] = {}  # of the last attempts, by what chose them
+        self._num_failures = 0
+        self._num_hurries = 0  # how often somebody would not wait for the next attempt
         self._threads = [
             threading.Thread(target=self._run, args=(choose,), name=name, daemon=True)
             for name, choose in (("segmax-flushes", self._next_flush), ("segmax-merges", self._next_merge))
@@ -109,16 +132,36 @@ class Maintainer:
 
     # --- what others ask for -----------------------------------------------------------------------------------------
 
-    def notify(self) -> None:
-        """Say that there was a write, and wait while far too much is in memory."""
+    @contextlib.contextmanager
+    def room_for(self, num_docs: int) -> Iterator[None]:
+        """Wait until so many more documents may be in memory, and go on with what there is to do once they are written.
+
+        Raises
+        ------
+        WriterStoppedError
+            If there is no room, because what is in memory could not be written to disk.
+        """
         with self._wake:
-            self._last_write = time.monotonic()
-            self._wake.notify_all()
-            while self._memory_docs() > _MOST_MEMORY * FLUSH_DOCS and self._failure is None and not self._paused:
-                if self._stopping:
-                    return
+            while num_docs and not self._paused and not self._stopping and self._is_full(num_docs):
+                failure = self._failures.get(self._next_flush)
+                if failure is not None:
+                    raise _stopped(self._store, self._memory_docs(), failure) from failure
                 self._wake.wait(timeout=0.1)
                 self._last_write = time.monotonic()  # a writer that waits is no reason for merges
+            self._coming += num_docs
+        try:
+            yield
+        finally:
+            with self._wake:
+                self._coming -= num_docs
+                self._last_write = time.monotonic()
+                self._wake.notify_all()
+
+    def _is_full(self, num_docs: int) -> bool:
+        """Whether so many more documents would be too many in memory; there is something to wait for then."""
+        in_memory = self._memory_docs()
+        is_over = in_memory + self._coming + num_docs > _MOST_MEMORY * FLUSH_DOCS
+        return is_over and (in_memory >= FLUSH_DOCS or self._coming > 0)
 
     @contextlib.contextmanager
     def no_merges(self) -> Iterator[None]:
@@ -155,6 +198,8 @@ class Maintainer:
         with self._wake:
             self._last_write = 0.0
             self._awaited += 1
+            self._num_hurries += 1
+            num_failures = self._num_failures
             merge = self._working.get(self._next_merge)
             if timeout is None and merge is not None and merge.yields:
                 self._superseded = merge.num_docs < self._store.state.num_docs // 2
@@ -162,12 +207,23 @@ class Maintainer:
             try:
                 while self._working or self._next_flush() is not None or self._next_merge() is not None:
                     left = 0.05 if end is None else min(0.05, end - time.monotonic())
-                    if left <= 0 or self._failure is not None or (self._paused and not self._working):
+                    if left <= 0 or self._num_failures > num_failures or (self._paused and not self._working):
                         return False
                     self._wake.wait(timeout=left)
             finally:
                 self._awaited -= 1
             return True
+
+    def finish(self) -> None:
+        """Write what is worth a part before the collection closes, after what is under way; the log keeps it anyway."""
+        if self._paused or not self._store.may_write:
+            return
+        try:
+            with self._store.flushing:
+                if sum(view.num_alive for view in self._in_memory()) >= LEAST_LAST_FLUSH:
+                    self._store.flush({"memory_limit": self._memory_limit})
+        except Exception as error:
+            _LOG.warning("the last documents of '%s' stay in the log (%s)", self._store.path, _reason(error))
 
     def stop(self) -> None:
         """End the threads; what is under way is given up."""
@@ -179,9 +235,11 @@ class Maintainer:
                 thread.join()
 
     @property
-    def failure(self) -> BaseException | None:
-        """Why the last piece of work failed; None if it did not."""
-        return self._failure
+    def failure(self) -> str | None:
+        """Why parts could not be written the last time, or merged; None if they could."""
+        with self._wake:
+            found = self._failures.get(self._next_flush) or self._failures.get(self._next_merge)
+        return None if found is None else _reason(found)
 
     def options(self) -> ResourceOptions:
         """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
@@ -196,6 +254,8 @@ class Maintainer:
             with self._wake:
                 work = None
                 while not self._stopping and (self._paused or (work := choose()) is None):
+                    if not self._paused:
+                        self._failures.pop(choose, None)  # there is nothing left that could fail
                     self._wake.wait(timeout=_QUIET_SECONDS)
                 if work is None or self._stopping:
                     return
@@ -204,11 +264,20 @@ class Maintainer:
             with self._wake:
                 del self._working[choose]
                 self._superseded = self._superseded and choose != self._next_merge
-                self._failure = failure
+                if failure is None:
+                    self._failures.pop(choose, None)
+                else:
+                    self._failures[choose] = failure
+                    self._num_failures += 1
                 self._wake.notify_all()
-                if failure is not None and not self._stopping:
-                    self._wake.wait(timeout=_RETRY_SECONDS)
-                    self._failure = None
+                if failure is not None:
+                    self._rest()
+
+    def _rest(self) -> None:
+        """Wait before the next attempt, whatever is written meanwhile, unless somebody asks for it."""
+        end, before = time.monotonic() + _RETRY_SECONDS, self._num_hurries
+        while not self._stopping and self._num_hurries == before and (left := end - time.monotonic()) > 0:
+            self._wake.wait(timeout=left)
 
     def _merge_step(self, progress: Any) -> None:
         if self._superseded:
@@ -223,8 +292,11 @@ class Maintainer:
             if self._stopping:
                 raise GivenUp
 
+    def _in_memory(self) -> list[View]:
+        return [view for view in self._store.state.views if not view.part.name]
+
     def _memory_docs(self) -> int:
-        return sum(view.part.num_docs for view in self._store.state.views if not view.part.name)
+        return sum(view.part.num_docs for view in self._in_memory())
 
     def _next_flush(self) -> _Work | None:
         """Return what to do next about parts in memory; None for nothing."""

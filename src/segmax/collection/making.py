@@ -20,6 +20,7 @@ from segmax.collection.part import Part
 from segmax.collection.state import Place, State, checked_ids
 from segmax.collection.words import WordWeights, num_words
 from segmax.metadata import Schema
+from segmax.metadata.patching import Patch
 from segmax.metadata.values import checked_metadata, fields_of, to_json
 from segmax.storage.components import Arrays
 from segmax.storage.tables import id_arrays
@@ -37,7 +38,8 @@ _MOST_TERMS = 2**28
 _SIMPLE = {bool, float, int, str, type(None)}
 _SHORT_JSON = 1 << 20
 _LONG_NUMBER = re.compile(r"\d{100}")
-_UNCHANGED = object()
+#: What becomes of the metadata of a document in an update: its own, or what a function makes of these.
+_NewMetadata = Callable[[dict[str, Any] | None], dict[str, Any] | None]
 _UPDATED = frozenset({"id", "metadata", "text", "title"})
 
 
@@ -197,8 +199,17 @@ class ChangeMaker:
             return EncodedTexts(texts, Ready(None, no_documents(), None, None, None))
         return EncodedTexts(texts, self.ready(Given(None, None, None, list(texts.values()), None), metadata=False))
 
-    def updating(self, state: State, records: Sequence[Mapping[str, Any]], encoded: EncodedTexts) -> Change | None:
-        """Return the change that replaces documents under their old insertion numbers."""
+    def updating(
+        self,
+        state: State,
+        records: Sequence[Mapping[str, Any]],
+        encoded: EncodedTexts,
+        described: Sequence[_NewMetadata | None],
+    ) -> Change | None:
+        """Return the change that replaces documents under their old insertion numbers.
+
+        `described` is what `new_metadata` returns for the records.
+        """
         if not records:
             return None
         ids = checked_ids([record["id"] for record in records], state.id_kind)
@@ -210,7 +221,8 @@ class ChangeMaker:
             encoded = self._encoded(given)
         vectors, words = self._numbered(state, encoded.ready.vectors, encoded.ready.words)
         row_of = {at: row for row, at in enumerate(given)} if self._can_encode else {}
-        numbers, rows, texts, metadata = [], [], [], []
+        metadata = self._updated_metadata(state, places, described)
+        numbers, rows, texts = [], [], []
         order = sorted(range(len(places)), key=lambda at: state.number_of(places[at]))
         for at in order:
             place, row = places[at], row_of.get(at)
@@ -223,21 +235,30 @@ class ChangeMaker:
             else:
                 rows.append(_Row(slice_rows(vectors, row, row + 1)))
                 texts.append(None if encoded.ready.texts is None else encoded.ready.texts[row])
-            new = records[at].get("metadata", _UNCHANGED)
-            metadata.append(state.metadata_of(place) if new is _UNCHANGED else _checked_rows([new])[0])
-        if self._schema is not None:
-            self._schema.check(metadata)
         change = Change(
             deleted=np.array(numbers, dtype=np.int64),
             numbers=np.array(numbers, dtype=np.int64),
             ids=id_arrays([ids[at] for at in order], len(ids)),
             vectors=join_rows([row.vectors for row in rows], max(row.vectors.num_columns for row in rows)),
             texts=[text or StoredText("", "") for text in texts] if any(texts) else None,
-            metadata=metadata if any(one is not None for one in metadata) else None,
+            metadata=[metadata[at] for at in order] if any(one is not None for one in metadata) else None,
             terms=words,
             kept=None if self._words is None or len(given) == len(rows) else np.concatenate([r.weights for r in rows]),
         )
         return self._with_mean_length(state, change, places)
+
+    def _updated_metadata(
+        self, state: State, places: Sequence[Place], described: Sequence[_NewMetadata | None]
+    ) -> list[dict[str, Any] | None]:
+        """Return the metadata of documents after an update, checked like those of documents that are added."""
+        found = [state.metadata_of(place) for place in places]
+        changed = [at for at, change in enumerate(described) if change is not None]
+        new = [change(found[at]) for at, change in enumerate(described) if change is not None]
+        for at, one in zip(changed, _checked_rows(new, changed), strict=True):
+            found[at] = one
+        if self._schema is not None:
+            self._schema.check(found)
+        return found
 
 
 class EncodedTexts(NamedTuple):
@@ -275,12 +296,28 @@ def check_updates(updates: object) -> list[Mapping[str, Any]]:
     return records
 
 
-def _checked_rows(given: Sequence[object]) -> list[dict[str, Any] | None]:
-    """Return the metadata of documents; raise InputError for what could not be packed later, when they go to disk."""
+def new_metadata(records: Sequence[Mapping[str, Any]], *, replace: bool) -> list[_NewMetadata | None]:
+    """Return what updates do with metadata: merge theirs, or replace all; None where they have none.
+
+    Null in the place of all metadata removes all.
+    """
+
+    def change(given: Any, row: int) -> _NewMetadata:
+        return (lambda metadata: given) if replace or given is None else Patch(given, row).applied_to
+
+    return [change(record["metadata"], row) if "metadata" in record else None for row, record in enumerate(records)]
+
+
+def _checked_rows(given: Sequence[object], numbers: Sequence[int] | None = None) -> list[dict[str, Any] | None]:
+    """Return the metadata of documents; raise InputError for what could not be packed later, when they go to disk.
+
+    `numbers` are those of the documents in messages; None: from 0 on.
+    """
     if _are_simple(given):
         return [one.copy() for one in given]  # type: ignore[attr-defined]
-    metadata = [checked_metadata(one, row) for row, one in enumerate(given)]
-    for row, one in enumerate(metadata):
+    rows = range(len(given)) if numbers is None else numbers
+    metadata = [checked_metadata(one, row) for row, one in zip(rows, given, strict=True)]
+    for row, one in zip(rows, metadata, strict=True):
         to_json(one, row)
         try:
             fields_of(one or {})

@@ -405,6 +405,11 @@ class Store:
         self._learn(change.terms)
         self.state = after
 
+    @property
+    def may_write(self) -> bool:
+        """Whether this process has the lock, and the log still takes changes from it."""
+        return self._log is not None and self._lock is not None and self._lock.is_held
+
     def _writable_log(self) -> Log:
         """Return the log of a store that is open and may write; raise otherwise."""
         if self._log is None:

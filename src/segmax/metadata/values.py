@@ -20,7 +20,8 @@ from segmax.base.errors import InputError
 JSON = None | bool | int | float | str | list[Any] | dict[str, Any]
 Scalar = None | bool | int | float | str
 
-_DEEPEST = 64  # objects and lists inside each other
+#: Objects and lists inside each other.
+DEEPEST = 64
 _MOST_BITS = 14_000  # of an integer; Python reads no number of more than 4,300 digits from a text
 _MOST_BYTES = 1 << 24  # of a document's metadata
 _INT64 = range(-(2**63), 2**63)
@@ -91,8 +92,8 @@ def _checked_object(given: Mapping[Any, Any], path: str, depth: int) -> dict[str
 
 
 def _check_depth(depth: int, path: str) -> None:
-    if depth > _DEEPEST:
-        raise InputError(where=path[:_DEEPEST], expected=f"at most {_DEEPEST} levels of nesting", got="more")
+    if depth > DEEPEST:
+        raise InputError(where=path[:DEEPEST], expected=f"at most {DEEPEST} levels of nesting", got="more")
 
 
 def _checked_int(value: int, path: str) -> int:

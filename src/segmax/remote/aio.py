@@ -290,9 +290,11 @@ class AsyncRemoteCollection(AsyncRemoteIndex):
         """Add documents, and replace those whose ids are there already; return how many were given."""
         return await self._run(self._calls.put("upsert", documents, Columns(ids, texts, metadata), progress))
 
-    async def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
+    async def update(
+        self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any], *, replace_metadata: bool = False
+    ) -> int:
         """Change the metadata or the text of documents that are there, all or none; return how many."""
-        return await self._run(self._calls.update(updates))
+        return await self._run(self._calls.update(updates, replace_metadata))
 
     async def delete(
         self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None

@@ -92,15 +92,17 @@ class RemoteCollection(RemoteIndex):
         """
         return self._run(self._calls.put("upsert", documents, Columns(ids, texts, metadata), progress))
 
-    def update(self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any]) -> int:
+    def update(
+        self, updates: Iterable[Mapping[str, Any]] | Mapping[str, Any], *, replace_metadata: bool = False
+    ) -> int:
         """Change the metadata or the text of documents that are there, all or none; return how many.
 
         Parameters
         ----------
-        updates
+        updates, replace_metadata
             As for `Collection.update`.
         """
-        return self._run(self._calls.update(updates))
+        return self._run(self._calls.update(updates, replace_metadata))
 
     def delete(self, ids: DocId | Iterable[DocId] | None = None, *, where: Mapping[str, Any] | None = None) -> int:
         """Delete documents by id, or those that match; return how many there were. Unknown ids are ignored.

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from segmax.base.checks import checked_bool
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, InputError, ServiceError, UnknownIdError
 from segmax.base.progress import ProgressOption, progress_of
@@ -134,12 +135,13 @@ class Writing(Reading):
                 yield Lines(row, batch.ids is not None, waiting)
                 row += len(waiting)
 
-    def update(self, updates: object) -> Call[int]:
+    def update(self, updates: object, replace_metadata: bool) -> Call[int]:
         """Change documents that are there."""
+        replacing = "&replace_metadata=true" if checked_bool("replace_metadata", replace_metadata) else ""
         changes = [_update(change, row) for row, change in enumerate(check_updates(updates))]
         if not changes:
             return 0
-        path = f"{self.path('documents')}?mode=update"
+        path = f"{self.path('documents')}?mode=update{replacing}"
         return (yield from self._written(path, {"documents": changes}, "the update"))
 
     def delete(self, ids: DocId | Iterable[DocId] | None, where: Mapping[str, Any] | None) -> Call[int]:
@@ -234,7 +236,9 @@ def _is_in_memory(documents: object) -> bool:
 
 def _stats(answer: Any) -> Stats:
     parts = record(answer)
-    return Stats(*(whole(parts[name]) for name in Stats._fields))
+    figures = {name: whole(parts[name]) for name in Stats._fields if name != "failure"}
+    failure = parts.get("failure")  # services of older versions do not say it
+    return Stats(**figures, failure=None if failure is None else printable(string(failure)))
 
 
 def _count(answer: Any) -> int:

@@ -112,6 +112,11 @@ class App:
                 await send({"type": "lifespan.shutdown.complete"})
                 return
 
+    @property
+    def is_started(self) -> bool:
+        """Whether there is a service: not before it is started, nor once it is being stopped."""
+        return self._service is not None
+
     async def start(self) -> None:
         """Open what is served."""
         self._service = await self._start()

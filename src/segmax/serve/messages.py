@@ -174,7 +174,11 @@ class FindTerms(Request, kw_only=True):
 
 
 class Record(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A document to add, or what changes of it: `text` (and `title`), and `vector` or `terms`, weights by word."""
+    """A document to add, or what changes of it: `text` (and `title`), and `vector` or `terms`, weights by word.
+
+    Of a document that is there, `metadata` change as JSON Merge Patch says (RFC 7396): objects are merged, null removes
+    a field, everything else replaces it, and a name with dots is a path.
+    """
 
     id: DocId | None = None
     title: str | UnsetType = UNSET
@@ -451,6 +455,7 @@ class PartStats(Struct, kw_only=True):
     part_bytes: int
     log_bytes: int
     sequence: int
+    failure: str | None = None
 
 
 class StatsResult(Struct, kw_only=True):

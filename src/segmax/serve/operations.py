@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import time
@@ -405,11 +406,15 @@ async def get_index(context: Context, message: None) -> messages.IndexInfo:
 
 async def get_stats(context: Context, message: None) -> messages.StatsResult:
     """Return sizes and figures."""
-    target = await context.target()
-    return await context.service.run(_stats, context.service, target, of=target.source)
+    target, writes = await context.target(), context.service.writes
+    failure = None
+    if writes is not None and isinstance(target.source, Collection):
+        with contextlib.suppress(ProblemError):  # the process that writes is being restarted
+            failure = await writes.call("failure", target.name)
+    return await context.service.run(_stats, context.service, target, failure, of=target.source)
 
 
-def _stats(service: Service, target: Target) -> messages.StatsResult:
+def _stats(service: Service, target: Target, failure: str | None) -> messages.StatsResult:
     source = target.source
     sizes = np.sort(source.cluster_sizes())[::-1]
     if len(sizes) > _MOST_SIZES:
@@ -419,8 +424,12 @@ def _stats(service: Service, target: Target) -> messages.StatsResult:
         sizes=source.sizes(),
         cluster_sizes=sizes.tolist(),
         quantization_error=source.quantization_error if isinstance(source, Index) else None,
-        collection=messages.PartStats(**source.stats()._asdict()) if isinstance(source, Collection) else None,
+        collection=_part_stats(source, failure) if isinstance(source, Collection) else None,
     )
+
+
+def _part_stats(source: Collection, failure: str | None) -> messages.PartStats:
+    return messages.PartStats(**source.stats()._replace(failure=failure)._asdict())
 
 
 async def health(context: Context, message: None) -> messages.Health:

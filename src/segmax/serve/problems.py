@@ -116,7 +116,7 @@ def problem_of(error: Exception) -> ProblemError:
         _LOG.warning("%s", error)  # which names machines: that is for the log only
         detail = "shards of this index gave no answer in time: try again"
         return ProblemError(503, "shards-unavailable", detail, headers=RETRY_SOON)
-    shown = error.edited(_without_folders)  # which are nobody's business
+    shown = error.edited(without_folders)  # which are nobody's business
     parts = {"option": shown.option, "expected": shown.expected, "got": shown.got}
     parts["hint"] = shown.hint.replace("{", "").replace("}", "")
     status, kind = _status_of(error)
@@ -124,7 +124,7 @@ def problem_of(error: Exception) -> ProblemError:
     return ProblemError(status, kind, f"{shown}", headers=headers, **parts)
 
 
-def _without_folders(text: str) -> str:
+def without_folders(text: str) -> str:
     """Return a text with only the last part of every path in it."""
     return _PATH.sub(lambda found: f"'{found[1]}'", text)
 
@@ -137,8 +137,7 @@ def _status_of(error: SegmaxError) -> tuple[int, str]:
     if isinstance(error, IndexExistsError):
         return 409, "taken"
     if isinstance(error, WriteError):
-        full = isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENOSPC, errno.EDQUOT)
-        return (507, "disk-full") if full else (503, "not-written")
+        return (507, "disk-full") if _is_disk_full(error) else (503, "not-written")
     if isinstance(error, CollectionLockedError):
         return 503, "locked"
     if isinstance(error, FormatError):
@@ -146,3 +145,12 @@ def _status_of(error: SegmaxError) -> tuple[int, str]:
     if isinstance(error, MissingPackageError):
         return 503, "missing-package"
     return 503, "unavailable"
+
+
+def _is_disk_full(error: BaseException | None) -> bool:
+    """Whether what caused an error in the end is that a disk, or a share of it, is full."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return True
+        error = error.__cause__
+    return False

@@ -52,7 +52,13 @@ _FIELDS = Parameter(
 _MODE = Parameter(
     "mode",
     {"type": "string", "enum": ["add", "upsert", "update"], "default": "add"},
-    "add: ids must be new; upsert: replace documents that have the same id; update: change documents that are there",
+    "add: ids must be new; upsert: replace documents that have the same id; update: change documents that are there, "
+    "whose metadata get what the update says (JSON Merge Patch, RFC 7396; a name with dots is a path)",
+)
+_REPLACE_METADATA = Parameter(
+    "replace_metadata",
+    {"type": "boolean", "default": False},
+    "With mode=update: let metadata replace all that the document has, and store null as a value",
 )
 
 ROUTES = (
@@ -120,7 +126,8 @@ ROUTES = (
     Route(
         "put_documents", "POST", "/v1/indexes/{name}/documents", streaming.put_documents, messages.Documents,
         (messages.WriteResult,), "write", "Add, replace or update documents of a collection",
-        {"documents": [{"id": "d1", "text": "a copper waveguide", "metadata": {"year": 1957}}]}, (_MODE,), streams=True,
+        {"documents": [{"id": "d1", "text": "a copper waveguide", "metadata": {"year": 1957}}]},
+        (_MODE, _REPLACE_METADATA), streams=True,
     ),
     Route(
         "delete_documents", "POST", "/v1/indexes/{name}/documents/delete", streaming.delete_documents, messages.Delete,

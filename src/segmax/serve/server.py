@@ -9,6 +9,7 @@ import logging
 import socket
 import sys
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 import uvicorn
@@ -57,6 +58,12 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, app: App | None = None) -> None:
         super().__init__(config)
         self._app = app
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop. Asked again while collections write what is in memory, end at once: their logs have it."""
+        if self.should_exit and self._app is not None and not self._app.is_started:
+            raise KeyboardInterrupt
+        super().handle_exit(sig, frame)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -35,12 +35,16 @@ def writer_of(service: Service, served: Served) -> Writes:
     return service.writes
 
 
-def mode_of(context: Context) -> str:
-    """Return how documents are put: the `mode` of the address."""
-    mode = context.query.get("mode", "add")
+def way_of(context: Context) -> tuple[str, bool]:
+    """Return how documents are put: the `mode` of the address, and whether metadata are replaced by an update."""
+    mode, replace = context.query.get("mode", "add"), context.query.get("replace_metadata", "false")
     if mode not in _MODES:
         raise invalid(option="mode", expected=f"one of {', '.join(_MODES)}", got=repr(mode))
-    return mode
+    if replace not in ("false", "true"):
+        raise invalid(option="replace_metadata", expected="true or false", got=repr(replace))
+    if replace == "true" and mode != "update":
+        raise invalid(option="replace_metadata", expected="left out, but with mode=update", got=f"mode={mode}")
+    return mode, replace == "true"
 
 
 def given_document(record: messages.Record) -> dict[str, Any]:
@@ -60,12 +64,12 @@ def given_document(record: messages.Record) -> dict[str, Any]:
 
 async def put_documents(context: Context, message: messages.Documents) -> messages.WriteResult:
     """Add, replace or update documents: all of them, or none if one is refused."""
-    writes, mode = writer_of(context.service, context.served), mode_of(context)
+    writes, way = writer_of(context.service, context.served), way_of(context)
     most = context.service.limits.batch * 32
     if len(message.documents) > most:
         raise over_limit("documents", most, len(message.documents))
     documents = [given_document(record) for record in message.documents]
-    return messages.WriteResult(**await writes.call("put", context.served.name, mode, documents))
+    return messages.WriteResult(**await writes.call("put", context.served.name, documents, *way))
 
 
 async def delete_documents(context: Context, message: messages.Delete) -> messages.WriteResult:
@@ -209,9 +213,9 @@ async def put_stream(
         Whether to send results while lines still come.
     """
     service, served = context.service, context.served
-    writes, mode = writer_of(service, served), mode_of(context)
+    writes, way = writer_of(service, served), way_of(context)
     results = Results(send, at_once=at_once)
-    stream = _Stream(writes, served, mode, results)
+    stream = _Stream(writes, served, way, results)
     waiting: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_BATCHED)
     room = _Room(_MOST_BYTES)
     problem: str | None = None
@@ -293,10 +297,10 @@ class _Room:
 class _Stream:
     """The state of one stream: what was written, and what was refused."""
 
-    def __init__(self, writes: Writes, served: Served, mode: str, results: Results) -> None:
+    def __init__(self, writes: Writes, served: Served, way: tuple[str, bool], results: Results) -> None:
         self._writes = writes
         self._name = served.name
-        self._mode = mode
+        self._way = way
         self._results = results
         self._encoder = msgspec.json.Encoder()
         self._count = self._errors = 0
@@ -308,7 +312,7 @@ class _Stream:
         documents = [line.document for line in batch if line.document is not None]
         refused: list[str | None] = []
         if documents:
-            found = await self._writes.call("put_each", self._name, self._mode, documents)
+            found = await self._writes.call("put_each", self._name, documents, *self._way)
             refused, self._sequence = found["errors"], found["sequence"]
         errors = iter(refused)
         lines = [self._result(line, line.error if line.document is None else next(errors)) for line in batch]

@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.collection import Collection
 from segmax.serve.catalog import Catalog, Sequences
-from segmax.serve.problems import ProblemError, overloaded
+from segmax.serve.problems import ProblemError, overloaded, without_folders
 
 Mode = Literal["add", "upsert", "update"]
 #: A document as `Collection.add` takes it.
@@ -45,7 +45,7 @@ class Writer:
         Where other processes look for the number of the last write; None: there are no others.
     """
 
-    OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot"})
+    OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot", "failure"})
 
     def __init__(self, catalog: Catalog, snapshots: Path | None = None, sequences: Sequences | None = None) -> None:
         self._catalog = catalog
@@ -55,14 +55,14 @@ class Writer:
             if served.writable:
                 self._publish(name)
 
-    def put(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, int]:
+    def put(self, name: str, documents: list[Given], mode: Mode, replace_metadata: bool) -> dict[str, int]:
         """Add, replace or update documents, all of them or none."""
-        count = _put(self._collection(name), mode, documents)
+        count = _put(self._collection(name), documents, mode, replace_metadata)
         return {"count": count, "sequence": self._publish(name)}
 
-    def put_each(self, name: str, mode: Mode, documents: list[Given]) -> dict[str, Any]:
+    def put_each(self, name: str, documents: list[Given], mode: Mode, replace_metadata: bool) -> dict[str, Any]:
         """Do the same, but leave out documents that are refused; `errors` has a text for each of these, else None."""
-        errors = _put_each(lambda some: _put(self._collection(name), mode, some), documents)
+        errors = _put_each(lambda some: _put(self._collection(name), some, mode, replace_metadata), documents)
         return {"errors": errors, "sequence": self._publish(name)}
 
     def delete(self, name: str, ids: list[int | str] | None, where: Mapping[str, Any] | None) -> dict[str, int]:
@@ -91,6 +91,12 @@ class Writer:
         copy = f"{name}-{when}-{sequence}-{secrets.token_hex(2)}"
         collection.backup(self._snapshots / copy)
         return {"name": copy, "num_docs": collection.num_docs, "sequence": sequence}
+
+    def failure(self, name: str) -> str | None:
+        """Return why documents cannot be written as parts; None if they can."""
+        source = self._catalog[name].source
+        found = source.stats().failure if isinstance(source, Collection) else None
+        return None if found is None else without_folders(found)
 
     def _collection(self, name: str) -> Collection:
         source = self._catalog[name].source
@@ -121,6 +127,8 @@ class WriterThreads:
     async def call(self, operation: str, name: str, *arguments: Any) -> Any:
         """Do what the method of `Writer` with this name does; refuse it if too many wait."""
         assert operation in Writer.OPERATIONS
+        if operation == "failure":  # which is known at once
+            return self._writer.failure(name)
         if self._num_waiting >= _MOST_WAITING:
             raise overloaded(1.0)
         key = name, operation in _LONG
@@ -139,9 +147,9 @@ class WriterThreads:
             pool.shutdown(wait=True)
 
 
-def _put(collection: Collection, mode: Mode, documents: list[Given]) -> int:
+def _put(collection: Collection, documents: list[Given], mode: Mode, replace_metadata: bool) -> int:
     if mode == "update":
-        return collection.update(documents)
+        return collection.update(documents, replace_metadata=replace_metadata)
     return collection.add(documents) if mode == "add" else collection.upsert(documents)
 
 
