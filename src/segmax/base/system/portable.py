@@ -23,11 +23,13 @@ __all__ = [
     "descriptor_of_path",
     "ended_child",
     "fork",
+    "free_large_blocks",
     "has_ended",
     "huge_pages",
     "last_core",
     "lower_priority",
     "map_file",
+    "most_open_files",
     "num_cores",
     "on_stop",
     "peak_memory",
@@ -162,6 +164,15 @@ def last_core() -> int | None:
 
 def stay_on_core(core: int) -> None:
     """Do nothing: here a process cannot choose its core."""
+
+
+def free_large_blocks() -> None:
+    """Do nothing: here the memory of large objects goes back to the system when they are freed."""
+
+
+def most_open_files() -> int | None:
+    """Return None: here a process may have as many open files and connections as it likes."""
+    return None
 
 
 def huge_pages(size: int) -> mmap.mmap | None:
