@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from segmax.base.checks import check_listed, shown
-from segmax.base.errors import ConfigError
+from segmax.base.errors import ConfigError, UnknownIdError
 from segmax.remote import answers
 from segmax.remote.answers import MakeDocs, Ranking
 from segmax.remote.calls import Call, Request, to_json, understood
@@ -153,7 +153,10 @@ class Searching(Endpoint):
 
         found = yield from ask((), make_docs)
         for docs in made:
-            documents = yield from self.look_up("ids", list(docs.by_row.values()), _wire_fields(fields))
+            try:
+                documents = yield from self.look_up("ids", list(docs.by_row.values()), _wire_fields(fields))
+            except UnknownIdError as error:
+                raise UnknownIdError(str(error), hint="documents were deleted after the search: repeat it") from error
             docs.fill(documents, fields)
         return found
 

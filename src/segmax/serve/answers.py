@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ class Marker:
         return [messages.Piece(text=piece, match=is_marked) for piece, is_marked in found]
 
 
-def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None, share: Share) -> list[Any]:
-    """Return results with what was asked for; those with texts or metadata are written down one by one."""
+def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None, share: Share) -> Any:
+    """Return the list of results with what was asked for; those with texts or metadata are written down one by one."""
     ids, scores = hits.ids, hits.scores.tolist()
     found = [messages.Hit(id=id, score=score) for id, score in zip(ids, scores, strict=True)]
     if "row" in fields:
@@ -49,15 +50,17 @@ def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None, share
     with_metadata = "metadata" in fields and hits.has_metadata
     if not (with_texts or with_metadata):
         return found
-    written = []
-    for place, hit in enumerate(found):
-        one = hits.taken(slice(place, place + 1))
-        if with_texts:
-            _add_text(hit, one.texts[0], fields, marker)
-        if with_metadata:
-            hit.metadata = one.metadata[0]
-        written.append(share.written(hit))
-    return written
+
+    def described() -> Iterator[messages.Hit]:
+        for place, plain in enumerate(found):
+            hit, one = copy.copy(plain), hits.taken(slice(place, place + 1))
+            if with_texts:
+                _add_text(hit, one.texts[0], fields, marker)
+            if with_metadata:
+                hit.metadata = one.metadata[0]
+            yield hit
+
+    return share.listed(described())
 
 
 def _add_text(hit: messages.Hit, stored: StoredText, fields: Sequence[str], marker: Marker | None) -> None:
@@ -90,13 +93,13 @@ def search_result(
 
 def batch_results(
     found: BatchHits, depths: Sequence[int], fields: Sequence[str], share: Share, *, with_stats: bool
-) -> list[messages.SearchResult]:
+) -> Iterable[messages.SearchResult]:
     """Return the answers to many searches; where only ids and scores are wanted, from the arrays of all of them."""
     if fields or with_stats or (isinstance(found, RoutedBatchHits) and not found.is_whole):
-        return [
+        return (
             search_result(hits.taken(slice(0, depth)), fields, None, share, with_stats=with_stats)
             for hits, depth in zip(found, depths, strict=True)
-        ]
+        )
     counts = np.minimum(found.counts, depths)
     is_there = np.arange(found.rows.shape[1]) < counts[:, None]
     ids, scores = found.ids_of(found.rows[is_there]), found.scores[is_there].tolist()
@@ -112,13 +115,15 @@ def groups_result(
     groups: Groups, fields: Sequence[str], marker: Marker | None, share: Share, *, with_stats: bool
 ) -> messages.GroupsResult:
     """Return the answer to a search with groups."""
-    found = []
-    for group in groups:
-        message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker, share))
-        if with_stats:
-            message.stats = stats_message(group.hits)
-        found.append(message)
-    answer = messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
+
+    def described() -> Iterator[messages.GroupResult]:
+        for group in groups:
+            message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker, share))
+            if with_stats:
+                message.stats = stats_message(group.hits)
+            yield message
+
+    answer = messages.GroupsResult(groups=share.listed(described()), complete=groups.complete, took_ms=0.0)
     shares = [group.hits.routing.missing_share for group in groups if isinstance(group.hits, RoutedHits)]
     answer.missing_share = max(shares, default=0.0) or UNSET
     return answer

@@ -361,7 +361,7 @@ class _Request:
             await service.run(served.follow)  # another collection took its place
             result = await route.handle(context, message)
         body = await service.encoded_answer(result) if share.num_bytes > _LONG else ENCODER.encode(result)
-        share.take_whole(body)
+        share.hold(len(body))
         return Answer(200, _JSON, body, COMMON_HEADERS)
 
     def _query(self, route: Route) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import UNSET
 
@@ -19,11 +19,16 @@ _FEW = 16  # documents that are in memory before they are written down
 _MORE = 256  # the same of shards, where looking up takes a call for each
 
 
-def documents_by_id(source: Source, ids: Sequence[int | str], fields: Sequence[str], share: Share) -> list[msgspec.Raw]:
-    """Return documents with some fields, as JSON; raise UnknownIdError if one is not there."""
+def documents_by_id(source: Source, ids: Sequence[int | str], fields: Sequence[str], share: Share) -> Any:
+    """Return the list of documents with some fields; raise UnknownIdError if one is not there."""
     size = _MORE if isinstance(source, ShardedIndex) else _FEW
     pieces = (ids[first : first + size] for first in range(0, len(ids), size))
-    return [share.written(document) for some in pieces for document in _documents(source, some, fields)]
+    return share.listed(document for some in pieces for document in _documents(source, some, fields))
+
+
+def document_by_id(source: Source, id: int | str, fields: Sequence[str], share: Share) -> Any:
+    """Return a document with some fields; raise UnknownIdError if it is not there."""
+    return share.written(next(_documents(source, [id], fields)))
 
 
 def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) -> Iterator[messages.DocumentResult]:
@@ -48,8 +53,8 @@ def _documents(source: Source, ids: Sequence[int | str], fields: Sequence[str]) 
         yield document
 
 
-def documents_by_row(source: Source, rows: Sequence[int], fields: Sequence[str], share: Share) -> list[msgspec.Raw]:
-    """Return documents with some fields, as JSON, by input row; raise UnknownIdError if one is not there."""
+def documents_by_row(source: Source, rows: Sequence[int], fields: Sequence[str], share: Share) -> Any:
+    """Return the list of documents with some fields, by input row; raise UnknownIdError if one is not there."""
     if isinstance(source, ShardedIndex):
         return documents_by_id(source, ids_of_rows(source, rows), fields, share)
     return documents_by_id(source, [source.id_of(row) for row in rows], fields, share)

@@ -20,7 +20,7 @@ _LOOK_SECONDS = 0.5  # between two looks at all connections, which cost less tha
 _WRITE_SECONDS = 60.0  # that a client may leave an answer unread
 _TOTAL_BODY_FACTOR = 4  # times `body_seconds` for a whole body that is not a stream
 _MOST_PIPELINED = 64  # requests that wait for the answer to an earlier one
-_FOR_FILES = 64  # descriptors that connections leave to files: the system gives a new one the lowest that is free
+_FOR_FILES = 128  # descriptors that connections leave to files, at most half: the system gives the lowest that is free
 _LINGER_SECONDS = 2.0  # for a client to read why it was refused, before what it still sends makes the system forget it
 
 _HEAD, _BODY, _ANSWER = range(3)
@@ -306,7 +306,7 @@ def guarded(
 
     most = most_open_files()
     Guarded.limits = limits
-    Guarded.most_descriptors = math.inf if most is None else most - _FOR_FILES
+    Guarded.most_descriptors = math.inf if most is None else most - min(_FOR_FILES, most // 2)
     Guarded.on_refused = staticmethod(on_refused)
     Guarded.shedder = staticmethod(shedder)
     return Guarded

@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 import segmax
 from segmax.base.errors import UnknownIdError
@@ -23,7 +23,7 @@ from segmax.search.methods import SearchParams
 from segmax.search.queries import high_enough
 from segmax.search.results import BatchHits, Groups, Hits
 from segmax.serve import messages
-from segmax.serve.allowance import Share
+from segmax.serve.allowance import Listed, Share
 from segmax.serve.answers import (
     Marker,
     batch_results,
@@ -34,7 +34,7 @@ from segmax.serve.answers import (
     total_stats,
 )
 from segmax.serve.catalog import Served, Source
-from segmax.serve.documents import documents_by_id, documents_by_row
+from segmax.serve.documents import document_by_id, documents_by_id, documents_by_row
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
 from segmax.serve.searching import Grouping, PlainQuery
@@ -87,7 +87,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
         answer = await service.run(_groups_answer, groups, message, marker, context.share, of=target.source)
         answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
         return answer
-    hits: Hits = await _found(context, target, query, message, params, deadline, max_shards)
+    hits = await _found(context, target, query, message, params, deadline, max_shards)
     service.metrics.searched(target.name, hits.stats_row)
     if message.min_score is not None:
         hits = high_enough(hits, message.min_score)
@@ -118,7 +118,8 @@ async def _found(
         hits = searcher.at_once(target.source, query, depth, params)
         if hits is not None:
             return hits
-    return await searcher.submit(target.source, query, depth, params, message.where, deadline, max_shards)
+    found: Hits = await searcher.submit(target.source, query, depth, params, message.where, deadline, max_shards)
+    return found
 
 
 def _answer(hits: Hits, message: messages.Search, marker: Marker | None, share: Share) -> messages.SearchResult:
@@ -153,20 +154,19 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
     wheres = [message.where if query.where is None else query.where for query in queries]
     has_more = any(where is not None for where in wheres) or bool(message.fields) or message.stats
     searcher = service.searchers[target.name]
-    results: list[Any] = []
+    results = Listed(context.share)
     with service.batch():
         for start in range(0, len(queries), _SLICE):  # one after the other, so that others get threads in between
             part = slice(start, start + _SLICE)
             plain = await _plain_queries(context, target, queries[part])
             how = depths[part], params[part], wheres[part], max_shards
-            work = partial(_searched_batch, context, target, message, plain, *how)
+            work = partial(_searched_batch, context, target, message, plain, *how, results)
             is_short = len(service.requests) == 1 and total <= _MOST_INLINE and not has_more
             is_here = is_short and searcher.are_quick(depths, params)  # so it holds up nobody
-            found, seconds = work() if is_here else await service.run(work, of=target.source)
-            results += found
+            seconds = work() if is_here else await service.run(work, of=target.source)
             if not has_more:
                 searcher.learn(depths[part], params[part], seconds)
-    return messages.BatchResult(results=results, took_ms=(time.perf_counter() - context.arrived) * 1e3)
+    return messages.BatchResult(results=results.whole(), took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 
 async def _plain_queries(context: Context, target: Target, queries: Sequence[messages.BatchQuery]) -> Any:
@@ -193,8 +193,9 @@ def _searched_batch(
     params: list[SearchParams | None],
     wheres: Sequence[Mapping[str, Any] | None],
     max_shards: int | None,
-) -> tuple[list[Any], float]:
-    """Return the results of some queries, and how many seconds of one thread they took."""
+    results: Listed,
+) -> float:
+    """Add the results of some queries, and return how many seconds of one thread their search took."""
     limits: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
     threads, start = context.service.settings.num_threads, time.perf_counter()
     found: BatchHits = target.source.search_batch(
@@ -209,7 +210,8 @@ def _searched_batch(
     )
     seconds = (time.perf_counter() - start) * min(threads, len(depths))
     context.service.metrics.searched_batch(target.name, found.stats)
-    return batch_results(found, depths, message.fields, context.share, with_stats=message.stats), seconds
+    results.extend(batch_results(found, depths, message.fields, context.share, with_stats=message.stats))
+    return seconds
 
 
 async def explain(context: Context, message: messages.Explain) -> messages.Explanation:
@@ -260,7 +262,7 @@ def _check_ids(service: Service, ids: Sequence[object]) -> None:
         raise over_limit("ids", service.limits.batch, len(ids))
 
 
-async def get_document(context: Context, message: None) -> Raw:
+async def get_document(context: Context, message: None) -> messages.DocumentResult:
     """Return one document."""
     given = context.query.get("fields", "title,text,metadata")
     fields = [name for name in given.split(",") if name]
@@ -268,8 +270,11 @@ async def get_document(context: Context, message: None) -> Raw:
         if name not in _ALL_FIELDS:
             raise invalid(option="fields", expected=f"some of {', '.join(_ALL_FIELDS)}", got=repr(name))
     source = (await context.target()).source
-    ids = [id_in_path(source, context.id)]
-    return (await context.service.run(documents_by_id, source, ids, fields, context.share, of=source))[0]
+    id = id_in_path(source, context.id)
+    found: messages.DocumentResult = await context.service.run(
+        document_by_id, source, id, fields, context.share, of=source
+    )
+    return found
 
 
 async def get_documents(context: Context, message: messages.GetDocuments) -> messages.DocumentsResult:
@@ -280,7 +285,7 @@ async def get_documents(context: Context, message: messages.GetDocuments) -> mes
     source = (await context.target()).source
     work = documents_by_row if message.rows is not None else documents_by_id
     wanted = message.ids or message.rows or []
-    documents: list[Any] = await context.service.run(work, source, wanted, message.fields, context.share, of=source)
+    documents = await context.service.run(work, source, wanted, message.fields, context.share, of=source)
     return messages.DocumentsResult(documents=documents)
 
 
@@ -309,8 +314,8 @@ async def facets(context: Context, message: messages.Facets) -> messages.FacetsR
 
 def _facets(source: Source, message: messages.Facets, share: Share) -> messages.FacetsResult:
     found = source.facets(message.field, message.where, limit=message.limit)
-    values: list[Any] = [share.written(messages.FacetValue(value=value, count=count)) for value, count in found]
-    return messages.FacetsResult(values=values)
+    values = (messages.FacetValue(value=value, count=count) for value, count in found)
+    return messages.FacetsResult(values=share.listed(values))
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -326,9 +331,8 @@ async def encode(context: Context, message: messages.Encode) -> messages.EncodeR
 
 
 def _encode_answer(rows: Csr, share: Share) -> messages.EncodeResult:
-    pairs = rows_of(rows)
-    vectors: list[Any] = [share.written(messages.Vector(indices=indices, values=values)) for indices, values in pairs]
-    return messages.EncodeResult(vectors=vectors)
+    vectors = (messages.Vector(indices=indices, values=values) for indices, values in rows_of(rows))
+    return messages.EncodeResult(vectors=share.listed(vectors))
 
 
 async def find_terms(context: Context, message: messages.FindTerms) -> messages.TermsResult:
@@ -354,11 +358,8 @@ def _found_terms(context: Context, target: Target, message: messages.FindTerms) 
     else:
         numbers = message.numbers or []
         found = [(number, terms[number]) if number < len(terms) else (None, "") for number in numbers]
-    written: list[Any] = [
-        None if number is None else context.share.written(messages.TermResult(term=number, word=word))
-        for number, word in found
-    ]
-    return messages.TermsResult(terms=written, num_terms=len(terms))
+    results = (None if number is None else messages.TermResult(term=number, word=word) for number, word in found)
+    return messages.TermsResult(terms=context.share.listed(results), num_terms=len(terms))
 
 
 # --- what is served --------------------------------------------------------------------------------------------------

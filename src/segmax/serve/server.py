@@ -14,7 +14,7 @@ from typing import Any
 import uvicorn
 
 from segmax.base.display import printable
-from segmax.base.system import EVENT_LOOP, free_large_blocks, most_open_files, on_stop
+from segmax.base.system import EVENT_LOOP, most_open_files, on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
@@ -141,7 +141,6 @@ def run_server(
 def prepare_process(settings: Settings) -> None:
     """Set what belongs to the whole process: how threads take turns, what the system gives it, where logs go."""
     sys.setswitchinterval(_SWITCH_SECONDS)
-    free_large_blocks()  # of answers
     most_open_files()
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the application logs its own failures
     _log_to_stderr("segmax.serve", "segmax: %(message)s")

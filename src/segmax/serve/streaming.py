@@ -168,7 +168,7 @@ class Results:
     async def add(self, content: bytes) -> None:
         """Send something later; wait if too much is waiting."""
         self._unsent += content
-        self._share.hold(len(content))
+        self._share.hold_more(len(content))
         self._changed.set()
         while len(self._unsent) > self._most(_MOST_UNSENT) and not self._task.done():
             self._sent.clear()
@@ -198,7 +198,7 @@ class Results:
                 content, self._unsent = bytes(self._unsent), bytearray()
                 for start in range(0, len(content), PIECE):
                     await self._send(content[start : start + PIECE])
-                self._share.give_back(len(content))
+                self._share.hold_more(-len(content))
                 self._sent.set()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import mmap
 import os
 import platform
@@ -23,7 +22,6 @@ __all__ = [
     "cpu_name",
     "ended_child",
     "fork",
-    "free_large_blocks",
     "has_ended",
     "huge_pages",
     "last_core",
@@ -42,7 +40,6 @@ __all__ = [
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _HUGE_PAGE = 2 * 2**20
-_LARGE_BLOCK, _MMAP_THRESHOLD = 2**20, -3  # the second as <malloc.h> has it
 _WATCHED_SIGNALS = frozenset({*STOP_SIGNALS, signal.SIGCHLD})
 
 #: Whether a service may have several processes behind one port.
@@ -188,15 +185,6 @@ def last_core() -> int | None:
 def stay_on_core(core: int) -> None:
     """Run on one core from now on."""
     os.sched_setaffinity(0, {core})
-
-
-def free_large_blocks() -> None:
-    """Let the memory of large objects go back to the system when they are freed.
-
-    glibc does that at first. But with every large object that is freed it keeps larger ones for later, up to 32 MiB.
-    """
-    with contextlib.suppress(OSError, AttributeError):  # another library of C
-        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE_BLOCK)
 
 
 def huge_pages(size: int) -> mmap.mmap | None:

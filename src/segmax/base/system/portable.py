@@ -23,7 +23,6 @@ __all__ = [
     "descriptor_of_path",
     "ended_child",
     "fork",
-    "free_large_blocks",
     "has_ended",
     "huge_pages",
     "last_core",
@@ -164,10 +163,6 @@ def last_core() -> int | None:
 
 def stay_on_core(core: int) -> None:
     """Do nothing: here a process cannot choose its core."""
-
-
-def free_large_blocks() -> None:
-    """Do nothing: here the memory of large objects goes back to the system when they are freed."""
 
 
 def most_open_files() -> int | None:
