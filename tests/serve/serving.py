@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -45,11 +45,11 @@ def eventually(look: Callable[[], Found | None], seconds: float = PATIENCE) -> F
 
 
 class Service:
-    """A running `segmax serve`."""
+    """A running `segmax serve`; a program may be started before it, which runs it."""
 
-    def __init__(self, arguments: list[str], folder: Path) -> None:
+    def __init__(self, arguments: list[str], folder: Path, program: Sequence[str] = ()) -> None:
         self._out, self._err = folder / "stdout", folder / "stderr"
-        command = [sys.executable, "-m", "segmax.cli", "serve", *arguments, "--port", "0"]
+        command = [*program, sys.executable, "-m", "segmax.cli", "serve", *arguments, "--port", "0"]
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(command, stdout=out, stderr=err)
         self.port = 0
@@ -190,10 +190,10 @@ def memory_of(pid: int) -> int:
 
 
 @contextlib.contextmanager
-def serving(*arguments: object) -> Iterator[Service]:
+def serving(*arguments: object, program: Sequence[str] = ()) -> Iterator[Service]:
     """Run `segmax serve` with some arguments until the end of the block."""
     with tempfile.TemporaryDirectory() as folder:
-        service = Service([str(argument) for argument in arguments], Path(folder))
+        service = Service([str(argument) for argument in arguments], Path(folder), program)
         try:
             service.wait_until_ready()
             yield service

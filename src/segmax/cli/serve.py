@@ -45,6 +45,8 @@ _EXAMPLES = """\
 #: Options that have another name in Python than on the command line.
 NAMES = {
     "body_bytes": "--max-body-mb",
+    "answer_bytes": "--max-answer-mb",
+    "unread_bytes": "--max-unread-mb",
     "k": "--max-k",
     "batch": "--max-batch",
     "terms": "--max-terms",
@@ -92,6 +94,16 @@ def parser() -> argparse.ArgumentParser:
     limits = made.add_argument_group("limits")
     limits.add_argument(
         "--max-body-mb", metavar="X", type=real_number, default=16.0, help="size of a request (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-answer-mb", metavar="X", type=real_number, default=64.0, help="size of an answer (default: %(default)s)"
+    )
+    limits.add_argument(
+        "--max-unread-mb",
+        metavar="X",
+        type=real_number,
+        default=256.0,
+        help="size of the answers that a worker keeps until clients have read them (default: %(default)s)",
     )
     limits.add_argument(
         "--max-k", metavar="N", type=whole_number, default=10_000, help="results of a search (default: %(default)s)"
@@ -180,6 +192,8 @@ def settings_of(args: argparse.Namespace) -> Settings:
         access_log=args.access_log,
         limits=Limits(
             body_bytes=int(args.max_body_mb * (1 << 20)),
+            answer_bytes=int(args.max_answer_mb * (1 << 20)),
+            unread_bytes=int(args.max_unread_mb * (1 << 20)),
             k=args.max_k,
             batch=args.max_batch,
             terms=args.max_terms,

@@ -9,12 +9,14 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from segmax.remote.address import index_path
-from segmax.remote.answers import Info, Words
+from segmax.remote.answers import FoundDocument, Info, Words, documents
 from segmax.remote.calls import Call, Request, record, to_json, understood
 from segmax.remote.found import Source
+from segmax.remote.problems import AnswerTooLargeError
 from segmax.remote.queries import Message
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 #: What is known about an index is asked for again after so many seconds.
 FRESH_SECONDS = 1.0
@@ -84,23 +86,52 @@ class Endpoint:
 
     def find_words(self, words: Sequence[str]) -> Call[dict[str, int]]:
         """Return the numbers of those words that the index has."""
-        found: dict[str, int] = {}
-        for some in self.cut(list(words)):
-            parse = partial(Words.from_answer, count=len(some))
-            answer = yield from self.asked("terms", {"words": some}, parse)
-            found.update({word: term[0] for word, term in zip(some, answer.terms, strict=True) if term is not None})
-        return found
+        found = yield from self._find("words", words)
+        return {word: term[0] for word, term in zip(words, found, strict=True) if term is not None}
 
     def find_numbers(self, numbers: Sequence[int]) -> Call[list[str | None]]:
         """Return the words of numbers."""
-        found: list[str | None] = []
-        for some in self.cut(list(numbers)):
-            parse = partial(Words.from_answer, count=len(some))
-            answer = yield from self.asked("terms", {"numbers": some}, parse)
-            found += [None if term is None else term[1] for term in answer.terms]
-        return found
+        found = yield from self._find("numbers", numbers)
+        return [None if term is None else term[1] for term in found]
 
-    def cut(self, values: list[T]) -> Iterator[list[T]]:
+    def _find(self, by: str, wanted: Sequence[Any]) -> Call[list[tuple[int, str] | None]]:
+        """Return terms by word or by number."""
+
+        def ask(some: list[Any]) -> Call[list[tuple[int, str] | None]]:
+            return self.asked("terms", {by: some}, lambda answer: Words.from_answer(answer, len(some)).terms)
+
+        return (yield from self.in_pieces(wanted, ask))
+
+    # --- many at a time ----------------------------------------------------------------------------------------------
+
+    def look_up(self, by: str, wanted: Sequence[Any], fields: Sequence[str]) -> Call[list[FoundDocument]]:
+        """Return some fields of documents, by "ids" or by "rows"."""
+
+        def ask(some: list[Any]) -> Call[list[FoundDocument]]:
+            message = {by: some, "fields": list(fields)}
+            return self.asked("documents/get", message, partial(documents, count=len(some)))
+
+        return (yield from self.in_pieces(wanted, ask))
+
+    def cut(self, values: list[V]) -> Iterator[list[V]]:
         """Yield values in lists that requests may have."""
-        size = min(self.limits.batch, _MOST_LISTED)
+        size = self._most_listed
         return (values[first : first + size] for first in range(0, len(values), size))
+
+    @property
+    def _most_listed(self) -> int:
+        return min(self.limits.batch, _MOST_LISTED)
+
+    def in_pieces(self, values: Sequence[V], ask: Callable[[list[V]], Call[list[T]]]) -> Call[list[T]]:
+        """Return what a call returns for many values, asked for as many at a time as requests and answers may have."""
+        found: list[T] = []
+        size = self._most_listed
+        while len(found) < len(values):
+            some = list(values[len(found) : len(found) + size])
+            try:
+                found += yield from ask(some)
+            except AnswerTooLargeError:
+                if len(some) == 1:
+                    raise
+                size = (len(some) + 1) // 2
+        return found

@@ -99,6 +99,19 @@ class FoundDocs:
             self._fetch(row, ("metadata",))
         return self._metadata[row]
 
+    @property
+    def by_row(self) -> dict[int, DocId]:
+        """The ids of all results."""
+        return self._ids
+
+    def fill(self, found: Iterable[FoundDocument], fields: Sequence[str]) -> None:
+        """Take over fields of all results, which were fetched apart from them."""
+        for row, document in zip(self._ids, found, strict=True):
+            if "text" in fields:
+                self._texts[row] = document.text
+            if "metadata" in fields:
+                self._metadata[row] = document.metadata
+
     def _fetch(self, row: int, fields: Sequence[str]) -> None:
         """Fetch something of a result, and of those after it. Who wants texts mostly wants metadata, too."""
         kept: dict[int, Any] = self._texts if "text" in fields else self._metadata

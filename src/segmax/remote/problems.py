@@ -21,7 +21,14 @@ from segmax.remote.calls import Reply, Request
 
 _URN = "urn:segmax:problem:"
 _LONGEST = 2000  # characters of a part of a message
+
+
+class AnswerTooLargeError(ConfigError):
+    """What was asked for has to be asked for in pieces, or with fewer fields."""
+
+
 _KINDS: dict[str, type[SegmaxError]] = {
+    "answer-too-large": AnswerTooLargeError,
     "unknown-document": UnknownIdError,
     "unknown-index": IndexNotFoundError,
     "not-written": WriteError,

@@ -79,22 +79,19 @@ class Reading(Searching):
         """Return the scores of documents."""
         wanted = plain_ids(ids)
         asked = yield from self.query(query)
-        found: list[float] = []
-        for some in self.cut(wanted):
-            found += yield from self.asked("score", asked | {"ids": some}, partial(answers.scores, count=len(some)))
-        return np.array(found, dtype=np.float64)
+
+        def ask(some: list[DocId]) -> Call[list[float]]:
+            return self.asked("score", asked | {"ids": some}, partial(answers.scores, count=len(some)))
+
+        return np.array((yield from self.in_pieces(wanted, ask)), dtype=np.float64)
 
     def documents(
         self, ids: Sequence[object] | None, fields: Sequence[str], rows: Sequence[int] | None = None
     ) -> Call[list[FoundDocument]]:
         """Return documents by id, or by row."""
-        by: str = "ids" if rows is None else "rows"
-        wanted: list[Any] = plain_ids(ids or ()) if rows is None else list(rows)
-        found: list[FoundDocument] = []
-        for some in self.cut(wanted):
-            message = {by: some, "fields": list(fields)}
-            found += yield from self.asked("documents/get", message, partial(answers.documents, count=len(some)))
-        return found
+        if rows is not None:
+            return (yield from self.look_up("rows", rows, fields))
+        return (yield from self.look_up("ids", plain_ids(ids or ()), fields))
 
     def row_of(self, id: DocId) -> Call[int]:
         """Return the row of a document."""
@@ -185,9 +182,11 @@ class Reading(Searching):
         wrong = next((text for text in texts if not isinstance(text, str)), None)
         if wrong is not None:
             raise InputError(expected="texts", got=type(wrong).__name__)
-        pairs: list[tuple[list[int], list[float]]] = []
-        for some in self.cut([str(text) for text in texts]):
-            pairs += yield from self.asked("encode", {"texts": some}, partial(answers.vectors, count=len(some)))
+
+        def ask(some: list[str]) -> Call[list[tuple[list[int], list[float]]]]:
+            return self.asked("encode", {"texts": some}, partial(answers.vectors, count=len(some)))
+
+        pairs = yield from self.in_pieces([str(text) for text in texts], ask)
         return understood(partial(answers.rows_of, num_columns=self.info.num_terms), pairs, self.base)
 
 

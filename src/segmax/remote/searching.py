@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 from segmax.base.checks import check_listed, shown
-from segmax.base.errors import ConfigError
+from segmax.base.errors import ConfigError, UnknownIdError
 from segmax.remote import answers
 from segmax.remote.answers import MakeDocs, Ranking
 from segmax.remote.calls import Call, Request, to_json, understood
 from segmax.remote.endpoint import Endpoint
-from segmax.remote.found import FoundDocs, NothingMore
+from segmax.remote.found import FoundDocs, NothingMore, Source
 from segmax.remote.params import MOST, check_target, filter_of, given, least_score, method_of, shards_of
+from segmax.remote.problems import AnswerTooLargeError
 from segmax.remote.queries import Message, listed, several, single, words_beside_numbers
 from segmax.search.arguments import checked_k, num_threads, per_query
 from segmax.search.methods import SearchParams
@@ -57,7 +58,7 @@ class Searching(Endpoint):
         filtered = filter_of(where)
         asked = yield from self.query(query)
         most = yield from self.most(max(k + wanted.offset, k * wanted.group_size))
-        message = asked | given(
+        common = asked | given(
             k=min(k, most),
             params=method,
             target_recall=target_recall,
@@ -68,13 +69,15 @@ class Searching(Endpoint):
             group_by=group_by,
             group_size=None if group_by is None else min(wanted.group_size, most),
             budget_ms=budget_ms,
-            fields=_wire_fields(chosen),
             stats=True,
         )
-        make_docs = self._make_docs(chosen)
-        if group_by is not None:
-            return (yield from self.asked("search", message, partial(answers.groups, make_docs=make_docs)))
-        return (yield from self.asked("search", message, partial(answers.hits, make_docs=make_docs)))
+        parse: Callable[..., Hits | Groups] = answers.hits if group_by is None else answers.groups
+
+        def ask(fields: Sequence[str], make_docs: MakeDocs) -> Call[Hits | Groups]:
+            message = common | {"fields": _wire_fields(fields)}
+            return self.asked("search", message, partial(parse, make_docs=make_docs))
+
+        return (yield from self._with_documents(chosen, ask))
 
     def search_batch(
         self,
@@ -114,7 +117,6 @@ class Searching(Endpoint):
             offset=wanted.offset or None,
             min_score=least_score(wanted.min_score),
             max_shards=shards_of(max_shards),
-            fields=_wire_fields(chosen),
             stats=True,
         )
         for number, message in enumerate(messages):  # what they do not share
@@ -123,13 +125,40 @@ class Searching(Endpoint):
                 params=methods[number].message if len(methods) > 1 else None,
                 where=wheres[number] if len(wheres) > 1 else None,
             )
-        if any(method.budget_ms is not None for method in methods):  # which only single searches have
-            budgets = [method.budget_ms for method in _every(methods, count)]
-            found = yield from self._one_by_one(messages, budgets, common)
-        else:
-            depths = [min(own, most) + wanted.offset for own in _every(ks, count)]
-            found = yield from self._together(messages, depths, common)
-        return understood(partial(answers.batch, width=width, make_docs=self._make_docs(chosen)), found, self.base)
+        budgets = [method.budget_ms for method in _every(methods, count)]
+        depths = [min(own, most) + wanted.offset for own in _every(ks, count)]
+
+        def ask(fields: Sequence[str], make_docs: MakeDocs) -> Call[BatchHits]:
+            shared = common | {"fields": _wire_fields(fields)}
+            if any(budget is not None for budget in budgets):  # which only single searches have
+                found = yield from self._one_by_one(messages, budgets, shared)
+            else:
+                found = yield from self._together(messages, depths, shared)
+            return understood(partial(answers.batch, width=width, make_docs=make_docs), found, self.base)
+
+        return (yield from self._with_documents(chosen, ask))
+
+    def _with_documents(self, fields: Sequence[str], ask: Callable[[Sequence[str], MakeDocs], Call[T]]) -> Call[T]:
+        """Search for results with some fields; where these are too large for an answer, they are fetched afterwards."""
+        try:
+            return (yield from ask(fields, self._make_docs(fields)))
+        except AnswerTooLargeError:
+            if not fields:
+                raise
+        made: list[FoundDocs] = []
+
+        def make_docs(rankings: Sequence[Ranking]) -> FoundDocuments:
+            made.append(FoundDocs(self._source(), rankings, ()))
+            return made[-1]
+
+        found = yield from ask((), make_docs)
+        for docs in made:
+            try:
+                documents = yield from self.look_up("ids", list(docs.by_row.values()), _wire_fields(fields))
+            except UnknownIdError as error:
+                raise UnknownIdError(str(error), hint="documents were deleted after the search: repeat it") from error
+            docs.fill(documents, fields)
+        return found
 
     def _one_by_one(
         self, messages: list[Message], budgets: Sequence[float | None], common: Message
@@ -197,12 +226,10 @@ class Searching(Endpoint):
         return max(0, min(depth, max(self.info.num_docs, least)) - offset)
 
     def _make_docs(self, fields: Sequence[str]) -> MakeDocs:
-        source = NothingMore(self.info) if self.source is None else self.source
+        return lambda rankings: FoundDocs(self._source(), rankings, fields)
 
-        def make(rankings: Sequence[Ranking]) -> FoundDocuments:
-            return FoundDocs(source, rankings, fields)
-
-        return make
+    def _source(self) -> Source:
+        return NothingMore(self.info) if self.source is None else self.source
 
 
 def _every(values: Sequence[T], count: int) -> Sequence[T]:

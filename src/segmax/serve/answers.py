@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import UNSET
+from numpy.typing import NDArray
 
 from segmax.search.highlighting import passages
 from segmax.search.inside import InsideView
 from segmax.search.results import STATS_FIELDS, BatchHits, Explanation, Groups, Hits
 from segmax.serve import messages
+from segmax.serve.allowance import Share
 from segmax.shards.found import RoutedBatchHits, RoutedHits
 from segmax.storage.texts import StoredText
 
@@ -35,29 +39,37 @@ class Marker:
         return [messages.Piece(text=piece, match=is_marked) for piece, is_marked in found]
 
 
-def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None) -> list[messages.Hit]:
-    """Return results with what was asked for."""
+def hit_messages(hits: Hits, fields: Sequence[str], marker: Marker | None, share: Share) -> Any:
+    """Return the list of results with what was asked for; those with texts or metadata are written down one by one."""
     ids, scores = hits.ids, hits.scores.tolist()
     found = [messages.Hit(id=id, score=score) for id, score in zip(ids, scores, strict=True)]
     if "row" in fields:
         for hit, row in zip(found, hits.rows.tolist(), strict=True):
             hit.row = row
-    if hits.has_texts and (marker is not None or "title" in fields or "text" in fields):
-        _add_texts(found, hits, fields, marker)
-    if "metadata" in fields and hits.has_metadata:
-        for hit, metadata in zip(found, hits.metadata, strict=True):
-            hit.metadata = metadata
-    return found
+    with_texts = hits.has_texts and (marker is not None or "title" in fields or "text" in fields)
+    with_metadata = "metadata" in fields and hits.has_metadata
+    if not (with_texts or with_metadata):
+        return found
+
+    def described() -> Iterator[messages.Hit]:
+        for place, plain in enumerate(found):
+            hit, one = copy.copy(plain), hits.taken(slice(place, place + 1))
+            if with_texts:
+                _add_text(hit, one.texts[0], fields, marker)
+            if with_metadata:
+                hit.metadata = one.metadata[0]
+            yield hit
+
+    return share.listed(described())
 
 
-def _add_texts(found: list[messages.Hit], hits: Hits, fields: Sequence[str], marker: Marker | None) -> None:
-    for hit, stored in zip(found, hits.texts, strict=True):
-        if "title" in fields:
-            hit.title = stored.title
-        if "text" in fields:
-            hit.text = stored.text
-        if marker is not None:
-            hit.highlights = marker(stored)
+def _add_text(hit: messages.Hit, stored: StoredText, fields: Sequence[str], marker: Marker | None) -> None:
+    if "title" in fields:
+        hit.title = stored.title
+    if "text" in fields:
+        hit.text = stored.text
+    if marker is not None:
+        hit.highlights = marker(stored)
 
 
 def stats_message(hits: Hits) -> messages.Stats:
@@ -67,10 +79,10 @@ def stats_message(hits: Hits) -> messages.Stats:
 
 
 def search_result(
-    hits: Hits, fields: Sequence[str], marker: Marker | None, *, with_stats: bool
+    hits: Hits, fields: Sequence[str], marker: Marker | None, share: Share, *, with_stats: bool
 ) -> messages.SearchResult:
     """Return the answer to a search."""
-    result = messages.SearchResult(hits=hit_messages(hits, fields, marker), complete=hits.complete)
+    result = messages.SearchResult(hits=hit_messages(hits, fields, marker, share), complete=hits.complete)
     if with_stats:
         result.stats = stats_message(hits)
     if isinstance(hits, RoutedHits):
@@ -80,14 +92,14 @@ def search_result(
 
 
 def batch_results(
-    found: BatchHits, depths: Sequence[int], fields: Sequence[str], *, with_stats: bool
-) -> list[messages.SearchResult]:
+    found: BatchHits, depths: Sequence[int], fields: Sequence[str], share: Share, *, with_stats: bool
+) -> Iterable[messages.SearchResult]:
     """Return the answers to many searches; where only ids and scores are wanted, from the arrays of all of them."""
     if fields or with_stats or (isinstance(found, RoutedBatchHits) and not found.is_whole):
-        return [
-            search_result(hits.taken(slice(0, depth)), fields, None, with_stats=with_stats)
+        return (
+            search_result(hits.taken(slice(0, depth)), fields, None, share, with_stats=with_stats)
             for hits, depth in zip(found, depths, strict=True)
-        ]
+        )
     counts = np.minimum(found.counts, depths)
     is_there = np.arange(found.rows.shape[1]) < counts[:, None]
     ids, scores = found.ids_of(found.rows[is_there]), found.scores[is_there].tolist()
@@ -100,19 +112,27 @@ def batch_results(
 
 
 def groups_result(
-    groups: Groups, fields: Sequence[str], marker: Marker | None, *, with_stats: bool
+    groups: Groups, fields: Sequence[str], marker: Marker | None, share: Share, *, with_stats: bool
 ) -> messages.GroupsResult:
     """Return the answer to a search with groups."""
-    found = []
-    for group in groups:
-        message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker))
-        if with_stats:
-            message.stats = stats_message(group.hits)
-        found.append(message)
-    answer = messages.GroupsResult(groups=found, complete=groups.complete, took_ms=0.0)
+
+    def described() -> Iterator[messages.GroupResult]:
+        for group in groups:
+            message = messages.GroupResult(value=group.value, hits=hit_messages(group.hits, fields, marker, share))
+            if with_stats:
+                message.stats = stats_message(group.hits)
+            yield message
+
+    answer = messages.GroupsResult(groups=share.listed(described()), complete=groups.complete, took_ms=0.0)
     shares = [group.hits.routing.missing_share for group in groups if isinstance(group.hits, RoutedHits)]
     answer.missing_share = max(shares, default=0.0) or UNSET
     return answer
+
+
+def total_stats(groups: Groups) -> NDArray[np.uint64]:
+    """Return what a search for groups cost: it is several searches, and most groups come from the same one."""
+    rows = {id(group.hits.stats_row): group.hits.stats_row for group in groups}
+    return sum(rows.values(), np.zeros(len(STATS_FIELDS), dtype=np.uint64))
 
 
 def explanation(found: Explanation) -> messages.Explanation:

@@ -24,6 +24,7 @@ import msgspec
 from segmax.base.display import printable
 from segmax.base.errors import IndexNotFoundError, SegmaxError
 from segmax.serve import openapi
+from segmax.serve.allowance import PIECE, Share
 from segmax.serve.messages import ENCODER
 from segmax.serve.metrics import CONTENT_TYPE
 from segmax.serve.operations import Context
@@ -48,6 +49,7 @@ _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _GZIP = re.compile(rb"gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
 _SAFE_METHODS = ("GET", "HEAD")
 _SINGLE_HEADERS = (b"host", b"origin", b"authorization", b"content-type", b"content-length", b"transfer-encoding")
+_LONG = 1 << 20  # bytes of an answer that are put together on a thread
 _MOST_DISCARDED = 1 << 20  # bytes of a body that nobody wants
 _PROXY_HEADERS = (b"x-forwarded-for", b"x-forwarded-proto", b"forwarded", b"via", b"x-real-ip")
 _PAGE_CACHE = (b"cache-control", b"no-cache")
@@ -140,20 +142,22 @@ class App:
             request_id = self._new_id()
         request = _Request(self, scope, headers, receive, send, request_id, arrived)
         try:
-            if is_unclear:
-                raise ProblemError(400, "malformed-http", "a header that may come once came twice")
-            answer = await request.answer()
-        except _GoneError:
-            return
-        except Exception as error:
-            answer = self._problem(error, request_id)
             try:
+                if is_unclear:
+                    raise ProblemError(400, "malformed-http", "a header that may come once came twice")
+                answer = await request.answer()
+            except Exception as error:
+                if isinstance(error, _GoneError):
+                    raise
+                answer = self._problem(error, request_id)
                 if not await request.is_read_to_the_end():
                     answer.headers.append((b"connection", b"close"))
-            except _GoneError:
-                return
-        if answer is not None:
-            await _send_answer(send, answer, request_id, is_head=scope["method"] == "HEAD")
+            if answer is not None:
+                await _send_answer(send, answer, request_id, is_head=scope["method"] == "HEAD")
+        except _GoneError:
+            return
+        finally:
+            request.close()
         self._note(scope, request, answer, time.perf_counter() - arrived)
 
     def _problem(self, error: Exception, request_id: bytes) -> Answer:
@@ -230,7 +234,12 @@ async def _send_answer(send: Send, answer: Answer, request_id: bytes, *, is_head
         *answer.headers,
     ]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if is_head else answer.body})
+    body = b"" if is_head else answer.body
+    if len(body) > PIECE:  # each piece, and the end, waits until the client has read most of those before
+        for start in range(0, len(body), PIECE):
+            await send({"type": "http.response.body", "body": body[start : start + PIECE], "more_body": True})
+        body = b""
+    await send({"type": "http.response.body", "body": body})
 
 
 class _Request:
@@ -254,7 +263,13 @@ class _Request:
         self.request_id = request_id
         self._arrived = arrived
         self.operation = "other"
+        self._share: Share | None = None
         self._is_read = not self._is_chunked() and headers.get(b"content-length", b"0") == b"0"
+
+    def close(self) -> None:
+        """Forget the answer, which was sent."""
+        if self._share is not None:
+            self._share.close()
 
     async def is_read_to_the_end(self) -> bool:
         """Read what is left of a body that nobody wants, so that the connection can be used again; not a long one."""
@@ -338,7 +353,8 @@ class _Request:
         route, values = found
         served = service.catalog.named(values[0]) if values else None
         query = self._query(route)
-        context = Context(service, served, self._arrived, values[1] if len(values) > 1 else "", query)  # type: ignore[arg-type]
+        self._share = share = Share(service.allowance)
+        context = Context(service, served, self._arrived, share, values[1] if len(values) > 1 else "", query)  # type: ignore[arg-type]
         if route.streams and self._content_type() == _NDJSON:
             return await self._stream(context)
         message = await self._message(service, route)
@@ -349,7 +365,9 @@ class _Request:
                 raise
             await service.run(served.follow)  # another collection took its place
             result = await route.handle(context, message)
-        return Answer(200, _JSON, ENCODER.encode(result), COMMON_HEADERS)
+        body = await service.encoded_answer(result) if share.num_bytes > _LONG else ENCODER.encode(result)
+        share.hold(len(body))
+        return Answer(200, _JSON, body, COMMON_HEADERS)
 
     def _query(self, route: Route) -> dict[str, str]:
         """Return the parameters in the address; one that an operation does not have is an error."""

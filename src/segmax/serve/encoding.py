@@ -7,7 +7,7 @@ import itertools
 import queue
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -149,7 +149,8 @@ def no_encoder() -> InputError:
     )
 
 
-def rows_of(csr: Csr) -> list[tuple[list[int], list[float]]]:
-    """Return the terms and weights of every row, as a request would have them."""
-    indptr, indices, values = csr.indptr.tolist(), csr.indices.tolist(), np.asarray(csr.values, np.float64).tolist()
-    return [(indices[start:stop], values[start:stop]) for start, stop in itertools.pairwise(indptr)]
+def rows_of(csr: Csr) -> Iterator[tuple[list[int], list[float]]]:
+    """Yield the terms and weights of every row, as a request would have them."""
+    values = np.asarray(csr.values, np.float64)
+    for start, stop in itertools.pairwise(csr.indptr.tolist()):
+        yield csr.indices[start:stop].tolist(), values[start:stop].tolist()

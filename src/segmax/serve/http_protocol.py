@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 import secrets
 from collections.abc import Callable
@@ -10,7 +11,8 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from segmax.serve.problems import PROBLEM_TYPE, ProblemError
+from segmax.base.system import most_open_files
+from segmax.serve.problems import PROBLEM_TYPE, ProblemError, unavailable
 from segmax.serve.security import COMMON_HEADERS
 from segmax.serve.settings import Limits
 
@@ -18,6 +20,7 @@ _LOOK_SECONDS = 0.5  # between two looks at all connections, which cost less tha
 _WRITE_SECONDS = 60.0  # that a client may leave an answer unread
 _TOTAL_BODY_FACTOR = 4  # times `body_seconds` for a whole body that is not a stream
 _MOST_PIPELINED = 64  # requests that wait for the answer to an earlier one
+_FOR_FILES = 128  # descriptors that connections leave to files, at most half: the system gives the lowest that is free
 _LINGER_SECONDS = 2.0  # for a client to read why it was refused, before what it still sends makes the system forget it
 
 _HEAD, _BODY, _ANSWER = range(3)
@@ -32,6 +35,7 @@ class GuardedProtocol(HttpToolsProtocol):
     """
 
     limits: Limits
+    most_descriptors: float  #: a connection whose descriptor is higher has to go
     on_refused: Callable[[int, str, str], None]
     shedder: Callable[[bytes], Any]
 
@@ -52,7 +56,9 @@ class GuardedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self._polite: Any = _PoliteTransport(self)
         self._since = self.loop.time()
-        if len(self.connections) > self.limits.connections:
+        if transport.get_extra_info("socket").fileno() > self.most_descriptors:
+            self._turn_away()
+        elif len(self.connections) > self.limits.connections:
             detail = f"more than {self.limits.connections:,} connections are open: use fewer, and keep them open"
             self._refuse(ProblemError(429, "too-many-connections", detail, headers=[(b"retry-after", b"1")]))
 
@@ -219,6 +225,10 @@ class GuardedProtocol(HttpToolsProtocol):
             if is_other or cycle.response_started:
                 self.transport.abort()
                 return
+        self._write_problem(problem)
+        self._linger()
+
+    def _write_problem(self, problem: ProblemError) -> None:
         request_id = secrets.token_hex(6)
         self.on_refused(problem.status, request_id, self.client[0] if self.client else "-")
         body = problem.body(request_id)
@@ -233,7 +243,13 @@ class GuardedProtocol(HttpToolsProtocol):
         ]
         head += [b"%s: %s" % field for field in fields]
         self.transport.write(b"\r\n".join([*head, b"", body]))
-        self._linger()
+
+    def _turn_away(self) -> None:
+        """Close a connection whose descriptor is needed for files; who is told why may connect to another process."""
+        self._is_refused = True
+        problem = unavailable("too many connections are open for the files that this process may open")
+        self._write_problem(problem)
+        self.transport.close()
 
     def close_politely(self) -> None:
         """Close after an answer, which the client may still have to read while it sends."""
@@ -288,7 +304,9 @@ def guarded(
     class Guarded(GuardedProtocol):
         pass
 
+    most = most_open_files()
     Guarded.limits = limits
+    Guarded.most_descriptors = math.inf if most is None else most - min(_FOR_FILES, most // 2)
     Guarded.on_refused = staticmethod(on_refused)
     Guarded.shedder = staticmethod(shedder)
     return Guarded

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 
 from segmax.collection.collection import Collection
 from segmax.ray.opening import RayIndex
-from segmax.search.results import STATS_FIELDS, BatchStats, Hits
+from segmax.search.results import STATS_FIELDS, BatchStats
 from segmax.shards.sharded import ShardedIndex
 
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ class Metrics:
         """Count a batch: searches that came together, of which there may be one."""
         self._num_batches[name] = self._num_batches.get(name, 0) + 1
 
-    def searched(self, name: str, hits: Hits) -> None:
-        """Count a search."""
-        row = hits.stats_row.tolist()
+    def searched(self, name: str, stats_row: NDArray[np.uint64]) -> None:
+        """Count a search, by what it cost."""
+        row = stats_row.tolist()
         self._searches(name).observe(row[_ELAPSED] / 1e9)
         sums = self._pending[name]
         for place, column in enumerate(_COLUMNS):

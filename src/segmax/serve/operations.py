@@ -24,12 +24,21 @@ from segmax.search.methods import SearchParams
 from segmax.search.queries import high_enough
 from segmax.search.results import BatchHits, Groups, Hits
 from segmax.serve import messages
-from segmax.serve.answers import Marker, batch_results, explanation, groups_result, inside_result, search_result
+from segmax.serve.allowance import Listed, Share
+from segmax.serve.answers import (
+    Marker,
+    batch_results,
+    explanation,
+    groups_result,
+    inside_result,
+    search_result,
+    total_stats,
+)
 from segmax.serve.catalog import Served, Source
-from segmax.serve.documents import documents_by_id, documents_by_row
+from segmax.serve.documents import document_by_id, documents_by_id, documents_by_row
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
-from segmax.serve.searching import PlainQuery, ended_at, within
+from segmax.serve.searching import Grouping, PlainQuery
 from segmax.serve.service import Service, Target
 from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
@@ -49,6 +58,7 @@ class Context:
     service: Service
     served: Served  #: not set for operations on all of them
     arrived: float  #: by `time.perf_counter`
+    share: Share  #: what the answer takes of what answers may take
     id: str = ""  #: of a document, as the path has it
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)  #: of the address
 
@@ -71,22 +81,24 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     marker = service.marker(target, query, message)
     await service.know(target, message.where, deadline)
     if message.group_by is not None or message.group_size != 1:
-        source = target.source
-        found = await service.run(_grouped, source, query, message, params, deadline, max_shards, of=source)
-        answer = await service.run(_groups_answer, found, message, marker, of=source)
+        grouping = Grouping(message.group_by, message.group_size, message.offset, message.min_score)
+        searcher, how = service.searchers[target.name], (params, message.where, deadline, max_shards, grouping)
+        groups: Groups = await searcher.submit(target.source, query, message.k, *how)
+        service.metrics.searched(target.name, total_stats(groups))
+        answer = await service.run(_groups_answer, groups, message, marker, context.share, of=target.source)
         answer.took_ms = (time.perf_counter() - context.arrived) * 1e3
         return answer
     hits = await _found(context, target, query, message, params, deadline, max_shards)
-    service.metrics.searched(target.name, hits)
+    service.metrics.searched(target.name, hits.stats_row)
     if message.min_score is not None:
         hits = high_enough(hits, message.min_score)
     if message.offset:
         hits = hits.taken(slice(message.offset, None))
     is_long = len(hits) > _MOST_INLINE or any(field != "row" for field in message.fields)
     if is_long or marker is not None:  # texts have to be decompressed, and words looked for
-        result = await service.run(_answer, hits, message, marker, of=target.source)
+        result = await service.run(_answer, hits, message, marker, context.share, of=target.source)
     else:
-        result = _answer(hits, message, None)
+        result = _answer(hits, message, None, context.share)
     result.took_ms = (time.perf_counter() - context.arrived) * 1e3
     return result
 
@@ -107,39 +119,18 @@ async def _found(
         hits = searcher.at_once(target.source, query, depth, params)
         if hits is not None:
             return hits
-    return await searcher.submit(target.source, query, depth, params, message.where, deadline, max_shards)
-
-
-def _answer(hits: Any, message: messages.Search, marker: Marker | None) -> messages.SearchResult:
-    return search_result(hits, message.fields, marker, with_stats=message.stats)
-
-
-def _groups_answer(groups: Groups, message: messages.Search, marker: Marker | None) -> messages.GroupsResult:
-    return groups_result(groups, message.fields, marker, with_stats=message.stats)
-
-
-def _grouped(
-    source: Any,
-    query: PlainQuery,
-    message: messages.Search,
-    params: SearchParams | None,
-    deadline: float | None,
-    max_shards: int | None,
-) -> Groups:
-    with ended_at(deadline):  # the rest of large groups is searched with a filter for each
-        found = source.search(
-            query,
-            message.k,
-            within(params, deadline),
-            where=message.where,
-            offset=message.offset,
-            min_score=message.min_score,
-            group_by=message.group_by,
-            group_size=message.group_size,
-            **({} if max_shards is None else {"max_shards": max_shards}),
-        )
-    assert isinstance(found, Groups)
+    found: Hits = await searcher.submit(target.source, query, depth, params, message.where, deadline, max_shards)
     return found
+
+
+def _answer(hits: Hits, message: messages.Search, marker: Marker | None, share: Share) -> messages.SearchResult:
+    return search_result(hits, message.fields, marker, share, with_stats=message.stats)
+
+
+def _groups_answer(
+    groups: Groups, message: messages.Search, marker: Marker | None, share: Share
+) -> messages.GroupsResult:
+    return groups_result(groups, message.fields, marker, share, with_stats=message.stats)
 
 
 async def search_batch(context: Context, message: messages.BatchSearch) -> messages.BatchResult:
@@ -163,17 +154,21 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
     shared = service.params(message.params)
     params = [shared if query.params is None else service.params(query.params) for query in queries]
     wheres = [message.where if query.where is None else query.where for query in queries]
-    results: list[messages.SearchResult] = []
+    has_more = any(where is not None for where in wheres) or bool(message.fields) or message.stats
+    searcher = service.searchers[target.name]
+    results = Listed(context.share)
     with service.batch():
         for start in range(0, len(queries), _SLICE):  # one after the other, so that others get threads in between
             part = slice(start, start + _SLICE)
             plain = await _plain_queries(context, target, queries[part])
             how = depths[part], params[part], wheres[part], max_shards
-            work = partial(_searched_batch, context, target, message, plain, *how)
-            is_alone = len(service.requests) == 1 and len(queries) <= _SLICE  # a short work that holds up nobody
-            is_here = is_alone and not target.served.is_on_ray and not any(how[2])  # filters may take long
-            results += work() if is_here else await service.run(work, of=target.source)
-    return messages.BatchResult(results=results, took_ms=(time.perf_counter() - context.arrived) * 1e3)
+            work = partial(_searched_batch, context, target, message, plain, *how, results)
+            is_short = len(service.requests) == 1 and total <= _MOST_INLINE and not has_more
+            is_here = is_short and searcher.are_quick(depths, params)  # so it holds up nobody
+            seconds = work() if is_here else await service.run(work, of=target.source)
+            if not has_more:
+                searcher.learn(depths[part], params[part], seconds)
+    return messages.BatchResult(results=results.whole(), took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 
 async def _plain_queries(context: Context, target: Target, queries: Sequence[messages.BatchQuery]) -> Any:
@@ -200,22 +195,27 @@ def _searched_batch(
     params: list[SearchParams | None],
     wheres: Sequence[Mapping[str, Any] | None],
     max_shards: int | None,
-) -> list[messages.SearchResult]:
+    results: Listed,
+) -> float:
+    """Add the results of some queries, and return how many seconds of one thread their search took."""
     how: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
     if message.target_recall is None:
         how |= {"k": depths, "params": [one or EXACT for one in params]}
     else:
         how |= {"k": message.k, "target_recall": message.target_recall}
+    threads, start = context.service.settings.num_threads, time.perf_counter()
     found: BatchHits = target.source.search_batch(
         queries,
-        threads=None if target.served.is_on_ray else context.service.settings.num_threads,
+        threads=None if target.served.is_on_ray else threads,
         where=None if all(where is None for where in wheres) else list(wheres),
         offset=message.offset,
         min_score=message.min_score,
         **how,
     )
+    seconds = (time.perf_counter() - start) * min(threads, len(depths))
     context.service.metrics.searched_batch(target.name, found.stats)
-    return batch_results(found, depths, message.fields, with_stats=message.stats)
+    results.extend(batch_results(found, depths, message.fields, context.share, with_stats=message.stats))
+    return seconds
 
 
 async def explain(context: Context, message: messages.Explain) -> messages.Explanation:
@@ -274,8 +274,11 @@ async def get_document(context: Context, message: None) -> messages.DocumentResu
         if name not in _ALL_FIELDS:
             raise invalid(option="fields", expected=f"some of {', '.join(_ALL_FIELDS)}", got=repr(name))
     source = (await context.target()).source
-    ids = [id_in_path(source, context.id)]
-    return (await context.service.run(documents_by_id, source, ids, fields, of=source))[0]
+    id = id_in_path(source, context.id)
+    found: messages.DocumentResult = await context.service.run(
+        document_by_id, source, id, fields, context.share, of=source
+    )
+    return found
 
 
 async def get_documents(context: Context, message: messages.GetDocuments) -> messages.DocumentsResult:
@@ -286,9 +289,8 @@ async def get_documents(context: Context, message: messages.GetDocuments) -> mes
     source = (await context.target()).source
     work = documents_by_row if message.rows is not None else documents_by_id
     wanted = message.ids or message.rows or []
-    return messages.DocumentsResult(
-        documents=await context.service.run(work, source, wanted, message.fields, of=source)
-    )
+    documents = await context.service.run(work, source, wanted, message.fields, context.share, of=source)
+    return messages.DocumentsResult(documents=documents)
 
 
 def id_in_path(source: Source, text: str) -> int | str:
@@ -311,9 +313,13 @@ async def facets(context: Context, message: messages.Facets) -> messages.FacetsR
     """Count documents by their value in a field."""
     context.service.check_where(message.where)
     source = (await context.target()).source
-    work = partial(source.facets, message.field, message.where, limit=message.limit)
-    found = await context.service.run(work, of=source)
-    return messages.FacetsResult(values=[messages.FacetValue(value=value, count=count) for value, count in found])
+    return await context.service.run(_facets, source, message, context.share, of=source)
+
+
+def _facets(source: Source, message: messages.Facets, share: Share) -> messages.FacetsResult:
+    found = source.facets(message.field, message.where, limit=message.limit)
+    values = (messages.FacetValue(value=value, count=count) for value, count in found)
+    return messages.FacetsResult(values=share.listed(values))
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
@@ -323,8 +329,14 @@ async def encode(context: Context, message: messages.Encode) -> messages.EncodeR
     """Encode texts as queries."""
     target = await context.target()
     rows = await context.service.encoded(target, message.texts) if message.texts else None
-    pairs = [] if rows is None else rows_of(rows)
-    return messages.EncodeResult(vectors=[messages.Vector(indices=indices, values=values) for indices, values in pairs])
+    if rows is None:
+        return messages.EncodeResult(vectors=[])
+    return await context.service.run(_encode_answer, rows, context.share)
+
+
+def _encode_answer(rows: Csr, share: Share) -> messages.EncodeResult:
+    vectors = (messages.Vector(indices=indices, values=values) for indices, values in rows_of(rows))
+    return messages.EncodeResult(vectors=share.listed(vectors))
 
 
 async def find_terms(context: Context, message: messages.FindTerms) -> messages.TermsResult:
@@ -336,24 +348,22 @@ async def find_terms(context: Context, message: messages.FindTerms) -> messages.
     target = await context.target()
     if target.source.terms is None:
         raise ProblemError(409, "no-vocabulary", "this index has no vocabulary: its terms are numbers only")
-    return await context.service.run(_found_terms, context.service, target, message, of=target.source)
+    return await context.service.run(_found_terms, context, target, message, of=target.source)
 
 
-def _found_terms(service: Service, target: Target, message: messages.FindTerms) -> messages.TermsResult:
+def _found_terms(context: Context, target: Target, message: messages.FindTerms) -> messages.TermsResult:
     terms = target.source.terms
     assert terms is not None
     found: list[tuple[int | None, str]]
     if message.prefix is not None:
-        found = list(service.completions(target, message.prefix, message.limit))
+        found = list(context.service.completions(target, message.prefix, message.limit))
     elif message.words is not None:
         found = [(terms.find(word), word) for word in message.words]
     else:
         numbers = message.numbers or []
         found = [(number, terms[number]) if number < len(terms) else (None, "") for number in numbers]
-    return messages.TermsResult(
-        terms=[None if number is None else messages.TermResult(term=number, word=word) for number, word in found],
-        num_terms=len(terms),
-    )
+    results = (None if number is None else messages.TermResult(term=number, word=word) for number, word in found)
+    return messages.TermsResult(terms=context.share.listed(results), num_terms=len(terms))
 
 
 # --- what is served --------------------------------------------------------------------------------------------------

@@ -92,10 +92,22 @@ def over_limit(option: str, limit: int, got: int | str, unit: str = "") -> Probl
     return invalid(option=option, expected=f"at most {limit:,}{after}", got=shown)
 
 
-def overloaded(wait_seconds: float) -> ProblemError:
+def answer_too_large(most_bytes: int) -> ProblemError:
+    """Return the problem with a request whose answer would be too large; its kind lets clients ask in pieces."""
+    found = invalid(
+        option="answer",
+        expected=f"at most {most_bytes:,} bytes",
+        got="more",
+        hint="ask for fewer results or documents at a time, or for fewer fields",
+    )
+    found.kind = "answer-too-large"
+    return found
+
+
+def overloaded(wait_seconds: float, detail: str = "") -> ProblemError:
     """Return the answer to a request that would have to wait too long."""
     retry = max(1, round(wait_seconds))
-    detail = "the service is overloaded: try again, or send fewer requests at a time"
+    detail = detail or "the service is overloaded: try again, or send fewer requests at a time"
     return ProblemError(503, "overloaded", detail, headers=[(b"retry-after", b"%d" % retry)])
 
 
@@ -110,6 +122,8 @@ def problem_of(error: Exception) -> ProblemError:
         return error
     if isinstance(error, MemoryError):
         return unavailable("there is not enough memory for this request right now")
+    if _needs_descriptor(error):
+        return unavailable("this process has too many files and connections open")
     if not isinstance(error, SegmaxError):
         raise error
     if isinstance(error, ShardsUnavailableError):
@@ -122,6 +136,12 @@ def problem_of(error: Exception) -> ProblemError:
     status, kind = _status_of(error)
     headers = RETRY_SOON if status == 503 else []
     return ProblemError(status, kind, f"{shown}", headers=headers, **parts)
+
+
+def _needs_descriptor(error: Exception) -> bool:
+    """Whether a file could not be opened because too many are open."""
+    reason = error if isinstance(error, OSError) else error.__cause__
+    return isinstance(reason, OSError) and reason.errno in (errno.EMFILE, errno.ENFILE)
 
 
 def without_folders(text: str) -> str:

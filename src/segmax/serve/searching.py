@@ -10,11 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import math
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 from segmax.base.breaks import checked_by
 from segmax.base.errors import ShardsUnavailableError
@@ -27,8 +28,10 @@ from segmax.shards.sharded import ShardedIndex
 
 #: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
 PlainQuery = tuple[Any, Any] | Mapping[str, float]
-#: Searches of one kind take about as long: about how many results, the method, and whether there is a filter.
-Kind = tuple[int, str, bool]
+#: Searches of one kind take about as long: about how many results, the method, whether there are a filter and groups.
+Kind = tuple[int, str, bool, bool]
+#: What became of a search, and how many seconds it took.
+Answer = tuple[Hits | Groups | BaseException, float]
 
 _MOST_BATCHED = 64  # searches of one batch: more would make the first of them wait for the last
 _INLINE_SECONDS = 0.001  # of work that the event loop may do by itself between two looks at its sockets
@@ -38,6 +41,15 @@ _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
 BATCHES_ON_RAY = 4  #: batches of searches of an index on Ray that are under way at the same time
+
+
+class Grouping(NamedTuple):
+    """What only searches for groups say to the index."""
+
+    group_by: str | None
+    group_size: int
+    offset: int
+    min_score: float | None
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -50,14 +62,16 @@ class Job:
     params: SearchParams | None
     where: Mapping[str, Any] | None
     deadline: float | None  #: by `time.perf_counter`
-    future: asyncio.Future[Hits]
+    future: asyncio.Future[Any]
     cost: float
     kind: Kind
     max_shards: int | None = None
+    grouping: Grouping | None = None
 
     def fits(self, other: Job) -> bool:
         """Whether both can be searched in one batch: the index was not replaced between them, for instance."""
-        return self.source is other.source and self.max_shards == other.max_shards
+        is_like = self.source is other.source and self.max_shards == other.max_shards
+        return is_like and self.grouping is None and other.grouping is None
 
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
@@ -175,6 +189,20 @@ class Searcher:
         self._on_batch()
         return hits
 
+    def are_quick(self, depths: Sequence[int], params: Sequence[SearchParams | None]) -> bool:
+        """Whether some searches without filters are expected to take next to no time, all of them together."""
+        if self._served.is_on_ray or self._admission.num_waiting or not self._served.is_warm:
+            return False
+        kinds = Counter(_kind_of(depth, one, is_filtered=False) for depth, one in zip(depths, params, strict=True))
+        costs = [self._costs.get(kind, math.inf) * count for kind, count in kinds.items()]
+        return sum(costs) <= _INLINE_SECONDS
+
+    def learn(self, depths: Sequence[int], params: Sequence[SearchParams | None], seconds: float) -> None:
+        """Take the time of searches that were run elsewhere into account, if all of them are of one kind."""
+        kinds = {_kind_of(depth, one, is_filtered=False) for depth, one in zip(depths, params, strict=True)}
+        if len(kinds) == 1:
+            self._learn(kinds.pop(), seconds / len(depths))
+
     def submit(
         self,
         source: Source,
@@ -184,13 +212,18 @@ class Searcher:
         where: Mapping[str, Any] | None,
         deadline: float | None,
         max_shards: int | None = None,
-    ) -> asyncio.Future[Hits]:
-        """Return the future results of a search; raise the problem of an overload if it would wait too long."""
-        kind = _kind_of(k, params, is_filtered=where is not None)
+        grouping: Grouping | None = None,
+    ) -> asyncio.Future[Any]:
+        """Return the future results of a search; raise the problem of an overload if it would wait too long.
+
+        They are `Hits`, or `Groups` with a grouping, to which the offset belongs then.
+        """
+        depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
+        kind = _kind_of(depth, params, is_filtered=where is not None, is_grouped=grouping is not None)
         cost = self._costs.get(kind, _FIRST_COST)
         self._admission.take(cost, deadline, time.perf_counter())
-        future: asyncio.Future[Hits] = self._loop.create_future()
-        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind, max_shards))
+        future: asyncio.Future[Any] = self._loop.create_future()
+        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind, max_shards, grouping))
         self._schedule()
         return future
 
@@ -234,7 +267,7 @@ class Searcher:
 
     def _is_plain(self, job: Job) -> bool:
         """Whether nothing has to be looked up for a search that might take long."""
-        return job.where is None and self._is_known(job.query)
+        return job.where is None and job.grouping is None and self._is_known(job.query)
 
     def _is_known(self, query: PlainQuery) -> bool:
         """Whether the words of a query can be looked up without loading a table."""
@@ -247,7 +280,7 @@ class Searcher:
             answers = [(error, 0.0)] * len(jobs)
         self._loop.call_soon_threadsafe(self._ran, jobs, answers)
 
-    def _ran(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
+    def _ran(self, jobs: list[Job], answers: list[Answer]) -> None:
         self._num_running -= 1
         self._finish(jobs, answers)
         if self._waiting and not self._is_scheduled:
@@ -258,7 +291,7 @@ class Searcher:
         before = self._costs.get(kind, seconds)
         self._costs[kind] = before + _COST_SHARE * (seconds - before)
 
-    def _finish(self, jobs: list[Job], answers: list[tuple[Hits | BaseException, float]]) -> None:
+    def _finish(self, jobs: list[Job], answers: list[Answer]) -> None:
         for job, (answer, seconds) in zip(jobs, answers, strict=True):
             self._admission.give_back(job.cost)
             if isinstance(answer, BaseException):
@@ -270,9 +303,9 @@ class Searcher:
                 job.future.set_result(answer)
 
 
-def _kind_of(k: int, params: SearchParams | None, *, is_filtered: bool) -> Kind:
+def _kind_of(k: int, params: SearchParams | None, *, is_filtered: bool, is_grouped: bool = False) -> Kind:
     """Return what the time of a search depends on most."""
-    return k.bit_length(), (params or EXACT).method, is_filtered
+    return k.bit_length(), (params or EXACT).method, is_filtered, is_grouped
 
 
 def _limits(job: Job) -> dict[str, Any]:
@@ -280,12 +313,12 @@ def _limits(job: Job) -> dict[str, Any]:
     return {} if job.max_shards is None else {"max_shards": job.max_shards}
 
 
-def _searched_one_by_one(jobs: list[Job]) -> list[tuple[Hits | BaseException, float]]:
+def _searched_one_by_one(jobs: list[Job]) -> list[Answer]:
     """Return the results of every search, or what is wrong with it, and how long it took."""
-    answers: list[tuple[Hits | BaseException, float]] = []
+    answers: list[Answer] = []
     for job in jobs:
         start = time.perf_counter()
-        answer: Hits | BaseException
+        answer: Hits | Groups | BaseException
         try:
             answer = _searched_one(job)
         except Exception as error:
@@ -294,15 +327,17 @@ def _searched_one_by_one(jobs: list[Job]) -> list[tuple[Hits | BaseException, fl
     return answers
 
 
-def _searched_one(job: Job) -> Hits:
-    found: Hits | Groups = job.source.search(job.query, job.k, job.params_now(), where=job.where, **_limits(job))
-    assert not isinstance(found, Groups)
+def _searched_one(job: Job) -> Hits | Groups:
+    more = _limits(job) if job.grouping is None else _limits(job) | job.grouping._asdict()
+    with ended_at(job.deadline):  # the rest of large groups is searched with a filter for each
+        found: Hits | Groups = job.source.search(job.query, job.k, job.params_now(), where=job.where, **more)
     if isinstance(job.source, ShardedIndex):
-        _ = found.ids  # here, because shards may have to be asked for them
+        for hits in [group.hits for group in found] if isinstance(found, Groups) else [found]:
+            _ = hits.ids  # here, because shards may have to be asked for them
     return found
 
 
-def _searched(jobs: list[Job], threads: int) -> list[tuple[Hits | BaseException, float]]:
+def _searched(jobs: list[Job], threads: int) -> list[Answer]:
     """Do the same for all of them at once; a search that fails must not take the others with it."""
     if len(jobs) == 1:
         return _searched_one_by_one(jobs)

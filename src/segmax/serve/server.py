@@ -15,7 +15,7 @@ from typing import Any
 import uvicorn
 
 from segmax.base.display import printable
-from segmax.base.system import EVENT_LOOP, on_stop
+from segmax.base.system import EVENT_LOOP, most_open_files, on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
@@ -146,8 +146,9 @@ def run_server(
 
 
 def prepare_process(settings: Settings) -> None:
-    """Set what belongs to the whole process: how threads take turns, and where logs go."""
+    """Set what belongs to the whole process: how threads take turns, what the system gives it, where logs go."""
     sys.setswitchinterval(_SWITCH_SECONDS)
+    most_open_files()
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)  # the application logs its own failures
     _log_to_stderr("segmax.serve", "segmax: %(message)s")
     if settings.access_log:

@@ -20,6 +20,7 @@ from segmax.paper.methods import METHODS
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
 from segmax.serve import messages
+from segmax.serve.allowance import Allowance
 from segmax.serve.answers import Marker
 from segmax.serve.catalog import Catalog, Sequences, Served, Source
 from segmax.serve.encoding import EncoderThread, Encodes
@@ -104,6 +105,8 @@ class Service:
         self._ray_pool = ThreadPoolExecutor(_CALLS_ON_RAY, thread_name_prefix="ray") if on_ray else None
         self._num_running = {False: 0, True: 0}  # by whether they wait for Ray
         self._num_batches = 0
+        self._encoding_answer = asyncio.Lock()
+        self.allowance = Allowance(self.limits.answer_bytes, self.limits.unread_bytes)
         self.admission = Admission(self.limits.wait_ms / 1e3, threads)
         self._ray_searches: list[ThreadPoolExecutor] = []
         self.searchers = {name: self._searcher(served, threads) for name, served in catalog.items()}
@@ -158,6 +161,11 @@ class Service:
             return await asyncio.get_running_loop().run_in_executor(pool, functools.partial(work, *arguments))
         finally:
             self._num_running[is_on_ray] -= 1
+
+    async def encoded_answer(self, answer: msgspec.Struct) -> bytes:
+        """Return a long answer as JSON, by a thread: one at a time, because for that moment it is there twice."""
+        async with self._encoding_answer:
+            return await self.run(messages.ENCODER.encode, answer)
 
     @contextlib.contextmanager
     def batch(self) -> Iterator[None]:

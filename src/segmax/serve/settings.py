@@ -35,6 +35,11 @@ class Limits:
         Queries of a batch, texts to encode, ids to look up.
     batch_results
         Results of a whole batch: the sum of k + offset.
+    answer_bytes
+        The size of an answer, except to streams of documents.
+    unread_bytes
+        The size of all answers together that a worker makes or keeps until clients have read them. A request whose
+        answer finds no room is answered 503, and a stream is read no further.
     connections
         Open connections, in each worker.
     header_bytes
@@ -59,6 +64,8 @@ class Limits:
     k: int = 10_000
     batch: int = 1024
     batch_results: int = 200_000
+    answer_bytes: int = 64 * _MIB
+    unread_bytes: int = 256 * _MIB
     connections: int = 1000
     header_bytes: int = 32 << 10
     header_seconds: float = 10.0
@@ -72,6 +79,9 @@ class Limits:
                 checked_int(field.name, value, 1)
             elif not checked_number(field.name, value) > 0:
                 raise ConfigError(option=field.name, expected="greater than 0", got=value)
+        if self.unread_bytes < self.answer_bytes:
+            expected = f"at least {{answer_bytes}}, which is {self.answer_bytes:,}"
+            raise ConfigError(option="unread_bytes", expected=expected, got=self.unread_bytes)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import msgspec
 from segmax.base.errors import SegmaxError
 from segmax.collection.collection import Collection
 from segmax.serve import messages
+from segmax.serve.allowance import PIECE, Share
 from segmax.serve.catalog import Served
 from segmax.serve.operations import Context, id_in_path
 from segmax.serve.problems import ProblemError, invalid, over_limit, problem_of, unavailable
@@ -21,6 +23,8 @@ _MODES = ("add", "upsert", "update")
 _MOST_BATCHED = 512  # documents of a stream that are written at once
 _MOST_BYTES = 1 << 20  # of lines that wait to be written: a client that sends faster has to wait
 _MOST_UNSENT = 1 << 24  # of results that a client has not read yet
+_FEW_UNSENT = 1 << 16  # the same while the process keeps too many answers that nobody reads
+_LOOK_SECONDS = 0.5  # between two looks whether it still does
 _MOST_KEPT = 1 << 23  # of results that are kept until the end of a stream that comes through a proxy
 _RECORD = msgspec.json.Decoder(messages.Record)
 
@@ -155,8 +159,9 @@ class Results:
     answer has started.
     """
 
-    def __init__(self, send: Callable[[bytes], Awaitable[None]], *, at_once: bool) -> None:
+    def __init__(self, send: Callable[[bytes], Awaitable[None]], share: Share, *, at_once: bool) -> None:
         self._send = send
+        self._share = share
         self._at_once = at_once
         self._unsent = bytearray()
         self._changed = asyncio.Event()
@@ -167,10 +172,17 @@ class Results:
     async def add(self, content: bytes) -> None:
         """Send something later; wait if too much is waiting."""
         self._unsent += content
+        self._share.hold_more(len(content))
         self._changed.set()
-        while len(self._unsent) > _MOST_UNSENT and not self._task.done():
+        while len(self._unsent) > self._most(_MOST_UNSENT) and not self._task.done():
             self._sent.clear()
-            await self._sent.wait()
+            with contextlib.suppress(TimeoutError):  # there may be room again because others have read
+                await asyncio.wait_for(self._sent.wait(), _LOOK_SECONDS)
+            self._changed.set()
+
+    def _most(self, limit: int) -> int:
+        """Return how many bytes may be kept: few while this process keeps too many for all clients together."""
+        return limit if self._share.has_room else _FEW_UNSENT
 
     async def close(self) -> None:
         """Wait until all is sent."""
@@ -186,9 +198,11 @@ class Results:
         while not (self._closed and not self._unsent):
             await self._changed.wait()
             self._changed.clear()
-            while self._unsent and (self._at_once or self._closed or len(self._unsent) > _MOST_KEPT):
+            while self._unsent and (self._at_once or self._closed or len(self._unsent) > self._most(_MOST_KEPT)):
                 content, self._unsent = bytes(self._unsent), bytearray()
-                await self._send(content)
+                for start in range(0, len(content), PIECE):
+                    await self._send(content[start : start + PIECE])
+                self._share.hold_more(-len(content))
                 self._sent.set()
 
 
@@ -214,7 +228,7 @@ async def put_stream(
     """
     service, served = context.service, context.served
     writes, way = writer_of(service, served), way_of(context)
-    results = Results(send, at_once=at_once)
+    results = Results(send, context.share, at_once=at_once)
     stream = _Stream(writes, served, way, results)
     waiting: asyncio.Queue[Line | None] = asyncio.Queue(_MOST_BATCHED)
     room = _Room(_MOST_BYTES)

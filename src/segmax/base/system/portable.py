@@ -28,6 +28,7 @@ __all__ = [
     "last_core",
     "lower_priority",
     "map_file",
+    "most_open_files",
     "num_cores",
     "on_stop",
     "peak_memory",
@@ -162,6 +163,11 @@ def last_core() -> int | None:
 
 def stay_on_core(core: int) -> None:
     """Do nothing: here a process cannot choose its core."""
+
+
+def most_open_files() -> int | None:
+    """Return None: here a process may have as many open files and connections as it likes."""
+    return None
 
 
 def huge_pages(size: int) -> mmap.mmap | None:

@@ -7,6 +7,7 @@ import fcntl
 import mmap
 import os
 import re
+import resource
 import socket
 import sys
 import weakref
@@ -22,6 +23,7 @@ __all__ = [
     "locked",
     "locked_folder",
     "map_file",
+    "most_open_files",
     "open_new",
     "open_to_read",
     "open_to_update",
@@ -103,6 +105,16 @@ def call_in_forks(function: Callable[[], None]) -> None:
 def claim_port(sock: socket.socket) -> None:
     """Before a socket is bound: take a port that was in use a moment ago, though never one that is."""
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+
+
+def most_open_files() -> int | None:
+    """Return how many files and connections this process may have open, after allowing it as many as it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):  # macOS has a limit below its hard one
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    found = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if found == resource.RLIM_INFINITY else found
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -1,0 +1,144 @@
+"""How searches are taken on: what may hold up the event loop, what has to wait, what is counted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+
+pytest.importorskip("msgspec")
+pytest.importorskip("uvicorn")
+pytest.importorskip("prometheus_client")
+
+import segmax
+from conftest import random_docs
+from segmax.search.index import Index
+from segmax.serve.app import App
+from segmax.serve.server import create_app
+from segmax.serve.settings import Limits, Settings
+from serve.in_process import BASE, settings_for
+
+SEARCH, BATCH = "/v1/indexes/docs/search", "/v1/indexes/docs/search/batch"
+QUERY = {"vector": {"indices": [1, 2, 3], "values": [1.0, 2.0, 0.5]}}
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """An index with metadata, which searches take next to no time in."""
+    path = tmp_path_factory.mktemp("docs") / "docs.segmax"
+    metadata = [{"year": 1950 + number % 7} for number in range(200)]
+    segmax.build(random_docs(np.random.default_rng(1), 200, 40), path=path, metadata=metadata)
+    return settings_for(docs=path)
+
+
+def with_app(settings: Settings, scenario: Callable[[App, httpx.AsyncClient], Awaitable[None]]) -> None:
+    """Run a scenario with an application and a client of it, which may be the only one: nobody counts requests."""
+
+    async def run() -> None:
+        app = create_app(settings)
+        await app.start()
+        app.service.requests = [None]  # as a server says of the only request
+        try:
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=BASE) as client:  # type: ignore[arg-type]
+                await scenario(app, client)
+        finally:
+            await app.stop()
+
+    asyncio.run(run())
+
+
+@pytest.fixture
+def places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Where batches were searched: "loop" or "thread"."""
+    found: list[str] = []
+    search_batch = Index.search_batch
+
+    def watched(index: Index, *arguments: Any, **options: Any) -> Any:
+        is_loop = threading.current_thread() is threading.main_thread()
+        found.append("loop" if is_loop else "thread")
+        return search_batch(index, *arguments, **options)
+
+    monkeypatch.setattr(Index, "search_batch", watched)
+    return found
+
+
+def test_a_lone_batch_keeps_the_event_loop_only_while_it_is_cheap(settings: Settings, places: list[str]) -> None:
+    """A batch of unknown or high cost is searched by a thread, as is one with filters or fields; a cheap one is not."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        async def place(count: int = 3, **more: Any) -> str:
+            answer = await client.post(BATCH, json={"queries": [QUERY] * count, "k": 5, **more})
+            assert answer.status_code == 200
+            assert len(answer.json()["results"]) == count
+            return places.pop()
+
+        searcher = app.service.searchers["docs"]
+        await asyncio.to_thread(app.service.catalog["docs"].warm)
+        assert await place() == "thread"  # nothing is known yet
+        (kind,) = searcher._costs  # it was learned from the batch
+        searcher._costs[kind] = 0.0001
+        assert await place() == "loop"
+        assert await place(stats=True) == "thread"
+        assert await place(fields=["metadata"]) == "thread"
+        assert await place(where={"year": 1953}) == "thread"
+        assert await place(params={"method": "exhaustive"}) == "thread"
+        searcher._costs[kind] = 0.0001
+        assert await place(64) == "thread"  # as cheap each, and too much together
+        searcher._costs[kind] = 0.2
+        assert await place(1) == "thread"
+        app.service.requests = [None, None]
+        searcher._costs[kind] = 0.0001
+        assert await place() == "thread"  # somebody else waits
+
+    with_app(settings, scenario)
+
+
+def figure(text: str, name: str) -> float:
+    """Return a figure of the index."""
+    return sum(float(line.split()[1]) for line in text.splitlines() if line.startswith(f'{name}{{index="docs"'))
+
+
+def test_searches_for_groups_are_counted(settings: Settings) -> None:
+    """A search with groups is a search in the figures, and what it scored is counted once."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        async def figures() -> list[float]:
+            text = (await client.get("/metrics")).text
+            names = ["search_seconds_count", "documents_scored_total", "batches_total"]
+            return [figure(text, f"segmax_{name}") for name in names]
+
+        before = await figures()
+        plain = await client.post(SEARCH, json=QUERY | {"k": 64, "stats": True})
+        after = await figures()
+        scored = plain.json()["stats"]["docs_scored"]
+        assert [now - then for now, then in zip(after, before, strict=True)] == [1, scored, 1]
+        answer = await client.post(SEARCH, json=QUERY | {"k": 3, "group_by": "year"})
+        assert len(answer.json()["groups"]) == 3
+        grouped = await figures()
+        assert [now - then for now, then in zip(grouped, after, strict=True)] == [1, scored, 1]
+        await client.post(SEARCH, json=QUERY | {"k": 3, "group_by": "nothing"})
+        assert (await figures())[0] - grouped[0] == 1  # also one that finds no group
+
+    with_app(settings, scenario)
+
+
+def test_searches_for_groups_wait_their_turn(settings: Settings) -> None:
+    """Where searches would have to wait too long, those with groups are refused as others are."""
+    strict = dataclasses.replace(settings, limits=Limits(wait_ms=1e-6))
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        body = QUERY | {"k": 3, "group_by": "year"}
+        answers = await asyncio.gather(*(client.post(SEARCH, json=body) for _ in range(100)))
+        refused = [answer for answer in answers if answer.status_code == 503]
+        assert 0 < len(refused) < 100
+        assert {answer.status_code for answer in answers} == {200, 503}
+        assert app.service.admission.num_waiting == 0
+        assert (await client.post(SEARCH, json=body)).status_code == 200
+
+    with_app(strict, scenario)
