@@ -78,6 +78,23 @@ def test_mixed_folders(tmp_path: Path, files: dict[str, str], parts: dict[str, s
         open_texts(folder(tmp_path, **files))
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"docs_jsonl": ZEBRA, "queries_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl$"),
+        ({"a-queries_jsonl": ZEBRA, "docs_jsonl": ZEBRA, "qrels__test_tsv": "1\tx\n"}, r".*, as in .*/docs\.jsonl$"),
+        ({"docs_jsonl_gz": ZEBRA, "topics_test_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl\.gz$"),
+        ({"queries_jsonl": ZEBRA, "judgments_tsv": "1\tx\n"}, "documents in files of one kind$"),
+    ],
+)
+def test_queries_and_judgments_are_not_suggested_as_documents(
+    tmp_path: Path, files: dict[str, str], expected: str
+) -> None:
+    """The error about a folder with several kinds of files gives an example of documents, or none."""
+    with refused(InputError, expected=expected):
+        open_texts(folder(tmp_path / "given", **files))
+
+
 def test_one_kind_of_files_can_be_chosen(tmp_path: Path) -> None:
     """By name, or by format."""
     mixed = folder(tmp_path / "mixed", a_txt="cats", b_md="dogs", z_jsonl=ZEBRA)
