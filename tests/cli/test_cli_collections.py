@@ -44,6 +44,19 @@ def test_metadata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == ["b"]
 
 
+def test_bars_are_for_terminals(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Into files and pipes, commands about collections draw none, unless that is asked for."""
+    pytest.importorskip("rich")
+    commands = [["add", "papers", "docs.jsonl", "--upsert"], ["compact", "papers"], ["verify", "papers"]]
+    for command in commands:
+        assert main(command) == 0
+        assert capfd.readouterr().err == ""
+        assert main([*command, "--no-progress"]) == 0
+        assert capfd.readouterr().err == ""
+        assert main([*command, "--progress"]) == 0
+        assert "\u2501" in capfd.readouterr().err
+
+
 def test_documents_that_are_there_already(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The error names the option of the shell there, and the method in Python."""
     assert main(["add", "papers", "docs.csv"]) == 0

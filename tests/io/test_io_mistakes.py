@@ -133,6 +133,13 @@ def test_a_file_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert [document.id for document in open_texts(["notes/a.md", "notes/sub"])] == ["a.md", "b.md"]
 
 
+@pytest.mark.parametrize("name", ["score", "Judgment", "judgement", "JUDGEMENTS", "relevance"])
+def test_headers_of_judgments(tmp_path: Path, name: str) -> None:
+    """A first line that names columns is no judgment, in either spelling of the word."""
+    (tmp_path / "qrels.tsv").write_text(f"query-id\tcorpus-id\t{name}\nq1\td1\t2\n")
+    assert read_qrels(tmp_path / "qrels.tsv") == {"q1": {"d1": 2}}
+
+
 # --- columns ---------------------------------------------------------------------------------------------------------
 
 
