@@ -20,7 +20,7 @@ from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.exported import BACKENDS, can_run
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import encoder_class, load_encoder, load_for_queries
-from segmax.encoders.model_files import is_there
+from segmax.encoders.model_files import is_export, is_there
 from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
@@ -284,10 +284,11 @@ def _same_options(
 def _as_here(options: dict[str, Any], name: str, kind: type[QueryTable | TransformerEncoder]) -> dict[str, Any]:
     """Leave out how documents were computed where queries are computed better, or only, in another way."""
     backend = options.get("backend", "torch")
-    if backend == "torch":
-        fits = options.get("dtype") not in ("float16", "bfloat16")  # which suit some devices and slow others down
+    model = name.partition(":")[2] or name
+    if backend == "torch":  # half precision suits some devices and slows others down
+        fits = options.get("dtype") not in ("float16", "bfloat16") and not is_export(Path(model))
     else:
-        fits = can_run(backend, name.partition(":")[2] or name, kind.__name__)
+        fits = can_run(backend, model, kind.__name__)
     return options if fits else {key: value for key, value in options.items() if key not in ("dtype", "backend")}
 
 

@@ -27,8 +27,8 @@ MAX_GRADE = 1_000_000
 _GRADE_RANGE = f"from -{MAX_GRADE:,} to {MAX_GRADE:,}"
 _BEIR_HEADER = "query-id\tcorpus-id\tscore"
 _GRADE_NAMES = frozenset(
-    ("score", "grade", "rel", "relevance", "relevancy", "label", "qrel", "rating")
-    + ("judgment", "judgments", "judgement", "judgements")  # both spellings are common
+    {"score", "grade", "rel", "relevance", "relevancy", "label", "qrel", "rating"}
+    | {"judgment", "judgments", "judgement", "judgements"}  # both spellings are common
 )
 
 
