@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import sentence_transformers
 import torch
 import transformers
+from sentence_transformers.sparse_encoder.modules import Router, SparseStaticEmbedding, SpladePooling, Transformer
+
+from segmax.encoders import LexMAE, SparseModel
+from segmax.encoders.transformer import TransformerEncoder
+from segmax.vectors.csr import Csr
+from segmax.vectors.documents import Document
+from segmax.vectors.rows import join_rows
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz", "cat", "dog", "run", "sleep", "the", "big", "##s", "##ning", "house", "tree"]
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]
@@ -84,3 +92,51 @@ def write_lexmae(folder: Path, bert: Path, *, pretrained: bool = False, **change
     config().save_pretrained(folder)
     name = "BertForEDMLM" if pretrained else "BertSpladeEnocder"
     change_json(folder / "config.json", architectures=[name], **changes)
+
+
+def write_routed(folder: Path, bert: Path, *, safe: bool = True, **options: object) -> torch.Tensor:
+    """A model with a table for queries, some weights of which are zero or less; return the weights."""
+    document = Transformer(str(bert), transformer_task="fill-mask")
+    weights = torch.linspace(-0.2, 2, len(VOCABULARY))
+    weights[7] = 0
+    router = Router.for_query_document(
+        query_modules=[SparseStaticEmbedding(document.tokenizer, weight=weights, frozen=True)],
+        document_modules=[document, SpladePooling("max")],
+    )
+    model = sentence_transformers.SparseEncoder(modules=[router], **options)
+    model.save_pretrained(str(folder), safe_serialization=safe)
+    return weights
+
+
+def write_model(kind: type[TransformerEncoder], bert: Path, splade: Path, folder: Path) -> Path:
+    """A model of a kind, in a folder of its own."""
+    if kind is SparseModel:
+        shutil.copytree(splade, folder)
+    elif kind is LexMAE:
+        write_lexmae(folder, bert)
+    else:
+        write_unicoil(folder)
+    return folder
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+TEXTS = [
+    "the big cat sleeps",
+    "dogs run",
+    "",
+    "a house, a tree, a cat and the dogs running in the big house with a cat",
+    "z",
+    "the the the dog dog tree runs " * 400,
+    "東京都 кошка قط 🐈",
+]
+
+
+def docs(texts: list[str] = TEXTS) -> list[Document]:
+    """Documents without titles."""
+    return [Document(f"d{number}", "", text) for number, text in enumerate(texts)]
+
+
+def rows(encoder: TransformerEncoder, texts: list[str] = TEXTS) -> Csr:
+    """The vectors of documents, in one matrix."""
+    return join_rows([batch.vectors for batch in encoder.encode_documents([docs(texts)])], len(encoder.vocabulary))

@@ -12,7 +12,7 @@ import segmax
 from conftest import refused
 from segmax.cli.main import main
 from segmax.collection.manifest import read_manifest, write_manifest
-from segmax.errors import FormatError
+from segmax.errors import FormatError, InputError
 
 
 @pytest.fixture
@@ -42,6 +42,31 @@ def test_metadata(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     capsys.readouterr()
     assert main(["search", "papers", "copper", "--where", '{"year": {"$gte": 2020}}', "--json"]) == 0
     assert [hit["id"] for hit in json.loads(capsys.readouterr().out)["hits"]] == ["b"]
+
+
+def test_bars_are_for_terminals(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Into files and pipes, commands about collections draw none, unless that is asked for."""
+    pytest.importorskip("rich")
+    commands = [["add", "papers", "docs.jsonl", "--upsert"], ["compact", "papers"], ["verify", "papers"]]
+    for command in commands:
+        assert main(command) == 0
+        assert capfd.readouterr().err == ""
+        assert main([*command, "--no-progress"]) == 0
+        assert capfd.readouterr().err == ""
+        assert main([*command, "--progress"]) == 0
+        assert "\u2501" in capfd.readouterr().err
+
+
+def test_documents_that_are_there_already(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names the option of the shell there, and the method in Python."""
+    assert main(["add", "papers", "docs.csv"]) == 0
+    assert main(["add", "papers", "docs.csv"]) == 2
+    assert capsys.readouterr().err.endswith("got 'a'; use --upsert to replace documents\n")
+    with (
+        segmax.Collection.open("papers") as papers,
+        pytest.raises(InputError, match=r"got 'a'; use upsert to replace documents$"),
+    ):
+        papers.add([{"id": "a", "text": "copper"}])
 
 
 def test_vectors(folder: Path) -> None:

@@ -30,29 +30,17 @@ from conftest import SHARED, WIKI, refused
 from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.encoders import LexMAE, SparseModel, UniCOIL
 from segmax.encoders.choosing import agreement_of, choose_for
-from segmax.encoders.exported import DESCRIPTION, export_places, find_export
+from segmax.encoders.exported import cached_place
 from segmax.encoders.library_network import LibraryNetwork
-from segmax.encoders.model_files import EXPORT_FOLDER
+from segmax.encoders.model_files import EXPORT_NAME
 from segmax.encoders.network import Trim
 from segmax.encoders.torch_network import MaskedLanguageNetwork
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.encoders.word_pieces import WordPieces
 from segmax.io import open_texts, read_qrels
-from segmax.vectors.csr import Csr
-from segmax.vectors.documents import Document
-from segmax.vectors.rows import join_rows
-from tiny_models import change_json, write_lexmae, write_unicoil
+from tiny_models import TEXTS, change_json, docs, rows, write_model
 
 MODEL = SHARED / "models" / "splade-mini"
-TEXTS = [
-    "the big cat sleeps",
-    "dogs run",
-    "",
-    "a house, a tree, a cat and the dogs running in the big house with a cat",
-    "z",
-    "the the the dog dog tree runs " * 400,
-    "東京都 кошка قط 🐈",
-]
 
 
 @pytest.fixture(autouse=True)
@@ -62,25 +50,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def docs(texts: list[str] = TEXTS) -> list[Document]:
-    """Documents without titles."""
-    return [Document(f"d{number}", "", text) for number, text in enumerate(texts)]
-
-
-def rows(encoder: TransformerEncoder, texts: list[str] = TEXTS) -> Csr:
-    """The vectors of documents, in one matrix."""
-    return join_rows([batch.vectors for batch in encoder.encode_documents([docs(texts)])], len(encoder.vocabulary))
-
-
-def write_model(kind: type[TransformerEncoder], bert: Path, splade: Path, folder: Path) -> Path:
-    """A model of a kind, in a folder of its own."""
-    if kind is SparseModel:
-        shutil.copytree(splade, folder)
-    elif kind is LexMAE:
-        write_lexmae(folder, bert)
-    else:
-        write_unicoil(folder)
-    return folder
+def place_of(model: Path) -> Path:
+    """Where the cache has the export of a model."""
+    place = cached_place(str(model))
+    assert place is not None
+    return place
 
 
 @pytest.mark.parametrize("kind", [SparseModel, LexMAE, UniCOIL])
@@ -94,7 +68,7 @@ def test_exported_models_agree_with_torch(
     folder = write_model(kind, bert, splade, tmp_path / "model")
     expected = kind(folder, pooling=("cls", "mean", "max"))
     found = kind(folder, backend="onnx", pooling=("cls", "mean", "max"))
-    assert (folder / EXPORT_FOLDER / DESCRIPTION).is_file()
+    assert (place_of(folder) / EXPORT_NAME).is_file()
     assert found.vocabulary == expected.vocabulary
     assert agreement_of(rows(expected), rows(found)).minimum > 0.9999
     queries = agreement_of(expected.query_rows(TEXTS), found.query_rows(TEXTS))
@@ -117,17 +91,6 @@ def test_openvino_agrees_with_torch(dtype: str, splade: Path, tmp_path: Path) ->
     assert agreement_of(rows(expected), rows(found)).minimum > least
 
 
-def test_no_text_depends_on_its_neighbors(splade: Path, tmp_path: Path) -> None:
-    """In 8 bits, a text alone, in a batch and among others has the same vector, to the last bit."""
-    pytest.importorskip("onnxscript")
-    shutil.copytree(splade, tmp_path / "model")
-    encoder = SparseModel(tmp_path / "model", dtype="int8")
-    together = rows(encoder)
-    apart = join_rows([rows(encoder, [text]) for text in TEXTS], len(encoder.vocabulary))
-    for first, second in zip(together[:3], apart[:3], strict=True):
-        np.testing.assert_array_equal(first, second)
-
-
 @pytest.mark.slow
 def test_an_export_needs_no_torch(splade: Path, tmp_path: Path) -> None:
     """Once a model is exported, its encoder loads neither torch nor transformers nor sentence-transformers."""
@@ -143,31 +106,6 @@ assert not {{"torch", "transformers", "sentence_transformers", "scipy"}} & sys.m
 """
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert json.loads(out.stdout) == expected.values.tolist()
-
-
-@pytest.mark.slow
-def test_changed_models_are_exported_again(splade: Path, tmp_path: Path) -> None:
-    """An export of other files than those in the folder is not used."""
-    pytest.importorskip("onnxscript")
-    folder = tmp_path / "model"
-    shutil.copytree(splade, folder)
-    SparseModel(folder, backend="onnx")
-    assert find_export(str(folder), "SparseModel") == folder / EXPORT_FOLDER
-    assert find_export(str(folder), "LexMAE") is None
-    change_json(folder / "config.json", something_new=1)
-    assert find_export(str(folder), "SparseModel") is None
-
-
-def test_folders_that_nobody_may_write_stay_as_they_are(splade: Path, tmp_path: Path, cache: Path) -> None:
-    """Where the folder of a model is read-only, its export goes to the user's cache."""
-    folder = tmp_path / "model"
-    shutil.copytree(splade, folder)
-    folder.chmod(0o555)
-    first, second = export_places(str(folder))
-    assert first.is_relative_to(cache)
-    assert second == folder / EXPORT_FOLDER
-    folder.chmod(0o755)
-    assert export_places(str(folder)) == [second, first]
 
 
 @pytest.mark.parametrize(
@@ -189,10 +127,9 @@ def test_damaged_exports_are_refused(change: dict[str, Any], expected: str, spla
     folder = tmp_path / "model"
     shutil.copytree(splade, folder)
     SparseModel(folder, backend="onnx")
-    change_json(folder / EXPORT_FOLDER / DESCRIPTION, **change)
+    change_json(place_of(folder) / EXPORT_NAME, **change)
     with refused(InputError, expected=expected):
         rows(SparseModel(folder, backend="onnx"))
-    shutil.rmtree(folder / EXPORT_FOLDER)
 
 
 @pytest.mark.parametrize("file", ["model.onnx", "tokenizer.json"])
@@ -203,10 +140,10 @@ def test_damaged_files_of_exports_are_refused(file: str, splade: Path, tmp_path:
     folder = tmp_path / "model"
     shutil.copytree(splade, folder)
     SparseModel(folder, backend="onnx")
-    (folder / EXPORT_FOLDER / file).write_bytes(b"no model")
-    with refused(InputError, where=EXPORT_FOLDER, hint="segmax encoder export"):
+    (place_of(folder) / file).write_bytes(b"no model")
+    with refused(InputError, where=place_of(folder).name, hint="segmax encoder export"):
         SparseModel(folder, backend="onnx")
-    (folder / EXPORT_FOLDER / file).unlink()
+    (place_of(folder) / file).unlink()
     with refused(InputError, where=file, got="no such file"):
         SparseModel(folder, backend="onnx")
 

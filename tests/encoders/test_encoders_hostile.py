@@ -279,8 +279,8 @@ def test_the_advice_works(index: Path, splade: Path) -> None:
     """Only an index that names a model of the hub is opened with "stored"; every error names the index."""
     for name, advice in (
         ("org/model", "pass {encoder='stored'} if you trust the index"),
-        (str(splade), r"pass the folder or the model that made the index with {encoder=\.\.\.}"),
-        (None, r"pass that model with {encoder=\.\.\.}"),
+        (str(splade), "pass the folder or the model that made the index, as in {encoder='path/to/model'}"),
+        (None, "pass that model with {encoder=MODEL}"),
     ):
         change_description(index, {"encoder": "SparseModel", "model": name})
         with segmax.open(index) as opened, refused(InputError, where=r"docs\.segmax", hint=advice) as caught:
@@ -433,9 +433,11 @@ def test_commands_show_what_to_do(
     Path("queries.jsonl").write_text('{"_id": "q1", "text": "the cat"}\n')
     command = [arguments[0], str(index), *arguments[1:]]
     assert main(command) == 2
-    assert "pass the folder or the model that made the index with --encoder MODEL|stored" in capsys.readouterr().err
+    assert "pass the folder or the model that made the index, as in --encoder path/to/model" in capsys.readouterr().err
     assert main([*command, "--encoder", "stored"]) == 2
-    assert "takes no folders from an index" in capsys.readouterr().err
+    error = capsys.readouterr().err
+    assert "takes no folders from an index" in error
+    assert error.endswith("if you trust this folder, pass its path, as in --encoder path/to/model\n")
     assert main([*command, "--encoder", str(splade)]) == 0
 
 

@@ -408,7 +408,6 @@ def test_a_failed_write_changes_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("segmax.encoders.table_writing.sync_folder", full)
     monkeypatch.setattr("segmax.encoders.table_writing._safetensors", full)
     with refused(WriteError, message="No space left"):
         QueryTable(tokenizer(), WEIGHTS * 2).save(tmp_path / "table", overwrite=True)

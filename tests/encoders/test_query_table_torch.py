@@ -13,30 +13,15 @@ pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
 
 import sentence_transformers
-import torch
-from sentence_transformers.sparse_encoder.modules import Router, SparseStaticEmbedding, SpladePooling, Transformer
+from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
 
 import segmax
 from segmax.encoders import QueryTable, SparseModel, load_encoder
 from segmax.encoders.query_table import table_of
 from segmax.vectors.documents import Document
-from tiny_models import VOCABULARY
+from tiny_models import VOCABULARY, write_routed
 
 TEXTS = ["cat the cat", "", "THE BIG Dogs, ruNNing!", "[SEP] z ☃ é [UNK]", "a b c d e f g " * 20, "houses"]
-
-
-def write_routed(folder: Path, bert: Path, *, safe: bool = True, **options: object) -> torch.Tensor:
-    """A model with a table for queries, some weights of which are zero or less; return the weights."""
-    document = Transformer(str(bert), transformer_task="fill-mask")
-    weights = torch.linspace(-0.2, 2, len(VOCABULARY))
-    weights[7] = 0
-    router = Router.for_query_document(
-        query_modules=[SparseStaticEmbedding(document.tokenizer, weight=weights, frozen=True)],
-        document_modules=[document, SpladePooling("max")],
-    )
-    model = sentence_transformers.SparseEncoder(modules=[router], **options)
-    model.save_pretrained(str(folder), safe_serialization=safe)
-    return weights
 
 
 def library_queries(folder: Path) -> np.ndarray:
@@ -93,7 +78,6 @@ def test_the_library_reads_our_tables(bert: Path, tmp_path: Path) -> None:
 
 def test_opensearch_models(bert: Path, tmp_path: Path) -> None:
     """A masked language model beside idf.json: documents by the model, queries by the table."""
-    from sentence_transformers.sparse_encoder.modules import SparseStaticEmbedding
     from transformers import AutoTokenizer
 
     AutoTokenizer.from_pretrained(bert).save_pretrained(tmp_path)

@@ -78,6 +78,23 @@ def test_mixed_folders(tmp_path: Path, files: dict[str, str], parts: dict[str, s
         open_texts(folder(tmp_path, **files))
 
 
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"docs_jsonl": ZEBRA, "queries_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl$"),
+        ({"a-queries_jsonl": ZEBRA, "docs_jsonl": ZEBRA, "qrels__test_tsv": "1\tx\n"}, r".*, as in .*/docs\.jsonl$"),
+        ({"docs_jsonl_gz": ZEBRA, "topics_test_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl\.gz$"),
+        ({"queries_jsonl": ZEBRA, "judgments_tsv": "1\tx\n"}, "documents in files of one kind$"),
+    ],
+)
+def test_queries_and_judgments_are_not_suggested_as_documents(
+    tmp_path: Path, files: dict[str, str], expected: str
+) -> None:
+    """The error about a folder with several kinds of files gives an example of documents, or none."""
+    with refused(InputError, expected=expected):
+        open_texts(folder(tmp_path / "given", **files))
+
+
 def test_one_kind_of_files_can_be_chosen(tmp_path: Path) -> None:
     """By name, or by format."""
     mixed = folder(tmp_path / "mixed", a_txt="cats", b_md="dogs", z_jsonl=ZEBRA)
@@ -114,6 +131,13 @@ def test_a_file_is_given_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
         assert main(["index", *sources, "out"]) == 2
         assert message in capsys.readouterr().err
     assert [document.id for document in open_texts(["notes/a.md", "notes/sub"])] == ["a.md", "b.md"]
+
+
+@pytest.mark.parametrize("name", ["score", "Judgment", "judgement", "JUDGEMENTS", "relevance"])
+def test_headers_of_judgments(tmp_path: Path, name: str) -> None:
+    """A first line that names columns is no judgment, in either spelling of the word."""
+    (tmp_path / "qrels.tsv").write_text(f"query-id\tcorpus-id\t{name}\nq1\td1\t2\n")
+    assert read_qrels(tmp_path / "qrels.tsv") == {"q1": {"d1": 2}}
 
 
 # --- columns ---------------------------------------------------------------------------------------------------------

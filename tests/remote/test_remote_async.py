@@ -91,6 +91,7 @@ def test_texts_come_with_the_search(url: str, folder: Path) -> None:
     async def work(there: Any) -> None:
         hits = await there.search("copper", fields=["text", "metadata"])
         assert [*hits.texts, *hits.metadata] == [*expected.texts, *expected.metadata]
+        assert (await there.search("copper", fields=["title"])).titles == expected.titles
         bare = await there.search("copper")
         assert bare.ids == expected.ids
         with pytest.raises(ConfigError, match="expected fields to be given with 'text' for the search"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import json
 import pickle
 import socket
@@ -248,6 +249,49 @@ def test_results_fetch_texts_once() -> None:
     assert [sent for sent in service.sent if "ids" in sent] == [
         {"ids": ["a", "c"], "fields": ["title", "text", "metadata"]}
     ]
+
+
+def test_an_incomplete_answer_changes_no_statistics() -> None:
+    """`complete` is what the service says; that a budget was hit is said by the statistics alone."""
+    for complete, budget_hit in itertools.product((True, False), repeat=2):
+        one = {**HITS, "complete": complete, "stats": {**STATS, "budget_hit": budget_hit}}
+        index = Service(one).connect()
+        hits = index.search("copper")
+        assert (hits.complete, hits.stats.budget_hit) == (complete, budget_hit)
+        assert hits.taken(slice(0, 1)).complete is complete
+        batch = Service({"results": [HITS, one], "took_ms": 1}).connect().search_batch(["copper", "noise"])
+        assert batch.complete.tolist() == [True, complete]
+        assert batch.stats.budget_hit.tolist() == [0, budget_hit]
+        assert [found.complete for found in batch] == [True, complete]
+        assert batch.narrowed(1, None).complete.tolist() == [True, complete]
+    for said, each in ((False, [True, False]), (False, []), (True, [True, True])):
+        groups = [
+            {"value": number, "hits": HITS["hits"], "stats": {**STATS, "budget_hit": not own}}
+            for number, own in enumerate(each)
+        ]
+        found = Service({"groups": groups, "complete": said, "took_ms": 1}).connect().search("copper", group_by="year")
+        assert found.complete is said
+        assert [group.hits.complete for group in found] == each
+
+
+def test_titles_come_alone() -> None:
+    """`fields=["title"]` asks for titles, which `hits.titles` has without a request; texts are fetched when used."""
+    titled = [{**hit, "title": f"On {hit['id']}"} for hit in HITS["hits"]]
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/documents/get"):
+            return httpx.Response(200, json={**HITS, "hits": titled})
+        found = [{"id": id, "title": f"On {id}", "text": id * 2} for id in json.loads(request.content)["ids"]]
+        return httpx.Response(200, json={"documents": found})
+
+    service = Service(answer)
+    hits = service.connect().search("copper", fields=["title", "row"])
+    assert service.sent[-1]["fields"] == ["row", "title"]
+    num_requests = len(service.requests)
+    assert hits.titles == ["On a", "On c"]
+    assert len(service.requests) == num_requests
+    assert [stored.text for stored in hits.texts] == ["aa", "cc"]
+    assert service.connect().search("copper").titles == ["On a", "On c"]
 
 
 def test_documents_that_were_deleted_after_the_search() -> None:

@@ -156,8 +156,10 @@ def test_groups(pair: Pair) -> None:
 def test_texts_and_metadata_of_results(pair: Pair) -> None:
     """They are looked up on first use, or come with the results."""
     expected = pair.here.search("copper noise", k=50)
-    for fields in ([], ["text"], ["metadata", "text"]):
+    assert expected.titles == [stored.title for stored in expected.texts]
+    for fields in ([], ["title"], ["text"], ["metadata", "text"]):
         found = pair.there.search("copper noise", k=50, fields=fields)
+        assert found.titles == expected.titles
         assert found.has_texts
         assert found.has_metadata
         assert found.texts == expected.texts

@@ -464,6 +464,7 @@ def test_a_stream_has_a_result_per_line(collection: Settings) -> None:
         {"id": "c", "text": "zinc", "metadata": {"year": 3}},
         {"id": "c", "text": "twice"},
         {"id": "d", "vector": {"indices": [1], "values": []}},
+        {"id": "e", "text": "gold", "price": 3},
     ]
     content = b"\r\n".join(json.dumps(line).encode() for line in lines) + b"\n\n{broken"
 
@@ -476,10 +477,26 @@ def test_a_stream_has_a_result_per_line(collection: Settings) -> None:
 
     *results, end = ask(collection, scenario)
     assert [(result["line"], result["ok"]) for result in results] == [
-        (1, True), (2, False), (3, False), (4, True), (5, False), (6, False), (8, False),
+        (1, True), (2, False), (3, False), (4, True), (5, False), (6, False),
+        (7, False), (9, False),
     ]  # fmt: skip
+    assert results[6]["error"].endswith("unknown field `price`; put `price` under `metadata`")
     assert all(result.get("error") for result in results if not result["ok"])
-    assert (end["done"], end["count"], end["errors"]) == (True, 2, 5)
+    assert (end["done"], end["count"], end["errors"]) == (True, 2, 6)
+
+
+def test_fields_that_belong_into_metadata(collection: Settings) -> None:
+    """A document with a field that none has is refused, and the answer says where the field belongs."""
+    path = "/v1/indexes/notes/documents"
+    answer = post(collection, path, {"documents": [{"id": "x", "text": "x"}, {"id": "y", "text": "y", "price": 1}]})
+    assert answer.status_code == 422
+    assert answer.json()["hint"] == "put `price` under `metadata`"
+    assert answer.json()["detail"].endswith("`price` - at `$.documents[1]`; put `price` under `metadata`")
+    for body, said in (
+        ({"documents": [], "price": 1}, "its fields are documents"),
+        ({"documents": [{"id": "x", "vector": {"price": 1}}]}, "its fields are documents"),
+    ):
+        assert post(collection, path, body).json()["detail"].endswith(said)
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["JSON", "a stream"])

@@ -9,13 +9,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 from typing import BinaryIO
 
-from segmax.base.errors import SegmaxError, WriteError
+from segmax.base.errors import IndexExistsError, SegmaxError, WriteError
 from segmax.base.system import open_new, open_to_read, open_to_update, read_some, replace_file, sync_file, write_some
 from segmax.base.system import sync_folder as sync_folder  # by the same door as everything else that is written
 
@@ -83,6 +85,75 @@ def replacing(path: Path, temporary: Path | None = None) -> Iterator[BinaryIO]:
         sync_folder(path.absolute().parent)
     except OSError as error:
         raise UnsyncedNameError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def check_replaceable(path: Path, marker: str, what: str, *, overwrite: bool) -> None:
+    """Raise IndexExistsError if `replacing_folder` must not replace what is at a path.
+
+    Parameters
+    ----------
+    path
+        The folder to write.
+    marker
+        The file by which a folder of this kind is known.
+    what
+        The kind, for messages.
+    overwrite
+        Whether the caller allows to replace a folder of this kind.
+    """
+    if not path.exists() and not path.is_symlink():
+        return
+    if not overwrite:
+        raise IndexExistsError(f"'{path}' exists", hint="choose another path, or pass {overwrite=True}")
+    if path.is_symlink() or not (path / marker).is_file():
+        raise IndexExistsError(
+            where=f"'{path}'",
+            expected=f"{what} that segmax wrote, to overwrite it",
+            got="something else",
+            hint="choose another path",
+        )
+
+
+@contextlib.contextmanager
+def replacing_folder(path: Path) -> Iterator[Path]:
+    """Give an empty folder that replaces `path` once it is complete and on disk, or not at all.
+
+    What a killed process leaves behind is a folder beside `path`, whose name starts with a dot and that of `path`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "notes")
+    >>> with replacing_folder(path) as folder:
+    ...     _ = (folder / "one.txt").write_text("whole")
+    >>> [file.name for file in path.iterdir()]
+    ['one.txt']
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+    try:
+        made = scratch / "new"
+        made.mkdir()
+        yield made
+        for file in made.rglob("*"):
+            if file.is_file():
+                with file.open("r+b") as opened:  # files that libraries wrote were never synced
+                    sync_file(opened.fileno())
+        _install(made, path, scratch / "old")
+        sync_folder(path.parent)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _install(made: Path, path: Path, old: Path) -> None:
+    if path.exists():
+        path.rename(old)
+    try:
+        made.rename(path)
+    except BaseException:
+        if old.exists():
+            old.rename(path)
+        raise
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError
 from segmax.base.own_folders import own_folder
 from segmax.cli.encoder_options import add_encoder_options, encoder_options
-from segmax.cli.parser import CommandParser
+from segmax.cli.parser import CommandParser, add_progress, shows_progress
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
 from segmax.collection.manifest import read_manifest
@@ -58,7 +58,7 @@ def parser() -> argparse.ArgumentParser:
         help="keep these members or columns of the documents, or all, as metadata. FIELD:TYPE reads a column of CSV or "
         "TSV as int, float or bool",
     )
-    made.add_argument("--no-progress", action="store_true", help="show no progress")
+    add_progress(made)
     add_encoder_options(made, default=None, shown="that of the collection; bm25 for a new one")
     return made
 
@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
         note_texts(documents, _kept(fields))
     with _opened(args, documents) as collection:
         put = collection.upsert if "upsert" in args else collection.add
-        count = put(documents, metadata=fields, progress="no_progress" not in args)
+        count = put(documents, metadata=fields, progress=shows_progress(getattr(args, "progress", None)))
         collection.commit()
         seconds = time.perf_counter() - start
         say(f"{args.collection}: added {counted(count, 'document')} in {seconds:.1f} s, now {len(collection):,}")

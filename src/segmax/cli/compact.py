@@ -7,7 +7,7 @@ import time
 
 import segmax
 from segmax.base.display import counted
-from segmax.cli.parser import CommandParser
+from segmax.cli.parser import CommandParser, add_progress, shows_progress
 from segmax.cli.show import say
 
 # Lines of at most 80 characters: argparse shows these texts as they are.
@@ -26,7 +26,7 @@ def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax compact`."""
     made = CommandParser("compact", _HELP, _EXAMPLES)
     made.add_argument("collection", metavar="COLLECTION", help="the directory of the collection")
-    made.add_argument("--no-progress", action="store_true", help="show no progress")
+    add_progress(made)
     return made
 
 
@@ -34,7 +34,7 @@ def run(args: argparse.Namespace) -> None:
     """Run `segmax compact`."""
     start = time.perf_counter()
     with segmax.Collection.open(args.collection) as collection:
-        collection.compact(progress=not args.no_progress)
+        collection.compact(progress=shows_progress(args.progress))
         stats = collection.stats()
     seconds = time.perf_counter() - start
     size = f"{stats.part_bytes / 1e6:,.1f} MB"

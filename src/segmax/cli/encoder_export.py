@@ -18,9 +18,10 @@ from segmax.text.pipeline import from_texts
 # Lines of at most 80 characters: argparse shows these texts as they are.
 _HELP = """\
 Export a model, so that ONNX Runtime or OpenVINO can run it on a CPU: in float32
-and in 8 bits, which is several times as fast. The export is kept in the folder
-of the model, or in your cache if that folder is read-only, and used from then
-on by segmax index, encode and search with --dtype int8 or --backend.
+and in 8 bits, which is several times as fast. OUT is a folder for the export,
+and an encoder by itself: pass it as --encoder OUT, also on machines without
+torch. Without OUT, the export is kept in your cache, and used from then on
+wherever you name the model with --dtype int8 or --backend.
 
 The command prints how near vectors are to those of the model itself: the mean
 and the smallest cosine on the texts of --texts, or on a few sentences. With
@@ -28,21 +29,23 @@ and the smallest cosine on the texts of --texts, or on a few sentences. With
 """
 _EXAMPLES = """\
   segmax encoder export naver/splade-v3
+  segmax encoder export naver/splade-v3 splade-onnx
   segmax encoder export my-model --texts corpus.jsonl
   segmax encoder export my-model --data beir/nfcorpus
   segmax index corpus.jsonl docs.segmax --encoder my-model --dtype int8
 """
-NAMES = {"name": "MODEL"}
+NAMES = {"name": "MODEL", "folder": "OUT"}
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of `segmax encoder export`."""
-    made = CommandParser("encoder export", _HELP, _EXAMPLES, usage="segmax encoder export [options] MODEL")
+    made = CommandParser("encoder export", _HELP, _EXAMPLES, usage="segmax encoder export [options] MODEL [OUT]")
     made.add_argument("model", metavar="MODEL", help="a folder or a name on the hub")
+    made.add_argument("out", metavar="OUT", nargs="?", help="the folder to write (default: one in your cache)")
     made.add_argument("--texts", metavar="IN", help="texts to compare vectors on: a file or a BEIR folder")
     add_from(made, TEXT_FORMATS)
     made.add_argument("--data", metavar="FOLDER", help="a BEIR folder to measure nDCG@10 on, which encodes it twice")
-    made.add_argument("--overwrite", action="store_true", help="export again what is there already")
+    made.add_argument("--overwrite", action="store_true", help="export again what is there already, and replace OUT")
     return made
 
 
@@ -51,10 +54,10 @@ def run(args: argparse.Namespace) -> None:
     start = time.perf_counter()
     given = args.texts or args.data
     texts = {} if given is None else {"texts": read_texts(given, args.format)}
-    report = export_encoder(args.model, overwrite=args.overwrite, **texts)
+    report = export_encoder(args.model, args.out, overwrite=args.overwrite, **texts)
     say(*_summary(report, time.perf_counter() - start))
     if args.data is not None:
-        figures = {dtype: _ndcg(args.model, dtype, args.data) for dtype in report.agreements}
+        figures = {dtype: _ndcg(args.out or args.model, dtype, args.data) for dtype in report.agreements}
         say(*(f"{dtype}: nDCG@10 {figure:.4f}" for dtype, figure in figures.items()))
 
 

@@ -25,7 +25,8 @@ def log_lines(name: str = _ALL) -> Iterator[None]:
         def format(self, record: logging.LogRecord) -> str:
             return f"segmax: {in_one_line(super().format(record))}"
 
-    if name != _ALL and logging.getLogger(_ALL).handlers:
+    shown = any(not isinstance(handler, logging.NullHandler) for handler in logging.getLogger(_ALL).handlers)
+    if name != _ALL and shown:
         yield
         return
     logger = logging.getLogger(name)

@@ -6,7 +6,7 @@ import argparse
 
 from segmax.base.display import counted, size_text
 from segmax.base.errors import SegmaxError
-from segmax.cli.parser import CommandParser
+from segmax.cli.parser import CommandParser, add_progress, shows_progress
 from segmax.cli.show import say
 from segmax.ray.address import is_ray_address, parse_ray_address
 from segmax.shards.verifying import Checked, check
@@ -37,13 +37,13 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="check descriptions, tables, and the sizes of all other files, not every byte",
     )
-    made.add_argument("--no-progress", action="store_true", help="show no progress")
+    add_progress(made)
     return made
 
 
 def run(args: argparse.Namespace) -> int:
     """Run `segmax verify`."""
-    return max(_verified(path, args.quick, not args.no_progress) for path in args.path)
+    return max(_verified(path, args.quick, shows_progress(args.progress)) for path in args.path)
 
 
 def _verified(path: str, quick: bool, progress: bool) -> int:

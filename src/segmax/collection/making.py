@@ -19,6 +19,7 @@ from segmax.collection.inputs import Given
 from segmax.collection.part import Part
 from segmax.collection.state import Place, State, checked_ids
 from segmax.collection.words import WordWeights, num_words
+from segmax.io.records import VECTOR_NAMES
 from segmax.metadata import Schema
 from segmax.metadata.patching import Patch
 from segmax.metadata.values import checked_metadata, fields_of, to_json
@@ -350,7 +351,7 @@ def check_update(record: object) -> None:
         raise InputError(
             expected="'id', 'metadata', 'text' and 'title' in an update",
             got=shown(unknown[0]),
-            hint="use upsert for vectors",
+            hint="use upsert for vectors" if unknown[0] in VECTOR_NAMES else "put other fields under 'metadata'",
         )
     for name in ("text", "title"):
         if name in record and not isinstance(record[name], str):
@@ -411,7 +412,7 @@ def _check_free(ids: Sequence[Any], places: Sequence[Place | None], *, numbered:
             got=f"none, and another document has the id {taken}",
         )
     raise InputError(
-        expected="ids that are not in the collection yet", got=shown(taken), hint="use upsert to replace documents"
+        expected="ids that are not in the collection yet", got=shown(taken), hint="use {upsert} to replace documents"
     )
 
 

@@ -211,6 +211,10 @@ class FoundDocs:
         """Return the ids of many results."""
         return [self._state.id_of(self._places[number]) for number in numbers.tolist()]
 
+    def title_of(self, number: int) -> str:
+        """Return the title of a result."""
+        return self.text_of(number).title
+
     def text_of(self, number: int) -> StoredText:
         """Return the title and text of a result."""
         return self._state.text_of(self._places[number])

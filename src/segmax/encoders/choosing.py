@@ -14,8 +14,9 @@ import numpy as np
 
 from segmax.base.errors import ConfigError, InputError, MissingPackageError, SegmaxError
 from segmax.encoders.exported import FILES, Exported, find_export, opened
-from segmax.encoders.exporting import export
+from segmax.encoders.exporting import check_export_target, export, export_to
 from segmax.encoders.loading import load_encoder
+from segmax.encoders.model_files import is_export
 from segmax.encoders.network import Network, Trim
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.vectors.csr import Csr
@@ -59,6 +60,7 @@ class ExportReport(NamedTuple):
 
 def export_encoder(
     name: str | os.PathLike[str],
+    folder: str | os.PathLike[str] | None = None,
     *,
     texts: Iterable[str | Document] = _SENTENCES,
     overwrite: bool = False,
@@ -66,38 +68,49 @@ def export_encoder(
 ) -> ExportReport:
     """Export a model for ONNX Runtime and OpenVINO, in float32 and in 8 bits, and compare it with the model.
 
-    It is kept in the folder of the model, or in the user's cache where that cannot be written, and found there by
-    `dtype="int8"` and `backend="onnx"`. Needs `pip install 'segmax[encoders,onnx]'`.
+    Needs `pip install 'segmax[encoders,onnx]'`.
 
     Parameters
     ----------
     name
         A model, as for `load_encoder`.
+    folder
+        Where to write it. Such a folder is an encoder by itself: it needs neither the model nor torch. None: it is kept
+        in the user's cache, where `dtype="int8"` and `backend="onnx"` find it for this model.
     texts
         What to compare vectors on: some of your own texts. At most 256 are read.
     overwrite
-        Whether to export again what is there already.
+        Whether to export again what is there already, and to replace the export in `folder`.
     options
         Of the encoder.
 
     Examples
     --------
-    >>> report = export_encoder("naver/splade-v3", texts=["a copper waveguide"])  # doctest: +SKIP
+    >>> report = export_encoder("naver/splade-v3", "splade-onnx", texts=["a copper waveguide"])  # doctest: +SKIP
     >>> report.agreements["int8"].minimum > 0.99  # doctest: +SKIP
     True
     """
+    if isinstance(name, (str, os.PathLike)) and is_export(Path(name)):
+        raise ConfigError(
+            option="name", expected="a model", got=f"'{os.fspath(name)}', which is an export", hint="copy that folder"
+        )
+    target = None if folder is None else Path(folder).absolute()
+    if target is not None:
+        check_export_target(target, overwrite=overwrite)  # before the model is loaded
     encoder = load_encoder(name, dtype="float32", backend="torch", device="cpu", **options)
     if not isinstance(encoder, TransformerEncoder):
         raise ConfigError(option="name", expected="a model", got=repr(encoder))
-    folder = None if overwrite else find_export(encoder.name, type(encoder).__name__)
-    folder = export(encoder) if folder is None else folder
+    if target is None:
+        target = export(encoder, again=overwrite)
+    else:
+        export_to(encoder, target, overwrite=overwrite)
     sample = [text if isinstance(text, Document) else Document("", "", text) for text in itertools.islice(texts, 256)]
     if not sample:
         raise InputError(option="texts", expected="at least one text", got="none")
-    made = {dtype: opened(folder, encoder, backend="onnx", dtype=dtype) for dtype in ("float32", "int8")}
+    made = {dtype: opened(target, encoder, backend="onnx", dtype=dtype) for dtype in ("float32", "int8")}
     return ExportReport(
-        folder,
-        {dtype: (folder / FILES[dtype]).stat().st_size for dtype in made},
+        target,
+        {dtype: (target / FILES[dtype]).stat().st_size for dtype in made},
         {dtype: agreement(encoder, exported, sample, len(sample)) for dtype, exported in made.items()},
     )
 

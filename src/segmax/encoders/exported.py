@@ -1,7 +1,9 @@
 """Exported models: where they are kept, whether they are those of the model, and how they are opened.
 
 An export is a folder: `model.onnx` in float32, `model.int8.onnx`, `tokenizer.json`, and `export.json`, written last,
-which says what the others are. It lies in the folder of the model, or in the user's cache where that cannot be written.
+which says what the others are. It is kept in the user's cache, unless a folder was chosen for it: that one is an
+encoder by itself, and has the table of queries, too, where the model has one. Older versions wrote exports into the
+folder of the model; they are used where they lie.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segmax.base.checks import checked_int, checked_number
+from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError, InputError, SegmaxError
 from segmax.encoders.model_files import (
     EXPORT_FOLDER,
+    EXPORT_NAME,
     check_version,
     damaged,
+    is_export,
     is_folder,
     model_folders,
     read_json,
@@ -33,9 +37,9 @@ if TYPE_CHECKING:
     from segmax.encoders.transformer import TransformerEncoder
 
 BACKENDS = ("torch", "onnx", "openvino")
-DESCRIPTION = "export.json"
 FORMAT, VERSION = "segmax-export", 1
 FILES = {"float32": "model.onnx", "int8": "model.int8.onnx", "bfloat16": "model.onnx"}
+TOKENIZER = "tokenizer.json"
 _MOST_COLUMNS = 1 << 24
 _MOST_PIECES = 1 << 20  # of a text
 
@@ -72,7 +76,7 @@ def opened(folder: Path, encoder: TransformerEncoder, *, backend: str, dtype: st
     """Open an export with the lengths that an encoder asks for."""
     found = read_description(folder)
     file = folder / FILES[dtype]
-    tokenizer = folder / "tokenizer.json"
+    tokenizer = folder / TOKENIZER
     for path in (file, tokenizer):
         if not path.is_file():
             raise damaged(path, "a file of an export", "no such file")
@@ -116,9 +120,11 @@ def _word_pieces(tokenizer: str, side: Side, asked: int | None, positions: int |
 
 
 def find_export(name: str, kind: str) -> Path | None:
-    """Return the export of a model, if there is one that is not older than the model."""
+    """Return the export of a model, if there is one of its files as they are now; an exported model is its own."""
+    if is_export(Path(name)):
+        return Path(name)
     for folder in export_places(name):
-        if (folder / DESCRIPTION).is_file():
+        if (folder / EXPORT_NAME).is_file():
             content = _read(folder)
             if content.get("kind") == kind and content.get("files") == files_of(name):
                 return folder
@@ -134,15 +140,28 @@ def can_run(backend: str, name: str, kind: str) -> bool:
 
 
 def export_places(name: str) -> list[Path]:
-    """Return where the export of a model may be, the best place first."""
+    """Return where the export of a model may be: in the cache, or beside the model."""
+    beside = Path(name, EXPORT_FOLDER)
+    return [place for place in (cached_place(name), beside) if place is not None and is_folder(place)]
+
+
+def cached_place(name: str) -> Path | None:
+    """Return where the cache has, or would have, the export of a model; None for a user without a cache."""
     folder = Path(name)
-    beside = [folder / EXPORT_FOLDER] if is_folder(folder) else []
-    key = str(folder.resolve()) if beside else name
-    root = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    cached = root / "segmax" / "exports" / hashlib.sha256(key.encode()).hexdigest()[:24]
-    # Root may write anywhere, so permissions are asked for what they say to everybody else.
-    writable = bool(beside) and os.access(folder, os.W_OK) and bool(folder.stat().st_mode & 0o222)
-    return [*beside, cached] if writable else [cached, *beside]
+    key = str(folder.resolve()) if is_folder(folder) else name
+    root = _cache()
+    return None if root is None else root / "segmax" / "exports" / hashlib.sha256(key.encode()).hexdigest()[:24]
+
+
+def _cache() -> Path | None:
+    """Return the folder of the user's caches; None where the system knows no home of the user."""
+    given = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if given.is_absolute():  # the specification has relative ones ignored
+        return given
+    try:
+        return Path.home() / ".cache"
+    except RuntimeError:  # a container that runs as a number
+        return None
 
 
 def files_of(name: str) -> list[list[Any]]:
@@ -168,7 +187,7 @@ def described(description: Description, files: list[list[Any]]) -> bytes:
 
 
 def _read(folder: Path) -> dict[str, Any]:
-    path = folder / DESCRIPTION
+    path = folder / EXPORT_NAME
     content = read_json(path)
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         raise damaged(path, f"an object of the format {FORMAT!r}", str(content)[:40])
@@ -178,7 +197,7 @@ def _read(folder: Path) -> dict[str, Any]:
 
 def read_description(folder: Path) -> Description:
     """Read `export.json`, or raise InputError."""
-    content, path = _read(folder), folder / DESCRIPTION
+    content, path = _read(folder), folder / EXPORT_NAME
     try:
         return Description(
             kind=str(content["kind"]),
@@ -192,6 +211,13 @@ def read_description(folder: Path) -> Description:
         )
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise damaged(path, "the description of an export", f"one that is not valid ({error})") from error
+
+
+def check_kind(folder: Path, kind: str) -> None:
+    """Raise InputError if an exported model is of another kind."""
+    found = read_description(folder).kind
+    if found != kind:
+        raise InputError(where=f"'{folder}'", expected=f"an exported {kind}", got=f"an exported {shown(found)}")
 
 
 def _side(content: dict[str, Any]) -> Side:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
+import shutil
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,21 +16,24 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from segmax.base.errors import SegmaxError
-from segmax.base.files import replacing, write_errors
+from segmax.base.errors import ConfigError, SegmaxError
+from segmax.base.files import check_replaceable, replacing_folder, write_errors
 from segmax.base.optional import need
+from segmax.base.system import locked_folder
 from segmax.encoders.exported import (
-    DESCRIPTION,
     FILES,
+    TOKENIZER,
     Description,
     Exported,
+    cached_place,
     described,
-    export_places,
     files_of,
     find_export,
     opened,
 )
+from segmax.encoders.model_files import EXPORT_NAME
 from segmax.encoders.runtimes import OnnxRuntime
+from segmax.encoders.table_files import EXPORTED_TABLE
 from segmax.encoders.torch_network import MaskedLanguageNetwork, TokenWeightNetwork
 from segmax.encoders.word_pieces import Pieces
 
@@ -46,13 +49,82 @@ _MOST_BYTES = 2_000_000_000  # of a file in the format of ONNX
 
 def open_exported(encoder: TransformerEncoder) -> Exported:
     """Open the export of a model for the backend that an encoder asks for; make it first if there is none."""
-    folder = find_export(encoder.name, type(encoder).__name__)
-    folder = export(encoder) if folder is None else folder
-    return opened(folder, encoder, backend=encoder.backend, dtype=encoder.dtype)
+    return opened(export(encoder), encoder, backend=encoder.backend, dtype=encoder.dtype)
 
 
-def export(encoder: TransformerEncoder) -> Path:
-    """Export the model of an encoder to the best place for it; return the folder.
+def export(encoder: TransformerEncoder, *, again: bool = False) -> Path:
+    """Return the export of the model of an encoder; make it in the user's cache if there is none, or `again`.
+
+    Processes take turns, so that those that want the same export make it once.
+
+    Raises
+    ------
+    ConfigError
+        The user has no cache.
+    MissingPackageError, SegmaxError, WriteError
+        As for `write_export`.
+    """
+    found = None if again else _found(encoder)
+    if found is not None:
+        return found
+    _need_packages()
+    target = cached_place(encoder.name)
+    if target is None:
+        raise ConfigError(
+            where="exporting a model",
+            expected="a folder for the cache",
+            got="a user without a home",
+            hint="set XDG_CACHE_HOME, or choose a folder: segmax encoder export MODEL OUT",
+        )
+    with write_errors(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with locked_folder(target.parent):
+            found = None if again else _found(encoder)  # by now another process may have made it
+            if found is None:
+                for left in target.parent.glob(".*.*"):  # by processes that were killed: nobody else writes now
+                    shutil.rmtree(left, ignore_errors=True)
+                with replacing_folder(target) as folder:
+                    write_export(encoder, folder)
+    return found or target
+
+
+def export_to(encoder: TransformerEncoder, target: Path, *, overwrite: bool) -> None:
+    """Write an export that is an encoder by itself; an export that is there already is copied.
+
+    Raises
+    ------
+    IndexExistsError
+        Something is at the path, and it is not an export to overwrite.
+    """
+    check_export_target(target, overwrite=overwrite)
+    found = None if overwrite else _found(encoder)
+    with write_errors(target), replacing_folder(target) as folder:
+        if found is None:
+            write_export(encoder, folder)
+        else:
+            for name in (*sorted(set(FILES.values())), TOKENIZER, EXPORT_NAME):
+                shutil.copyfile(found / name, folder / name)
+        table = encoder.query_table
+        if table is not None:
+            table.save(folder / EXPORTED_TABLE)
+
+
+def check_export_target(target: Path, *, overwrite: bool) -> None:
+    """Raise IndexExistsError if an export must not be written to a path."""
+    check_replaceable(target, EXPORT_NAME, "an export", overwrite=overwrite)
+
+
+def _found(encoder: TransformerEncoder) -> Path | None:
+    return find_export(encoder.name, type(encoder).__name__)
+
+
+def _need_packages() -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        need(package, "exporting a model", "onnx")
+
+
+def write_export(encoder: TransformerEncoder, folder: Path) -> None:
+    """Write the export of the model of an encoder to an empty folder.
 
     Raises
     ------
@@ -61,9 +133,7 @@ def export(encoder: TransformerEncoder) -> Path:
     SegmaxError
         The model cannot be exported.
     """
-    who = "exporting a model"
-    for package in ("onnx", "onnxscript", "onnxruntime"):
-        need(package, who, "onnx")
+    _need_packages()
     loaded = encoder.in_float32()
     network = loaded._network
     if not loaded.encodes_all() or not isinstance(network, (MaskedLanguageNetwork, TokenWeightNetwork)):
@@ -80,19 +150,10 @@ def export(encoder: TransformerEncoder) -> Path:
         separator=loaded.separator(),
     )
     pieces = loaded._network.prepare(_SHORT_TEXTS, queries=False)
-    folder = export_places(encoder.name)[0]
-    with write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".segmax-export-") as scratch:
-            _write_models(network, Path(scratch))
-            description = description._replace(weak=_weak(Path(scratch), pieces))
-            (Path(scratch) / "tokenizer.json").write_text(loaded.tokenizer_json(), encoding="utf-8")
-            (folder / DESCRIPTION).unlink(missing_ok=True)  # what it describes is replaced
-            for name in (*sorted(set(FILES.values())), "tokenizer.json"):
-                (Path(scratch) / name).replace(folder / name)
-        with replacing(folder / DESCRIPTION) as file:
-            file.write(described(description, files_of(encoder.name)))
-    return folder
+    _write_models(network, folder)
+    (folder / TOKENIZER).write_text(loaded.tokenizer_json(), encoding="utf-8")
+    description = description._replace(weak=_weak(folder, pieces))
+    (folder / EXPORT_NAME).write_bytes(described(description, files_of(encoder.name)))
 
 
 def _write_models(network: MaskedLanguageNetwork | TokenWeightNetwork, folder: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from segmax.encoders.base import Batches, Encoder
+from segmax.encoders.model_files import is_export
 from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel
 from segmax.vectors.csr import Csr
@@ -17,10 +18,9 @@ if TYPE_CHECKING:
 else:
     from segmax.base.optional import scipy_sparse as sp
 
-#: The options of a `SparseModel` that an index records, with their defaults.
+#: The options of a `SparseModel` that an index records, with their defaults, but for the backend.
 _DEFAULTS: Mapping[str, Any] = {
     "dtype": "float32",
-    "backend": "torch",
     "top_n": None,
     "min_weight": 0.0,
     "pooling": [],
@@ -92,7 +92,8 @@ class LateSparseModel(Encoder):
     def to_dict(self) -> dict[str, Any]:
         """Return what an index records about it, as plain values: what `SparseModel` does."""
         name = str(Path(self.name).absolute()) if Path(self.name).is_dir() else self.name
-        options = {option: self._options.get(option, default) for option, default in _DEFAULTS.items()}
+        defaults = {**_DEFAULTS, "backend": "onnx" if is_export(Path(self.name)) else "torch"}
+        options = {option: self._options.get(option, default) for option, default in defaults.items()}
         return {"encoder": "SparseModel", "model": name, **options}
 
     def fingerprint(self) -> dict[str, Any]:

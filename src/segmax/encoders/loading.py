@@ -13,9 +13,20 @@ from segmax.base.checks import shown
 from segmax.base.errors import ConfigError
 from segmax.encoders.base import AdaptedEncoder, Encoder, EncodesTexts
 from segmax.encoders.bm25 import BM25, FILE_NAME
+from segmax.encoders.exported import read_description
 from segmax.encoders.late_model import LateSparseModel
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.model_files import check_files, check_name, is_folder, read_json, read_pickled, weight_shapes
+from segmax.encoders.model_files import (
+    EXPORT_NAME,
+    check_files,
+    check_name,
+    damaged,
+    is_export,
+    is_folder,
+    read_json,
+    read_pickled,
+    weight_shapes,
+)
 from segmax.encoders.query_table import QueryTable, table_of
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.table_files import TABLE_NAME, is_plain_table
@@ -43,8 +54,8 @@ def load_encoder(name: str | os.PathLike[str], **options: Any) -> Encoder:
     name
         "bm25"; a folder that `BM25.save` wrote; or a model of sentence-transformers, uniCOIL or LexMAE, as a folder or
         a name on the hub. The kind of a model follows from the files of its folder, or from its name on the hub;
-        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" state it. Or a folder that `segmax encoder table` wrote, which
-        encodes queries only.
+        "unicoil:NAME", "lexmae:NAME" and "sparse:NAME" state it. Or a folder that `segmax encoder export` wrote, or
+        `segmax encoder table`, which encodes queries only.
     **options
         For the encoder.
 
@@ -166,6 +177,8 @@ def _is_file(path: Path) -> bool:
 
 def _model_class(name: str) -> type[TransformerEncoder]:
     folder = Path(name)
+    if is_export(folder):
+        return _class_of_export(folder)
     if not _is_file(folder / "config.json") and not _is_file(folder / "modules.json"):
         return _class_of_name(name)
     check_files(folder)
@@ -178,11 +191,20 @@ def _model_class(name: str) -> type[TransformerEncoder]:
     return SparseModel
 
 
+def _class_of_export(folder: Path) -> type[TransformerEncoder]:
+    found = read_description(folder).kind
+    kind = next((kind for kind in _KINDS.values() if kind.__name__ == found), None)
+    if kind is None:
+        names = ", ".join(kind.__name__ for kind in _KINDS.values())
+        raise damaged(folder / EXPORT_NAME, f"a kind of model ({names})", shown(found))
+    return kind
+
+
 def _class_of_name(name: str) -> type[TransformerEncoder]:
     if is_folder(Path(name)):
         raise ConfigError(
             where=f"'{name}'",
-            expected=f"an encoder ({FILE_NAME}, {TABLE_NAME}, modules.json or config.json)",
+            expected=f"an encoder ({FILE_NAME}, {TABLE_NAME}, {EXPORT_NAME}, modules.json or config.json)",
             got="a folder without one",
         )
     check_name(name, "an encoder")

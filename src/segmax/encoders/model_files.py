@@ -89,8 +89,15 @@ def is_there(path: Path) -> bool:
         return False
 
 
-#: The folder beside a model's files that `segmax.encoders.export_encoder` writes.
+#: The folder of an export that lies beside a model's files, as older versions of segmax wrote it.
 EXPORT_FOLDER = "segmax-export"
+#: What says that a folder is an export, and which.
+EXPORT_NAME = "export.json"
+
+
+def is_export(folder: Path) -> bool:
+    """Return whether a folder is an exported model, and so an encoder without the model's own files."""
+    return is_there(folder / EXPORT_NAME) and not is_there(folder / "config.json")
 
 
 def stamps(folder: Path, *, times: bool = False) -> list[list[Any]]:

@@ -126,7 +126,7 @@ class QueryTable(Encoder):
         if self.max_length is not None:
             tokenizer.enable_truncation(self.max_length, direction="left" if files.cuts_left else "right")
         self._num_terms = len(weights)
-        self._most_terms = files.most_terms
+        self._cuts_left, self._most_terms = files.cuts_left, files.most_terms
         # Tokens that were added later may have no weight.
         last = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
         if last >= MOST_TERMS:
@@ -237,12 +237,19 @@ class QueryTable(Encoder):
             There is no room, or no permission; what was there before is untouched.
         """
         told = {"num_terms": self._num_terms, **(about or {})}
+        how = TableFiles(
+            Path(),
+            Path(),
+            prompt=self.prompt,
+            max_length=self.max_length,
+            cuts_left=self._cuts_left,
+            most_terms=self._most_terms,
+        )
         write_table(
             Path(folder).absolute(),
             self._tokenizer,
             self.weights,
-            prompt=self.prompt,
-            max_length=self.max_length,
+            how=how,
             about=told,
             overwrite=overwrite,
         )

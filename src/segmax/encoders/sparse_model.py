@@ -185,6 +185,11 @@ class SparseModel(TransformerEncoder):
         """Return whether our own network encodes documents, and queries where no table does."""
         return self._parts is not None and (self._parts.encodes_queries or self._table is not None)
 
+    @property
+    def query_table(self) -> QueryTable | None:
+        """The table that encodes queries, where the model has one."""
+        return self._table
+
     def encode_queries(self, batch: Sequence[str]) -> sp.csr_matrix:
         """Return the vectors of queries, a row each: by the model's table, where it has one."""
         return super().encode_queries(batch) if self._table is None else self._table.encode_queries(batch)

@@ -20,7 +20,7 @@ from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.exported import BACKENDS, can_run
 from segmax.encoders.lexmae import LexMAE
 from segmax.encoders.loading import encoder_class, load_encoder, load_for_queries
-from segmax.encoders.model_files import is_there
+from segmax.encoders.model_files import is_export, is_there
 from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
@@ -113,7 +113,7 @@ def _stored(description: object, terms: Iterable[str] | None, where: str, *, tru
             where=where,
             expected="an encoder, to search for text",
             got="an index that does not know what made its vectors",
-            hint="encode queries first, or choose an encoder with {encoder=...}",
+            hint="encode queries first, or choose an encoder with {encoder=MODEL}",
         )
     kind = _kind(description, where)
     if kind == "bm25" and terms is not None:
@@ -147,7 +147,7 @@ def _not_trusted(description: Mapping[str, Any], where: str) -> InputError:
             where=where,
             expected=_YOUR_CHOICE,
             got=f"none, and the index names the folder {str(name)[:200]!r}",
-            hint="pass the folder or the model that made the index with {encoder=...}",
+            hint="pass the folder or the model that made the index, as in {encoder='path/to/model'}",
         )
     return InputError(
         where=where,
@@ -163,7 +163,7 @@ def _loaded_by_caller(where: str) -> InputError:
         where=where,
         expected="the model that made the index",
         got="only a note that it was loaded in Python",
-        hint="pass that model with {encoder=...}",
+        hint="pass that model with {encoder=MODEL}",
     )
 
 
@@ -217,14 +217,14 @@ def _checked_name(name: object, where: str) -> str:
             where=where,
             expected="a name on the hub, because segmax takes no folders from an index",
             got=f"{str(name)[:200]!r}",
-            hint="if you trust this folder, pass it with {encoder=...}",
+            hint="if you trust this folder, pass its path, as in {encoder='path/to/model'}",
         )
     if is_there(Path(name)):
         raise InputError(
             where=where,
             expected="a name on the hub",
             got=f"{name!r}, which is also a folder here",
-            hint="to use the folder, pass it with {encoder=...}, and ./ before its name",
+            hint="to use the folder, pass it with ./ before its name, as in {encoder='./path/to/model'}",
         )
     return name
 
@@ -284,10 +284,11 @@ def _same_options(
 def _as_here(options: dict[str, Any], name: str, kind: type[QueryTable | TransformerEncoder]) -> dict[str, Any]:
     """Leave out how documents were computed where queries are computed better, or only, in another way."""
     backend = options.get("backend", "torch")
-    if backend == "torch":
-        fits = options.get("dtype") not in ("float16", "bfloat16")  # which suit some devices and slow others down
+    model = name.partition(":")[2] or name
+    if backend == "torch":  # half precision suits some devices and slows others down
+        fits = options.get("dtype") not in ("float16", "bfloat16") and not is_export(Path(model))
     else:
-        fits = can_run(backend, name.partition(":")[2] or name, kind.__name__)
+        fits = can_run(backend, model, kind.__name__)
     return options if fits else {key: value for key, value in options.items() if key not in ("dtype", "backend")}
 
 

@@ -16,12 +16,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.files import open_regular
-from segmax.encoders.model_files import cannot_read, check_version, damaged, read_json, read_pickled, stored_tensors
+from segmax.encoders.model_files import (
+    cannot_read,
+    check_version,
+    damaged,
+    is_export,
+    read_json,
+    read_pickled,
+    stored_tensors,
+)
 
 #: What says that a folder is a table that segmax wrote.
 TABLE_NAME = "query_table.json"
 TABLE_FORMAT = "segmax-query-table"
 TABLE_VERSION = 1
+#: The folder of such a table in an exported model.
+EXPORTED_TABLE = "queries"
 
 #: OpenSearch's names for weights by token, the first of which is read.
 _OPENSEARCH_NAMES = ("idf.json", "query_token_weights.txt")
@@ -52,6 +62,8 @@ def find_table(folder: Path) -> TableFiles | None:
 
     Reads small files only. What sentence-transformers would refuse is left to it.
     """
+    if is_export(folder):
+        folder /= EXPORTED_TABLE
     found = _opensearch_table(folder) if not (folder / "modules.json").is_file() else _library_table(folder)
     return found if found is not None and found.tokenizer.is_file() and found.weights.is_file() else None
 

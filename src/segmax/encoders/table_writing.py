@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import struct
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import IndexExistsError
-from segmax.base.files import replacing, sync_folder, write_errors
-from segmax.encoders.table_files import TABLE_FORMAT, TABLE_NAME, TABLE_VERSION
+from segmax.base.files import check_replaceable, replacing_folder, write_errors
+from segmax.encoders.table_files import TABLE_FORMAT, TABLE_NAME, TABLE_VERSION, TableFiles
 
 _STATIC = "sentence_transformers.sparse_encoder.modules.SparseStaticEmbedding"
 #: Tokens that stand for padding, one of which sentence-transformers needs. Their weights are never used.
@@ -24,17 +21,7 @@ _PADDING = ("[PAD]", "<pad>", "<|pad|>", "<|endoftext|>", "[UNK]", "<unk>")
 
 def check_target(target: Path, *, overwrite: bool) -> None:
     """Raise IndexExistsError if a table must not be written to a path."""
-    if not target.exists() and not target.is_symlink():
-        return
-    if not overwrite:
-        raise IndexExistsError(f"'{target}' exists", hint="choose another path, or pass {overwrite=True}")
-    if target.is_symlink() or not (target / TABLE_NAME).is_file():
-        raise IndexExistsError(
-            where=f"'{target}'",
-            expected="a table that segmax wrote, to overwrite it",
-            got="something else",
-            hint="choose another path",
-        )
+    check_replaceable(target, TABLE_NAME, "a table", overwrite=overwrite)
 
 
 def write_table(
@@ -42,56 +29,36 @@ def write_table(
     tokenizer: Any,
     weights: NDArray[np.float32],
     *,
-    prompt: str,
-    max_length: int | None,
+    how: TableFiles,
     about: Mapping[str, Any],
     overwrite: bool,
 ) -> None:
     """Write a table under another name, then rename it; see `QueryTable.save`."""
     check_target(target, overwrite=overwrite)
-    with write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name[:100]}.", dir=target.parent))
-        try:
-            made = scratch / "new"
-            made.mkdir()
-            for name, content in _files(tokenizer, weights, prompt, max_length, about).items():
-                with replacing(made / name) as file:
-                    file.write(content)
-            _install(made, target, scratch / "old")
-            sync_folder(target.parent)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+    with write_errors(target), replacing_folder(target) as made:
+        for name, content in _files(tokenizer, weights, how, about).items():
+            (made / name).write_bytes(content)
 
 
-def _install(made: Path, target: Path, old: Path) -> None:
-    if target.exists():
-        target.rename(old)
-    try:
-        made.rename(target)
-    except BaseException:
-        if old.exists():
-            old.rename(target)
-        raise
-
-
-def _files(
-    tokenizer: Any, weights: NDArray[np.float32], prompt: str, max_length: int | None, about: Mapping[str, Any]
-) -> dict[str, bytes]:
+def _files(tokenizer: Any, weights: NDArray[np.float32], how: TableFiles, about: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the content of every file by name: ours, and those that make it a model of sentence-transformers."""
     options: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
     padding = next((token for token in _PADDING if tokenizer.token_to_id(token) is not None), None)
     if padding is not None:
         options["pad_token"] = padding
-    if max_length is not None:
-        options["model_max_length"] = max_length
-    prompts = {"prompts": {"query": prompt}, "default_prompt_name": None}
+    if how.max_length is not None:
+        options["model_max_length"] = how.max_length
+    if how.cuts_left:
+        options["truncation_side"] = "left"
+    whole: dict[str, Any] = {"prompts": {"query": how.prompt}, "default_prompt_name": None}
+    if how.most_terms is not None:
+        whole["max_active_dims"] = how.most_terms
     return {
         "tokenizer.json": tokenizer.to_str().encode("utf-8"),
         "tokenizer_config.json": _json(options),
         "model.safetensors": _safetensors(weights),
         "config.json": _json({"frozen": True}),
-        "config_sentence_transformers.json": _json({"model_type": "SparseEncoder", **prompts}),
+        "config_sentence_transformers.json": _json({"model_type": "SparseEncoder", **whole}),
         "modules.json": _json([{"idx": 0, "name": "0", "path": "", "type": _STATIC}]),
         TABLE_NAME: _json({"format": TABLE_FORMAT, "version": TABLE_VERSION, **about}),
     }

@@ -14,9 +14,9 @@ from segmax.base.checks import checked_choice, checked_int, checked_number
 from segmax.base.errors import ConfigError
 from segmax.encoders.base import Batches, Encoder, check_terms
 from segmax.encoders.chunks import regrouped
-from segmax.encoders.exported import BACKENDS, Exported, Side
+from segmax.encoders.exported import BACKENDS, Exported, Side, check_kind
 from segmax.encoders.exporting import open_exported
-from segmax.encoders.model_files import find_model, stamps
+from segmax.encoders.model_files import find_model, is_export, stamps
 from segmax.encoders.network import Network, Trim, no_rows
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings
@@ -28,6 +28,8 @@ from segmax.vectors.rows import to_scipy
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+    from segmax.encoders.query_table import QueryTable
 else:
     from segmax.base.optional import scipy_sparse as sp
 
@@ -42,7 +44,7 @@ class TransformerEncoder(Encoder):
     Parameters
     ----------
     name
-        A folder, or a name on the hub.
+        A folder, or a name on the hub; or the folder of an exported model, which "onnx" or "openvino" runs.
     device
         Where torch computes: "cpu", "cuda", or several separated by commas ("cuda:0,cuda:1"), each with a copy of the
         model. None: all GPUs, or the CPU if there is none.
@@ -85,7 +87,8 @@ class TransformerEncoder(Encoder):
         if not isinstance(self.name, str) or not self.name:
             raise ConfigError(expected="a model as a folder or a name on the hub", got=f"{name!r}")
         self._chosen_dtype = None if dtype is None else checked_choice("dtype", dtype, DTYPES)
-        self.backend = _checked_backend(backend, dtype, device)
+        self._is_exported = is_export(Path(self.name))
+        self.backend = _checked_backend(backend, dtype, device, is_exported=self._is_exported)
         self.batch_size = None if batch_size is None else checked_int("batch_size", batch_size, 1)
         self.top_n = None if top_n is None else checked_int("top_n", top_n, 1, LARGEST)
         self.min_weight = checked_min_weight(min_weight)
@@ -93,6 +96,8 @@ class TransformerEncoder(Encoder):
         self._query_cache = QueryCache()
         # Before torch, which takes seconds to import: a model that is not there is an error at once.
         self._local = self._is_given or find_model(self.name, type(self).__name__)
+        if self._is_exported:
+            check_kind(Path(self.name), type(self).__name__)
         self.device = device or "cpu"
         self.dtype = self._chosen_dtype or "float32"
         self._asked_device = device
@@ -137,6 +142,11 @@ class TransformerEncoder(Encoder):
     def encodes_all(self) -> bool:
         """Return whether our own network encodes documents and queries, so that the model can be exported."""
         return True
+
+    @property
+    def query_table(self) -> QueryTable | None:
+        """The table that encodes queries, where the model has one."""
+        return None
 
     # --- for exporting -----------------------------------------------------------------------------------------------
 
@@ -271,8 +281,14 @@ class TransformerEncoder(Encoder):
         return Trim(self.min_weight, self.top_n)
 
 
-def _checked_backend(backend: str | None, dtype: str | None, device: str | None) -> str:
-    """Return the backend, or raise ConfigError if it does not go with the number type or the device."""
+def _checked_backend(backend: str | None, dtype: str | None, device: str | None, *, is_exported: bool) -> str:
+    """Return the backend, or raise ConfigError if it does not go with the number type, the device or the model."""
+    if is_exported:
+        if backend == "torch":
+            raise ConfigError(option="backend", expected="'onnx' or 'openvino' for an exported model", got="'torch'")
+        if device not in (None, "cpu"):
+            raise ConfigError(option="device", expected="'cpu' for an exported model", got=f"{device!r}")
+        backend = backend or "onnx"
     if backend is None:
         return "onnx" if dtype == "int8" else "torch"
     checked_choice("backend", backend, BACKENDS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from segmax.base.errors import InputError
@@ -35,6 +36,7 @@ _KINDS_OF_FILES: Mapping[str, tuple[str, ...]] = {
     ".csv or .tsv": (".csv", ".tsv"),
     ".txt or .md": TEXT_ENDINGS,
 }
+_ASIDE = re.compile(r"quer(y|ies)|questions|topics|qrels|judge?ments|(^|[/._-])runs?([/._-]|$)")  # beside documents
 _ABOUT_DATA = ("readme", "license", "licence", "notice", "citation")  # texts beside data, not data
 _SHORT = {
     "texts": "lines of JSON, a JSON array, CSV, TSV, .txt, .md or a BEIR folder",
@@ -222,11 +224,14 @@ def _shard_below(folder: Path) -> Path | None:
 
 
 def _kinds_of_files(folder: Path) -> dict[str, Path]:
-    """Return the kinds of files in a folder and below that hold documents, each with its first file."""
+    """Return the kinds of files in a folder and below that hold documents, each with its first file, documents first.
+
+    What is called queries or judgments comes last.
+    """
     found: dict[str, Path] = {}
     strays: list[Path] = []
     about: list[Path] = []
-    for path in files_below(folder):
+    for path in sorted(files_below(folder), key=lambda path: _is_aside(path, folder)):
         name = base_name(path)
         kind = next((kind for kind, endings in _KINDS_OF_FILES.items() if name.endswith(endings)), None)
         if kind is None or kind in found:
@@ -244,6 +249,11 @@ def _kinds_of_files(folder: Path) -> dict[str, Path]:
     return found
 
 
+def _is_aside(path: Path, folder: Path) -> bool:
+    """Whether a file in a folder is called queries, judgments or results: it lies beside documents."""
+    return _ASIDE.search(path.relative_to(folder).as_posix().lower()) is not None
+
+
 def _is_stray(path: Path) -> bool:
     """Whether a .json file describes something else and holds no documents: no text, title or vector in its first."""
     try:
@@ -259,17 +269,26 @@ def _is_stray(path: Path) -> bool:
 
 def _mixed(folder: Path, found: Mapping[str, Path]) -> InputError:
     kinds = " and ".join(f"{kind} files ('{file.relative_to(folder)}')" for kind, file in found.items())
-    choice = list(found.values())[-1]
-    ending = Path(base_name(choice)).suffix
     hint = "name the files that you want"
     if ".txt or .md" in found:
         hint += ", or take the .txt and .md files alone with {format='files'}"
     return InputError(
         where=f"'{folder}'",
-        expected=f"documents in files of one kind, as in {choice.parent}/*{ending}",
+        expected=f"documents in files of one kind{_example(folder, found.values())}",
         got=kinds,
         hint=hint,
     )
+
+
+def _example(folder: Path, found: Iterable[Path]) -> str:
+    """Return how to name the documents in a folder: all files with an ending, or one file if others lie beside it."""
+    documents = [path for path in found if not _is_aside(path, folder)]
+    if not documents:
+        return ""
+    choice = documents[-1]
+    ending = choice.name[len(Path(base_name(choice)).stem) :]
+    alike = [path for path in files_below(choice.parent) if path.parent == choice.parent and path.name.endswith(ending)]
+    return f", as in {choice if any(_is_aside(path, folder) for path in alike) else choice.parent / f'*{ending}'}"
 
 
 def _text_format(head: bytes, name: str) -> str | None:

@@ -26,7 +26,10 @@ Run = dict[str, dict[str, float]]
 MAX_GRADE = 1_000_000
 _GRADE_RANGE = f"from -{MAX_GRADE:,} to {MAX_GRADE:,}"
 _BEIR_HEADER = "query-id\tcorpus-id\tscore"
-_GRADE_NAMES = ("score", "grade", "rel", "relevance", "relevancy", "label", "judgment", "judgment", "qrel", "rating")
+_GRADE_NAMES = frozenset(
+    {"score", "grade", "rel", "relevance", "relevancy", "label", "qrel", "rating"}
+    | {"judgment", "judgments", "judgement", "judgements"}  # both spellings are common
+)
 
 
 def read_qrels(path: str | os.PathLike[str], split: str = "test") -> Qrels:

@@ -26,7 +26,6 @@ from segmax.storage.texts import StoredText
 from segmax.vectors.csr import Csr
 from segmax.vectors.documents import DocId
 
-_BUDGET_HIT = STATS_FIELDS.index("budget_hit")
 _FLAGS = frozenset({"budget_hit", "swept"})
 
 
@@ -153,10 +152,11 @@ class Ranking(NamedTuple):
     scores: list[float]
     ids: list[DocId]
     stats: list[int]
+    complete: bool | None  #: None where the answer does not say
     hits: list[Any]
 
     @classmethod
-    def from_answer(cls, answer: Any, *, complete: bool = True) -> Ranking:
+    def from_answer(cls, answer: Any) -> Ranking:
         """Read a `SearchResult` or a `GroupResult`. There may be many results, so their values are checked together."""
         said = record(answer)
         hits = members(said["hits"])
@@ -166,14 +166,14 @@ class Ranking(NamedTuple):
             raise ValueError(msg)
         found = record(said["stats"])
         stats = [int(flag(found[name])) if name in _FLAGS else _counter(found[name]) for name in STATS_FIELDS]
-        if not complete or not flag(said.get("complete", True)):
-            stats[_BUDGET_HIT] = 1
+        complete = None if said.get("complete") is None else flag(said["complete"])
         scores = list(map(float, _of_types([hit["score"] for hit in hits], {float, int}, "score")))
-        return cls(rows, scores, _of_types([hit["id"] for hit in hits], {int, str}, "id"), stats, hits)
+        return cls(rows, scores, _of_types([hit["id"] for hit in hits], {int, str}, "id"), stats, complete, hits)
 
     def as_hits(self, docs: FoundDocuments) -> Hits:
         """Return the results."""
-        return Hits(_rows(self.rows), _scores(self.scores), np.array(self.stats, dtype=np.uint64), docs)
+        stats = np.array(self.stats, dtype=np.uint64)
+        return Hits(_rows(self.rows), _scores(self.scores), stats, docs, complete=self.complete)
 
 
 def _of_types(values: list[Any], types: set[type], name: str) -> list[Any]:
@@ -222,12 +222,12 @@ def hits(answer: Any, make_docs: MakeDocs) -> Hits:
 def groups(answer: Any, make_docs: MakeDocs) -> Groups:
     """Read a `GroupsResult`; documents of all groups are looked up together."""
     said = record(answer)
-    complete = flag(said["complete"])
     each = members(said["groups"])
-    rankings = [Ranking.from_answer(group, complete=complete) for group in each]
+    rankings = [Ranking.from_answer(group) for group in each]
     docs = make_docs(rankings)
     return Groups(
-        [Group(scalar(group["value"]), ranking.as_hits(docs)) for group, ranking in zip(each, rankings, strict=True)]
+        [Group(scalar(group["value"]), ranking.as_hits(docs)) for group, ranking in zip(each, rankings, strict=True)],
+        complete=flag(said["complete"]),
     )
 
 
@@ -247,7 +247,8 @@ def batch(found: Sequence[Ranking], width: int, make_docs: MakeDocs) -> BatchHit
         rows[number, : len(ranking.rows)] = ranking.rows
         scores[number, : len(ranking.rows)] = ranking.scores
         stats[number] = ranking.stats
-    return BatchHits(rows, scores, counts, BatchStats(stats), make_docs(found))
+    complete = np.array([ranking.complete is not False for ranking in found], dtype=np.bool_)
+    return BatchHits(rows, scores, counts, BatchStats(stats), make_docs(found), complete=complete)
 
 
 # --- other answers ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.remote.answers import FoundDocument, Info, Ranking, stored_metadata, stored_text
+from segmax.remote.calls import string
 from segmax.storage.tables import no_metadata
 from segmax.storage.texts import StoredText
 from segmax.vectors.documents import DocId
@@ -51,12 +52,16 @@ class FoundDocs:
     def __init__(self, source: Source, rankings: Iterable[Ranking], fields: Sequence[str]) -> None:
         self._source = source
         self._ids: dict[int, DocId] = {}
+        self._titles: dict[int, str | None] = {}  # where titles came without texts
         self._texts: dict[int, StoredText | None] = {}
         self._metadata: dict[int, dict[str, Any] | None] = {}
         for ranking in rankings:
             self._ids.update(zip(ranking.rows, ranking.ids, strict=True))
             if "text" in fields:
                 self._texts.update(zip(ranking.rows, map(stored_text, ranking.hits), strict=True))
+            elif "title" in fields:
+                titles = (None if hit.get("title") is None else string(hit["title"]) for hit in ranking.hits)
+                self._titles.update(zip(ranking.rows, titles, strict=True))
             if "metadata" in fields:
                 self._metadata.update(zip(ranking.rows, map(stored_metadata, ranking.hits), strict=True))
 
@@ -77,6 +82,15 @@ class FoundDocs:
     def ids_of(self, rows: NDArray[np.int64]) -> list[DocId]:
         """Return the ids of many results."""
         return [self._ids[row] for row in rows.tolist()]
+
+    def title_of(self, row: int) -> str:
+        """Return the title of a result."""
+        if row not in self._titles:
+            return self.text_of(row).title
+        title = self._titles[row]
+        if title is None:
+            raise no_texts()
+        return title
 
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a result."""

@@ -216,8 +216,8 @@ class RemoteIndex(Described):
             Of a sharded index (`num_shards` is not None): ask only so many shards, those that promise most. The results
             may lack documents then, and `hits.complete` is False.
         fields
-            What to fetch with the results: "text", "metadata" or both. Without it, `hits.texts` and `hits.metadata`
-            fetch these on first use, for all results with one request.
+            What to fetch with the results: some of "title", "text" (which has the title) and "metadata". Without it,
+            `hits.titles`, `hits.texts` and `hits.metadata` fetch these on first use, for all results with one request.
 
         Raises
         ------

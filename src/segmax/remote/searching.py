@@ -25,7 +25,7 @@ from segmax.vectors.csr import Csr
 T = TypeVar("T")
 
 _MOST_BODY = 4 << 20  # bytes of a request
-_FIELDS = ("text", "metadata")
+_FIELDS = ("row", "title", "text", "metadata")  # as the API names them; results always have their rows
 
 
 class Searching(Endpoint):
@@ -247,5 +247,5 @@ def _checked_fields(fields: Iterable[str]) -> tuple[str, ...]:
 
 
 def _wire_fields(chosen: Sequence[str]) -> list[str]:
-    more = [("title", "text") if name == "text" else (name,) for name in dict.fromkeys(chosen)]
-    return ["row", *(name for names in more for name in names)]
+    more = [("title", "text") if name == "text" else (name,) for name in chosen]
+    return list(dict.fromkeys(["row", *(name for names in more for name in names)]))

@@ -111,6 +111,9 @@ class FoundDocuments(Protocol):
     def ids_of(self, rows: NDArray[np.int64], /) -> list[DocId]:
         """Return the ids of many rows."""
 
+    def title_of(self, row: int, /) -> str:
+        """Return the title of a row."""
+
     def text_of(self, row: int, /) -> StoredText:
         """Return the title and text of a row."""
 
@@ -119,7 +122,9 @@ class FoundDocuments(Protocol):
 
 
 class Hits(Sequence[Hit]):
-    """The results of one query, best first: `ids`, `scores`, `rows`, `texts`, `metadata`, `stats`; `trace` on request.
+    """The results of one query, best first: `ids`, `scores`, `rows`, `titles`, `texts`, `metadata`, `stats`.
+
+    `trace` is there on request.
 
     Examples
     --------
@@ -136,12 +141,15 @@ class Hits(Sequence[Hit]):
         stats_row: NDArray[np.uint64],
         docs: FoundDocuments,
         trace: list[TraceEntry] | None = None,
+        *,
+        complete: bool | None = None,
     ) -> None:
         self.rows = rows
         self.scores = scores
         self.trace = trace
         self._stats_row = stats_row
         self._docs = docs
+        self._complete = complete  # None: as the statistics say
 
     @cached_property
     def stats(self) -> SearchStats:
@@ -156,7 +164,7 @@ class Hits(Sequence[Hit]):
     @property
     def complete(self) -> bool:
         """Whether the search ended by itself: False where a budget or a limit left something out."""
-        return not self._stats_row[_BUDGET_HIT]
+        return not self._stats_row[_BUDGET_HIT] if self._complete is None else self._complete
 
     @cached_property
     def ids(self) -> list[DocId]:
@@ -167,6 +175,11 @@ class Hits(Sequence[Hit]):
     def has_texts(self) -> bool:
         """Whether the index stores the texts of documents."""
         return self._docs.stored is not None
+
+    @cached_property
+    def titles(self) -> list[str]:
+        """The titles alone, if the index stores texts, looked up on first use."""
+        return [self._docs.title_of(int(row)) for row in self.rows]
 
     @cached_property
     def texts(self) -> list[StoredText]:
@@ -185,7 +198,9 @@ class Hits(Sequence[Hit]):
 
     def taken(self, places: slice | NDArray[np.int64]) -> Hits:
         """Return some of the results, by their places in the ranking, as results of the same search."""
-        return Hits(self.rows[places], self.scores[places], self._stats_row, self._docs, self.trace)
+        return Hits(
+            self.rows[places], self.scores[places], self._stats_row, self._docs, self.trace, complete=self._complete
+        )
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -285,8 +300,9 @@ class Groups(Sequence[Group]):
     [('en', [0, 2]), ('de', [1])]
     """
 
-    def __init__(self, groups: Sequence[Group]) -> None:
+    def __init__(self, groups: Sequence[Group], *, complete: bool | None = None) -> None:
         self._groups = tuple(groups)
+        self._complete = complete  # None: as the results of the groups say
 
     @property
     def values(self) -> list[Scalar]:
@@ -296,7 +312,7 @@ class Groups(Sequence[Group]):
     @property
     def complete(self) -> bool:
         """Whether all searches ended by themselves: False where a budget or a limit left something out."""
-        return all(group.hits.complete for group in self)
+        return all(group.hits.complete for group in self) if self._complete is None else self._complete
 
     def __len__(self) -> int:
         return len(self._groups)
@@ -387,17 +403,20 @@ class BatchHits(Sequence[Hits]):
         counts: NDArray[np.int64],
         stats: BatchStats,
         docs: FoundDocuments,
+        *,
+        complete: NDArray[np.bool_] | None = None,
     ) -> None:
         self.rows = rows
         self.scores = scores
         self.counts = counts
         self.stats = stats
         self._docs = docs
+        self._complete = complete  # None: as the statistics say
 
     @property
     def complete(self) -> NDArray[np.bool_]:
         """By query: whether its search ended by itself, not by a budget or a limit."""
-        return np.asarray(self.stats.budget_hit == 0)
+        return np.asarray(self.stats.budget_hit == 0) if self._complete is None else self._complete
 
     @cached_property
     def ids(self) -> list[list[DocId]]:
@@ -426,7 +445,8 @@ class BatchHits(Sequence[Hits]):
         number = operator.index(index)
         count = int(self.counts[number])
         stats_row = self.stats.row(number)
-        return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs)
+        complete = None if self._complete is None else bool(self._complete[number])
+        return Hits(self.rows[number, :count], self.scores[number, :count], stats_row, self._docs, complete=complete)
 
     def narrowed(self, first: int, least: float | None) -> BatchHits:
         """Return the results of every query from a rank on, counted from 0, that have at least some score."""
@@ -437,7 +457,7 @@ class BatchHits(Sequence[Hits]):
             counts = (there & (scores >= least)).sum(axis=1)
         beyond = np.arange(rows.shape[1]) >= counts[:, None]
         rows[beyond], scores[beyond] = -1, 0.0
-        return BatchHits(rows, scores, counts, self.stats, self._docs)
+        return BatchHits(rows, scores, counts, self.stats, self._docs, complete=self._complete)
 
     def to_pandas(self) -> Any:
         """Return the results of all queries as one pandas DataFrame, a row per result.

@@ -29,7 +29,15 @@ from segmax.serve.messages import ENCODER
 from segmax.serve.metrics import CONTENT_TYPE
 from segmax.serve.operations import Context
 from segmax.serve.page import asset
-from segmax.serve.problems import PROBLEM_TYPE, RETRY_SOON, ProblemError, invalid, overloaded, problem_of
+from segmax.serve.problems import (
+    PROBLEM_TYPE,
+    RETRY_SOON,
+    ProblemError,
+    hint_about_document,
+    invalid,
+    overloaded,
+    problem_of,
+)
 from segmax.serve.routes import Access, Found, Route, find_route
 from segmax.serve.security import COMMON_HEADERS, PAGE_HEADERS, same_origin
 from segmax.serve.service import Service
@@ -44,6 +52,7 @@ Headers = list[tuple[bytes, bytes]]
 _LOG = logging.getLogger("segmax.serve")
 _ACCESS = logging.getLogger("segmax.access")
 _JSON = b"application/json"
+_DOCUMENT = r" - at `\$\.documents\[\d+\]`"  # how errors of msgspec name a document that was sent among others
 _NDJSON = b"application/x-ndjson"
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _GZIP = re.compile(rb"gzip(?!\s*;\s*q=0(?:\.0*)?\s*(?:,|$))")
@@ -402,8 +411,9 @@ class _Request:
             return _decoder(route.request).decode(body)
         except msgspec.ValidationError as error:
             known = ", ".join(field.encode_name for field in msgspec.structs.fields(route.request))
-            detail = f"the request is invalid: {error}; its fields are {known}"
-            raise ProblemError(422, "invalid-value", detail) from None
+            hint = hint_about_document(error, _DOCUMENT)
+            detail = f"the request is invalid: {error}; {hint or f'its fields are {known}'}"
+            raise ProblemError(422, "invalid-value", detail, hint=hint) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProblemError(400, "malformed-json", f"the body is not valid JSON: {error}") from None
         except RecursionError:

@@ -27,6 +27,7 @@ PROBLEM_TYPE = b"application/problem+json"
 _URN = "urn:segmax:problem:"
 #: Tells a client when to try again.
 RETRY_SOON = [(b"retry-after", b"1")]
+_LONGEST_FIELD = 100  # characters of its name in a hint
 _PATH = re.compile(r"'/(?:[^'/]*/)*([^'/]*)'")
 
 
@@ -83,6 +84,20 @@ def invalid(
 ) -> ProblemError:
     """Return the problem with a request that has an invalid value."""
     return problem_of(ConfigError(detail, option=option, expected=expected, got=got, hint=hint))
+
+
+def hint_about_document(error: Exception, place: str = "") -> str:
+    """Return what to do about a field that documents do not have; "" for other errors.
+
+    Parameters
+    ----------
+    error
+        Of msgspec.
+    place
+        How the path of a document is said in the error, as a regular expression; "" if the document is all there is.
+    """
+    found = re.search(f"unknown field `(.*)`{place}$", str(error))
+    return "" if found is None else f"put `{found[1][:_LONGEST_FIELD]}` under `metadata`"
 
 
 def over_limit(option: str, limit: int, got: int | str, unit: str = "") -> ProblemError:

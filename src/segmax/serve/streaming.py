@@ -15,7 +15,7 @@ from segmax.serve import messages
 from segmax.serve.allowance import PIECE, Share
 from segmax.serve.catalog import Served
 from segmax.serve.operations import Context, id_in_path
-from segmax.serve.problems import ProblemError, invalid, over_limit, problem_of, unavailable
+from segmax.serve.problems import ProblemError, hint_about_document, invalid, over_limit, problem_of, unavailable
 from segmax.serve.service import Service, pair_of
 from segmax.serve.writing import Writes
 
@@ -146,7 +146,9 @@ def parsed(number: int, line: bytes) -> Line:
     try:
         return Line(number, given_document(_RECORD.decode(line)), None, len(line))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        return Line(number, None, f"expected a document as a JSON object: {error}", len(line))
+        hint = hint_about_document(error)
+        said = f"expected a document as a JSON object: {error}{f'; {hint}' if hint else ''}"
+        return Line(number, None, said, len(line))
     except ProblemError as error:
         return Line(number, None, error.detail, len(line))
 

@@ -200,6 +200,10 @@ class ShardedDocs:
         """Return the ids of many results."""
         return [self.id_of(row) for row in rows.tolist()]
 
+    def title_of(self, row: int) -> str:
+        """Return the title of a result."""
+        return self.text_of(row).title
+
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a result."""
         if self._texts is None:

@@ -98,6 +98,10 @@ class DocIds:
             return cls(num_docs, texts=names, stored=stored, metadata=metadata)
         return cls(num_docs, stored=stored, metadata=metadata)
 
+    def title_of(self, row: int) -> str:
+        """Return the title of a row."""
+        return self.text_of(row).title
+
     def text_of(self, row: int) -> StoredText:
         """Return the title and text of a row; raise InputError if the index keeps none."""
         if self.stored is None:
