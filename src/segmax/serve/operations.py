@@ -348,6 +348,7 @@ def _found_terms(service: Service, target: Target, message: messages.FindTerms) 
     return messages.TermsResult(
         terms=[None if number is None else messages.TermResult(term=number, word=word) for number, word in found],
         num_terms=len(terms),
+        version=target.version,
     )
 
 
@@ -356,12 +357,12 @@ def _found_terms(service: Service, target: Target, message: messages.FindTerms) 
 
 def index_info(service: Service, target: Target) -> messages.IndexInfo:
     """Describe an index or a collection."""
-    served, source = target
+    served, source = target.served, target.source
     kinds = {int: "int", str: "str", None: None}
     return messages.IndexInfo(
         name=served.name,
         kind="collection" if isinstance(source, Collection) else "index",
-        version=served.version,
+        version=target.version,
         num_docs=source.num_docs,
         num_terms=source.num_terms,
         num_clusters=source.num_clusters,
@@ -375,7 +376,7 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
         has_vocabulary=source.terms is not None,
         fields={name: list(kinds) for name, kinds in source.fields.items()},
         encoder=service.encoder_name(target),
-        writable=service.settings.writable and served.is_collection,
+        writable=service.settings.writable and isinstance(source, Collection),
         num_shards=source.num_shards if isinstance(source, ShardedIndex) else UNSET,
     )
 
@@ -383,13 +384,19 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
 async def list_indexes(context: Context, message: None) -> messages.Indexes:
     """List what is served."""
     service = context.service
-    targets = [await service.target(served) for served in service.catalog.values()]
+    targets, unavailable = [], {}
+    for served in service.catalog.values():
+        try:
+            targets.append(await service.target(served))
+        except ProblemError as problem:
+            unavailable[served.name] = problem.detail
     infos = [await service.run(index_info, service, target, of=target.source) for target in targets]
     return messages.Indexes(
         indexes=infos,
         version=segmax.__version__,
         writable=service.settings.writable,
         limits=dataclasses.asdict(service.limits),
+        unavailable=unavailable or UNSET,
     )
 
 
@@ -428,4 +435,7 @@ async def ready(context: Context, message: None) -> messages.Health:
     """Say whether requests are welcome."""
     if not context.service.is_ready:
         raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=RETRY_SOON)
+    served = context.service.catalog.values()
+    if not any(one.is_open for one in served):
+        raise ProblemError(503, "not-ready", "nothing of what is served can be opened", headers=RETRY_SOON)
     return messages.Health(status="ready")

@@ -7,7 +7,6 @@ answered by [number, result, problem]. Calls of one connection may overtake each
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import struct

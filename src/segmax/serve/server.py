@@ -101,10 +101,11 @@ def check_uvicorn() -> None:
                 )
 
 
-def open_catalog(settings: Settings, backends: Backends | None) -> Catalog:
+def open_catalog(settings: Settings, backends: Backends | None, *, is_first: bool = True) -> Catalog:
     """Open what is served; writing and models are left to other processes where there are any."""
-    alone = backends is None
-    return Catalog(settings, writes=settings.writable and alone, encodes=alone)
+    if backends is None:
+        return Catalog(settings, writes=settings.writable)
+    return Catalog(settings, writes=False, encodes=False, shown=backends.shown, is_first=is_first)
 
 
 def create_app(
@@ -147,12 +148,18 @@ def create_app(
 
 
 def run_server(
-    settings: Settings, sock: socket.socket, backends: Backends | None, on_ready: Callable[[], None]
+    settings: Settings,
+    sock: socket.socket,
+    backends: Backends | None,
+    on_ready: Callable[[], None],
+    *,
+    is_first: bool = True,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT, then finish those under way."""
     check_uvicorn()
     prepare_process(settings)
-    catalog = open_catalog(settings, backends)  # here, so that what is wrong with an index is raised to the caller
+    # Opened here, so that what is wrong with an index is raised to the caller.
+    catalog = open_catalog(settings, backends, is_first=is_first)
     app = create_app(settings, backends, catalog=catalog, on_ready=on_ready)
 
     server = Server(config_for(app, settings.limits), app)
