@@ -177,7 +177,7 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def identity_of(folder: Path) -> str:
-    """Return what the collection in a folder was given when it was created; no other one has it. See `read_manifest`."""
+    """Return what the collection in a folder was given when it was created, and no other has; see `read_manifest`."""
     return str(read_manifest(folder).extra.get("identity", ""))
 
 

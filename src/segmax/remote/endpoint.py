@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from segmax.base.errors import ServiceError
 from segmax.remote.address import index_path
 from segmax.remote.answers import Info, Words
 from segmax.remote.calls import Call, Request, record, to_json, understood
@@ -18,6 +19,7 @@ T = TypeVar("T")
 
 #: What is known about an index is asked for again after so many seconds.
 FRESH_SECONDS = 1.0
+_ATTEMPTS = 3  # to look terms up in one index
 _MOST_LISTED = 1000  # ids or words of a request
 
 
@@ -84,21 +86,20 @@ class Endpoint:
 
     def find_words(self, words: Sequence[str]) -> Call[dict[str, int]]:
         """Return the numbers of those words that the index has."""
-        found: dict[str, int] = {}
-        for some in self.cut(list(words)):
-            parse = partial(Words.from_answer, count=len(some))
-            answer = yield from self.asked("terms", {"words": some}, parse)
-            found.update({word: term[0] for word, term in zip(some, answer.terms, strict=True) if term is not None})
-        return found
+        answer = yield from self.find_terms("words", words)
+        return {word: term[0] for word, term in zip(words, answer.terms, strict=True) if term is not None}
 
-    def find_numbers(self, numbers: Sequence[int]) -> Call[list[str | None]]:
-        """Return the words of numbers."""
-        found: list[str | None] = []
-        for some in self.cut(list(numbers)):
-            parse = partial(Words.from_answer, count=len(some))
-            answer = yield from self.asked("terms", {"numbers": some}, parse)
-            found += [None if term is None else term[1] for term in answer.terms]
-        return found
+    def find_terms(self, kind: str, values: Sequence[str | int]) -> Call[Words]:
+        """Look up "words" or "numbers", all of them in one index: if another one takes its place, all of them again."""
+        for _ in range(_ATTEMPTS):
+            answers = []
+            for some in self.cut(list(values)):
+                parse = partial(Words.from_answer, count=len(some))
+                answers.append((yield from self.asked("terms", {kind: some}, parse)))
+            versions = {self.info.vocabulary(answer.version) for answer in answers}
+            if len(versions) <= 1:
+                return Words([term for answer in answers for term in answer.terms], "".join(versions))
+        raise ServiceError(f"'{self.name}' at '{self.base}' is replaced again and again", hint="try again later")
 
     def cut(self, values: list[T]) -> Iterator[list[T]]:
         """Yield values in lists that requests may have."""

@@ -145,6 +145,7 @@ class Served:
         self._now: Opened | ProblemError = unavailable(f"'{name}' is being opened")
         self._trouble: ProblemError | None = None  # why the disk could not be followed when that was last tried
         self._said = ""  # about it
+        self._wanted = 0  # what was shown when this process was behind last
         self._next_try = self._next_look = 0.0
 
     # --- what is open ------------------------------------------------------------------------------------------------
@@ -189,6 +190,8 @@ class Served:
         assert self._shown is not None
         mark, least = self._shown.get(self.name)
         with self._lock:
+            if mark != self._wanted:  # another process has opened what this one could not
+                self._wanted, self._next_try = mark, 0.0
             for _ in range(_ATTEMPTS):
                 found = self.level()
                 if found is not None:
@@ -470,7 +473,7 @@ class Catalog(Mapping[str, Served]):
 
     def warm(self) -> None:
         """Load tables of words."""
-        for served in self._served.values():
+        for served in filter(lambda one: one.is_open, self._served.values()):
             try:
                 served.warm()
             except (SegmaxError, ProblemError) as error:

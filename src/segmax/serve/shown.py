@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import mmap
+import os
 import struct
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from segmax.base.system import locked
+from segmax.base.system import locked, open_to_update
 
 _NUMBERS = struct.Struct("<2q")
 
@@ -39,9 +41,11 @@ class Shown:
 
     def __init__(self, names: Iterable[str], path: Path) -> None:
         self._offsets = {name: number * _NUMBERS.size for number, name in enumerate(names)}
-        self._file = path.open("a+b")
-        self._file.truncate(max(1, len(self._offsets)) * _NUMBERS.size)
-        self._memory = mmap.mmap(self._file.fileno(), 0)
+        self._file = open_to_update(path, create=True)
+        weakref.finalize(self, os.close, self._file)
+        size = max(1, len(self._offsets)) * _NUMBERS.size
+        os.truncate(self._file, size)  # to what it has already, unless this process is the first
+        self._memory = mmap.mmap(self._file, size)
         self._lock = threading.Lock()
 
     def get(self, name: str) -> tuple[int, int]:
