@@ -195,6 +195,6 @@ def test_systems_that_tell_nothing() -> None:
 
 def test_workers_need_linux() -> None:
     """What only Linux does says so."""
-    for call in (lambda: portable.fork(lambda: 0), lambda: portable.stop_process(1), portable.ended_child):
+    for call in (portable.leave_group, lambda: portable.stop_process(1)):
         with pytest.raises(OSError, match="needs Linux; run one"):
             call()

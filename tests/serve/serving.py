@@ -120,8 +120,8 @@ class Service:
     # --- processes ---------------------------------------------------------------------------------------------------
 
     def children(self) -> list[int]:
-        """Return the processes that the first one has started and that are alive."""
-        return children_of(self.pid)
+        """Return the processes that the first one has started and that are alive, but not Python's own helper."""
+        return [pid for pid in children_of(self.pid) if b"resource_tracker" not in command_of(pid)]
 
     def memory_bytes(self) -> int:
         """Return how much memory all processes together hold."""
@@ -169,6 +169,14 @@ def children_of(parent: int) -> list[int]:
             if int(father) == parent and state != "Z":
                 found.append(int(folder.name))
     return sorted(found)
+
+
+def command_of(pid: int) -> bytes:
+    """Return the command line of a process; nothing if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 def is_alive(pid: int) -> bool:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError
-from segmax.base.optional import need
-from segmax.base.system import EVENT_LOOP, claim_port
+from segmax.base.system import claim_port
 from segmax.cli.parser import CommandParser, real_number, whole_number
+from segmax.serve.needed import need_packages
 
 if TYPE_CHECKING:
     from segmax.serve.settings import Settings
@@ -147,14 +147,14 @@ def run(args: argparse.Namespace) -> None:
             os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
             # Workers take turns accepting connections, so that none of them gets most.
             os.environ.setdefault("UV_TCP_SINGLE_ACCEPT", "1")
-        # One thread is enough for what numpy does here, and a process without threads can be forked.
+        # One thread is enough for what numpy does here.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
         _serve(args, Path(folder))
 
 
 def _serve(args: argparse.Namespace, folder: Path) -> None:
-    for package in ("uvicorn", EVENT_LOOP, "httptools", "msgspec", "prometheus_client"):
-        need(package, "segmax serve", "serve")
+    if args.workers == 1:
+        need_packages()  # of several processes, those import them that use them
     settings = settings_of(args)
     sock = _bound(args.host, args.port)
     address = _address(args.host, sock)
@@ -261,7 +261,6 @@ def _bound(host: str, port: int) -> socket.socket:
             got=f"{host} and {port} ({error})",
             hint="choose another {port}, or 0 for any that is free",
         ) from error
-    sock.set_inheritable(True)
     return sock
 
 

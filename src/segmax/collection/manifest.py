@@ -176,6 +176,11 @@ def read_manifest(folder: Path) -> Manifest:
     return parse_manifest(_content(folder), folder)
 
 
+def identity_of(folder: Path) -> str:
+    """Return what the collection in a folder was given when it was created, and no other has; see `read_manifest`."""
+    return str(read_manifest(folder).extra.get("identity", ""))
+
+
 def claims_to_be_a_collection(folder: Path) -> bool:
     """Whether a folder has a manifest of ours, be it damaged or of another version."""
     try:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 
 from segmax.base.checks import parsed_float, parsed_int, shown
 from segmax.base.errors import ConfigError
-from segmax.shards.storage import is_address
+from segmax.shards.addresses import is_address
 
 if TYPE_CHECKING:
     from segmax.ray.opening import RayIndex

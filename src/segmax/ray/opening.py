@@ -14,10 +14,11 @@ from segmax.ray.fleet import Policy
 from segmax.ray.pool import ActorOptions
 from segmax.ray.status import Status
 from segmax.ray.transport import RayTransport
+from segmax.shards.addresses import is_address
 from segmax.shards.manifest import Manifest
 from segmax.shards.opening import ShardOpening, open_with, read_manifest
 from segmax.shards.sharded import Parts, ShardedIndex
-from segmax.shards.storage import Storage, is_address, open_storage
+from segmax.shards.storage import Storage, open_storage
 from segmax.shards.transport import Transport
 
 MOST_REPLICAS = 64

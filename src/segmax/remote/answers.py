@@ -51,6 +51,10 @@ class Info(NamedTuple):
     writable: bool
     num_shards: int | None = None  #: of a sharded index
 
+    def vocabulary(self, version: str) -> str:
+        """Return what changes when words get other numbers: those of a collection keep theirs when it is written to."""
+        return version.rpartition("-")[0] if self.is_collection else version
+
     @classmethod
     def from_answer(cls, answer: Any) -> Info:
         """Read an `IndexInfo`."""
@@ -344,10 +348,10 @@ def rows_of(found: Sequence[tuple[Sequence[int], Sequence[float]]], num_columns:
 
 
 class Words(NamedTuple):
-    """Terms that were looked up, by place; None for one that is not there. And how many terms there are."""
+    """Terms that were looked up, by place; None for one that is not there."""
 
     terms: list[tuple[int, str] | None]
-    num_terms: int
+    version: str  #: of the index that they were looked up in; "" from a service that does not say
 
     @classmethod
     def from_answer(cls, answer: Any, count: int) -> Words:
@@ -357,4 +361,4 @@ class Words(NamedTuple):
             None if one is None else (_row(one["term"]), string(one["word"]))
             for one in count_is(members(said["terms"]), count)
         ]
-        return cls(found, whole(said["num_terms"]))
+        return cls(found, string(said.get("version", "")))

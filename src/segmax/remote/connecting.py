@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from segmax.base.checks import checked_int, checked_number, shown
-from segmax.base.errors import ConfigError, IndexNotFoundError
+from segmax.base.errors import ConfigError, IndexNotFoundError, ServiceError
 from segmax.remote.address import parse_address
 from segmax.remote.answers import Info
-from segmax.remote.calls import Call, Request, members, record, understood
+from segmax.remote.calls import Call, Request, members, record, string, understood
 from segmax.remote.endpoint import Limits
 from segmax.remote.transport import AsyncTransport, Secret, Transport, Wire
 
@@ -159,16 +159,22 @@ def _checked_key(key: object) -> Secret:
 def _chosen(base: str, name: str | None) -> Call[tuple[Info, Limits]]:
     """Return what the service says about an index, and its limits."""
     answer = yield Request(method="GET", path="/v1/indexes")
-    infos, limits = understood(_listed, answer, base)
+    infos, limits, unavailable = understood(_listed, answer, base)
     names = ", ".join(repr(info.name) for info in infos[:20]) or "nothing"
     if name is None and len(infos) > 1:
         raise ConfigError(option="index", expected=f"one of {names}", got="none")
     found = next((info for info in infos if name is None or info.name == name), None)
+    if found is None and (name in unavailable or (name is None and unavailable)):
+        reasons = unavailable.values() if name is None else [unavailable[name]]
+        raise ServiceError(f"'{base}' cannot serve it now: {'; '.join(reasons)}", hint="try again later")
     if found is None:
         raise IndexNotFoundError(f"'{base}' serves {names}" + ("" if name is None else f", and not {name!r}"))
     return found, limits
 
 
-def _listed(answer: Any) -> tuple[list[Info], Limits]:
+def _listed(answer: Any) -> tuple[list[Info], Limits, dict[str, str]]:
+    """Return what is served, the limits, and why something is not served, by name."""
     said = record(answer)
-    return [Info.from_answer(info) for info in members(said["indexes"])], Limits.from_answer(said["limits"])
+    unavailable = {name: string(reason) for name, reason in record(said.get("unavailable", {})).items()}
+    infos = [Info.from_answer(info) for info in members(said["indexes"])]
+    return infos, Limits.from_answer(said["limits"]), unavailable

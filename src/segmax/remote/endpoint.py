@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
+from segmax.base.errors import ServiceError
 from segmax.remote.address import index_path
 from segmax.remote.answers import FoundDocument, Info, Words, documents
 from segmax.remote.calls import Call, Request, record, to_json, understood
@@ -20,6 +21,7 @@ V = TypeVar("V")
 
 #: What is known about an index is asked for again after so many seconds.
 FRESH_SECONDS = 1.0
+_ATTEMPTS = 3  # to look terms up in one index
 _MOST_LISTED = 1000  # ids or words of a request
 
 
@@ -86,21 +88,22 @@ class Endpoint:
 
     def find_words(self, words: Sequence[str]) -> Call[dict[str, int]]:
         """Return the numbers of those words that the index has."""
-        found = yield from self._find("words", words)
-        return {word: term[0] for word, term in zip(words, found, strict=True) if term is not None}
+        answer = yield from self.find_terms("words", words)
+        return {word: term[0] for word, term in zip(words, answer.terms, strict=True) if term is not None}
 
-    def find_numbers(self, numbers: Sequence[int]) -> Call[list[str | None]]:
-        """Return the words of numbers."""
-        found = yield from self._find("numbers", numbers)
-        return [None if term is None else term[1] for term in found]
+    def find_terms(self, kind: str, values: Sequence[str | int]) -> Call[Words]:
+        """Look up "words" or "numbers", all of them in one index: if another one takes its place, all of them again."""
 
-    def _find(self, by: str, wanted: Sequence[Any]) -> Call[list[tuple[int, str] | None]]:
-        """Return terms by word or by number."""
+        def ask(some: list[str | int]) -> Call[list[tuple[tuple[int, str] | None, str]]]:
+            answer = yield from self.asked("terms", {kind: some}, partial(Words.from_answer, count=len(some)))
+            return [(term, self.info.vocabulary(answer.version)) for term in answer.terms]
 
-        def ask(some: list[Any]) -> Call[list[tuple[int, str] | None]]:
-            return self.asked("terms", {by: some}, lambda answer: Words.from_answer(answer, len(some)).terms)
-
-        return (yield from self.in_pieces(wanted, ask))
+        for _ in range(_ATTEMPTS):
+            found = yield from self.in_pieces(values, ask)
+            versions = {version for _, version in found}
+            if len(versions) <= 1:
+                return Words([term for term, _ in found], "".join(versions))
+        raise ServiceError(f"'{self.name}' at '{self.base}' is replaced again and again", hint="try again later")
 
     # --- many at a time ----------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
-from segmax.remote.answers import FoundDocument, Info, Ranking, stored_metadata, stored_text
+from segmax.remote.answers import FoundDocument, Info, Ranking, Words, stored_metadata, stored_text
 from segmax.remote.calls import string
 from segmax.storage.tables import no_metadata
 from segmax.storage.texts import StoredText
@@ -20,6 +20,7 @@ from segmax.vectors.documents import DocId
 #: Documents that are looked up with one request.
 _MOST_LOOKED_UP = 256
 _MOST_KEPT = 1 << 20  # words
+_ATTEMPTS = 3  # to look words up in the index that is known
 
 
 class Source(Protocol):
@@ -39,11 +40,11 @@ class RowSource(Source, Protocol):
     def look_up_rows(self, rows: Sequence[int], fields: Sequence[str]) -> list[FoundDocument]:
         """Return documents by row."""
 
-    def look_up_words(self, words: Sequence[str]) -> list[int | None]:
-        """Return the numbers of words."""
+    def look_up_terms(self, kind: str, values: Sequence[str | int]) -> Words:
+        """Return the numbers and words of "words" or "numbers", and of which index these are."""
 
-    def look_up_numbers(self, numbers: Sequence[int]) -> list[str | None]:
-        """Return the words of numbers."""
+    def forget(self) -> None:
+        """Ask for `info` again when it is next used."""
 
 
 class FoundDocs:
@@ -198,9 +199,7 @@ class RemoteVocabulary(Sequence[str]):
 
     def __init__(self, source: RowSource) -> None:
         self._source = source
-        self._version = ""
-        self._numbers: dict[str, int] = {}
-        self._known: dict[int, str] = {}
+        self._kept = _Kept("")
 
     def __len__(self) -> int:
         return self._source.info.num_terms
@@ -224,34 +223,63 @@ class RemoteVocabulary(Sequence[str]):
 
     def find_all(self, words: Sequence[str]) -> list[int | None]:
         """Return the numbers of many words, with one request for those that were not asked for before."""
-        numbers, known = self._kept()
-        missing = [word for word in dict.fromkeys(words) if word not in numbers]
-        for word, number in zip(missing, self._source.look_up_words(missing) if missing else (), strict=True):
-            if number is not None:  # a word that a collection does not have yet may come
-                numbers[word], known[number] = number, word
-        return [numbers.get(word) for word in words]
+        kept = self._looked_up("words", words)
+        return [kept.numbers.get(word) for word in words]
 
     def _read(self, wanted: Sequence[int]) -> list[str]:
-        numbers, known = self._kept()
-        missing = [number for number in wanted if number not in known]
-        if missing and min(missing) < 0:
-            raise _no_term(min(missing))
-        for number, word in zip(missing, self._source.look_up_numbers(missing) if missing else (), strict=True):
-            if word is None:
+        if min(wanted, default=0) < 0:
+            raise _no_term(min(wanted))
+        kept = self._looked_up("numbers", wanted)
+        for number in wanted:
+            if number not in kept.words:
                 raise _no_term(number)
-            numbers[word], known[number] = number, word
-        return [known[number] for number in wanted]
+        return [kept.words[number] for number in wanted]
 
-    def _kept(self) -> tuple[dict[str, int], dict[int, str]]:
+    def _looked_up(self, kind: str, values: Sequence[Any]) -> _Kept:
+        """Return what is known once words or numbers were looked up that were not known before, all in one index."""
+        for _ in range(_ATTEMPTS):
+            kept = self._current()
+            known = kept.numbers if kind == "words" else kept.words
+            missing = [value for value in dict.fromkeys(values) if value not in known]
+            if not missing:
+                return kept
+            found = self._source.look_up_terms(kind, missing)
+            if found.version in ("", kept.version):
+                kept.learn(found)
+                return kept
+            self._source.forget()  # another index has taken the place of the one that was known
+        fresh = _Kept(found.version)  # or several services take turns
+        if len(missing) < len(set(values)):
+            found = self._source.look_up_terms(kind, list(dict.fromkeys(values)))
+        fresh.learn(found)
+        return fresh
+
+    def _current(self) -> _Kept:
         """Return what is known, nothing if another index took the place of this one.
 
         The words of a collection keep their numbers. Other threads go on with what they have.
         """
         info = self._source.info
-        version = "" if info.is_collection else info.version
-        if version != self._version or len(self._known) > _MOST_KEPT:
-            self._version, self._numbers, self._known = version, {}, {}
-        return self._numbers, self._known
+        version = info.vocabulary(info.version)
+        if version != self._kept.version or len(self._kept.words) > _MOST_KEPT:
+            self._kept = _Kept(version)
+        return self._kept
+
+
+class _Kept:
+    """Words and numbers of one index."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+        self.numbers: dict[str, int] = {}
+        self.words: dict[int, str] = {}
+
+    def learn(self, found: Words) -> None:
+        """Take note of those that are there: a word that a collection does not have yet may come."""
+        for term in found.terms:
+            if term is not None:
+                number, word = term
+                self.numbers[word], self.words[number] = number, word
 
 
 def _no_term(number: int) -> IndexError:

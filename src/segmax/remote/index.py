@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from segmax.base.errors import InputError, SegmaxError
 from segmax.metadata import Scalar
-from segmax.remote.answers import FoundDocument, Info
+from segmax.remote.answers import FoundDocument, Info, Words
 from segmax.remote.calls import Call
 from segmax.remote.described import Described
 from segmax.remote.encoder import RemoteEncoder
@@ -375,14 +375,13 @@ class RemoteIndex(Described):
         """Return some fields of documents by row."""
         return self._run(self._calls.documents(None, fields, rows))
 
-    def look_up_words(self, words: Sequence[str]) -> list[int | None]:
-        """Return the numbers of words, None for those that are unknown."""
-        found = self._run(self._calls.find_words(words))
-        return [found.get(word) for word in words]
+    def look_up_terms(self, kind: str, values: Sequence[str | int]) -> Words:
+        """Return the numbers and words of "words" or "numbers", None for those that are unknown."""
+        return self._run(self._calls.find_terms(kind, values))
 
-    def look_up_numbers(self, numbers: Sequence[int]) -> list[str | None]:
-        """Return the words of numbers, None for those that are unknown."""
-        return self._run(self._calls.find_numbers(numbers))
+    def forget(self) -> None:
+        """Ask for what is known about the index again when it is next used."""
+        self._calls.forget()
 
 
 def _connected_again(kind: type[RemoteIndex], wire: Wire, info: Info, limits: Limits) -> RemoteIndex:

@@ -410,6 +410,7 @@ class TermsResult(Struct, kw_only=True):
 
     terms: list[TermResult | None]
     num_terms: int
+    version: str  #: of the index that they were looked up in, as `IndexInfo` has it
 
 
 class IndexInfo(Struct, kw_only=True):
@@ -442,6 +443,7 @@ class Indexes(Struct, kw_only=True):
     version: str  #: of segmax
     writable: bool
     limits: dict[str, float]
+    unavailable: dict[str, str] | UnsetType = UNSET  #: why something cannot be opened, by name
 
 
 class PartStats(Struct, kw_only=True):

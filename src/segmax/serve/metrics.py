@@ -56,6 +56,10 @@ class Metrics:
         self._sums = {name: Counter(title, text, ["index"], registry=own) for name, (title, text) in _SUMS.items()}
         self._shed = Counter("segmax_requests_shed", "Requests refused because of overload", registry=own)
         self.connections = Gauge("segmax_connections", "Open connections", registry=own, multiprocess_mode="livesum")
+        self._up = Gauge(
+            "segmax_up", "1 while it can be searched, 0 while its files cannot be read", ["index"],
+            registry=own, multiprocess_mode="livemin",
+        )  # fmt: skip
         self._gauges = {
             name: Gauge(f"segmax_{name}", text, ["index"], registry=own, multiprocess_mode="livemostrecent")
             for name, text in {
@@ -144,6 +148,9 @@ class Metrics:
         return generate_latest(shared)
 
     def _describe(self, served: Served) -> None:
+        self._up.labels(served.name).set(served.is_open)
+        if not served.is_open:
+            return
         source = served.source
         figures = {"documents": source.num_docs, "index_bytes": source.num_bytes}
         if isinstance(source, Collection):

@@ -363,7 +363,7 @@ def _found_terms(context: Context, target: Target, message: messages.FindTerms) 
         numbers = message.numbers or []
         found = [(number, terms[number]) if number < len(terms) else (None, "") for number in numbers]
     results = (None if number is None else messages.TermResult(term=number, word=word) for number, word in found)
-    return messages.TermsResult(terms=context.share.listed(results), num_terms=len(terms))
+    return messages.TermsResult(terms=context.share.listed(results), num_terms=len(terms), version=target.version)
 
 
 # --- what is served --------------------------------------------------------------------------------------------------
@@ -371,12 +371,12 @@ def _found_terms(context: Context, target: Target, message: messages.FindTerms) 
 
 def index_info(service: Service, target: Target) -> messages.IndexInfo:
     """Describe an index or a collection."""
-    served, source = target
+    served, source = target.served, target.source
     kinds = {int: "int", str: "str", None: None}
     return messages.IndexInfo(
         name=served.name,
         kind="collection" if isinstance(source, Collection) else "index",
-        version=served.version,
+        version=target.version,
         num_docs=source.num_docs,
         num_terms=source.num_terms,
         num_clusters=source.num_clusters,
@@ -390,7 +390,7 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
         has_vocabulary=source.terms is not None,
         fields={name: list(kinds) for name, kinds in source.fields.items()},
         encoder=service.encoder_name(target),
-        writable=service.settings.writable and served.is_collection,
+        writable=service.settings.writable and isinstance(source, Collection),
         num_shards=source.num_shards if isinstance(source, ShardedIndex) else UNSET,
     )
 
@@ -398,13 +398,19 @@ def index_info(service: Service, target: Target) -> messages.IndexInfo:
 async def list_indexes(context: Context, message: None) -> messages.Indexes:
     """List what is served."""
     service = context.service
-    targets = [await service.target(served) for served in service.catalog.values()]
+    targets, unavailable = [], {}
+    for served in service.catalog.values():
+        try:
+            targets.append(await service.target(served))
+        except ProblemError as problem:
+            unavailable[served.name] = problem.detail
     infos = [await service.run(index_info, service, target, of=target.source) for target in targets]
     return messages.Indexes(
         indexes=infos,
         version=segmax.__version__,
         writable=service.settings.writable,
         limits=dataclasses.asdict(service.limits),
+        unavailable=unavailable or UNSET,
     )
 
 
@@ -451,4 +457,7 @@ async def ready(context: Context, message: None) -> messages.Health:
     """Say whether requests are welcome."""
     if not context.service.is_ready:
         raise ProblemError(503, "not-ready", "the service is starting or stopping", headers=RETRY_SOON)
+    served = context.service.catalog.values()
+    if not any(one.is_open for one in served):
+        raise ProblemError(503, "not-ready", "nothing of what is served can be opened", headers=RETRY_SOON)
     return messages.Health(status="ready")

@@ -58,6 +58,10 @@ class ProblemError(Exception):
         self.headers = list(headers or ())
         self.parts = {name: value for name, value in parts.items() if value}
 
+    def again(self) -> ProblemError:
+        """Return the same problem for another request: an exception that is raised twice grows."""
+        return ProblemError(self.status, self.kind, self.detail, headers=self.headers, **self.parts)
+
     def problem(self, request_id: str = "") -> Problem:
         """Return the message."""
         title = HTTPStatus(self.status).phrase

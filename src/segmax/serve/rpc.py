@@ -7,7 +7,6 @@ answered by [number, result, problem]. Calls of one connection may overtake each
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import logging
 import struct
@@ -25,8 +24,14 @@ from segmax.vectors.csr import Csr
 _LENGTH = struct.Struct("<I")
 _MOST_BYTES = 1 << 28
 _LOG = logging.getLogger("segmax.serve")
+_CALL = tuple[int, str, str, list[Any]]
+_ANSWER = tuple[int, Any, dict[str, Any] | None]
 
 Handler = Callable[..., Awaitable[Any]]
+
+
+class _NoMessageError(ConnectionError):
+    """What came on a connection is no message."""
 
 
 async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
@@ -34,13 +39,16 @@ async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         running: set[asyncio.Task[None]] = set()
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        try:
             while True:
-                message = msgspec.json.decode(await _read(reader))
-                task = asyncio.create_task(answer(writer, *message))
+                number, operation, name, arguments = _decoded(await _read(reader), _CALL)
+                task = asyncio.create_task(answer(writer, number, operation, name, arguments))
                 running.add(task)
                 task.add_done_callback(running.discard)
-        writer.close()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
 
     async def answer(
         writer: asyncio.StreamWriter, number: int, operation: str, name: str, arguments: list[Any]
@@ -55,8 +63,13 @@ async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
             except Exception:
                 _LOG.exception("%s of '%s' failed", operation, name)
                 problem = ProblemError(500, "internal", "the service failed").to_dict()
-        with contextlib.suppress(ConnectionError, RuntimeError):  # uvloop's, if the caller has gone
+        try:
             await _write(writer, [number, result, problem])
+        except (ConnectionError, RuntimeError):  # uvloop's, if the caller has gone
+            pass
+        except Exception:
+            _LOG.exception("the result of %s of '%s' cannot be sent", operation, name)
+            writer.close()  # so that nobody waits for it
 
     return await asyncio.start_unix_server(connected, path)
 
@@ -64,8 +77,22 @@ async def serve_calls(path: Path, handle: Handler) -> asyncio.Server:
 async def _read(reader: asyncio.StreamReader) -> bytes:
     (length,) = _LENGTH.unpack(await reader.readexactly(_LENGTH.size))
     if length > _MOST_BYTES:
-        raise ConnectionError
+        raise _not_a_message(f"{length:,} bytes")
     return await reader.readexactly(length)
+
+
+def _decoded(content: bytes, kind: type[Any]) -> Any:
+    """Return a message; what is none ends the connection, because nobody knows where the next one starts."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_a_message(str(error)) from error
+
+
+def _not_a_message(why: str) -> _NoMessageError:
+    """Log what came from another process, and return the error that ends the connection."""
+    _LOG.error("another process of the service sent what is no message: %s", why)
+    return _NoMessageError("another process of the service sent what is no message")
 
 
 async def _write(writer: asyncio.StreamWriter, message: list[Any]) -> None:
@@ -75,7 +102,10 @@ async def _write(writer: asyncio.StreamWriter, message: list[Any]) -> None:
 
 
 class Caller:
-    """Calls another process of the service. If the connection is lost, calls under way fail; the next one connects."""
+    """Calls another process of the service.
+
+    If the connection is lost, or brings what is no message, calls under way fail, and the next one connects again.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -97,8 +127,9 @@ class Caller:
             await _write(writer, [number, operation, name, list(arguments)])
             return await future
         except OSError as error:
-            self._drop(writer)
-            detail = "another process of the service ended meanwhile: look whether the request was carried out"
+            self._drop(writer, error)
+            what = error if isinstance(error, _NoMessageError) else "another process of the service ended meanwhile"
+            detail = f"{what}: look whether the request was carried out"
             raise ProblemError(503, "interrupted", detail, headers=RETRY_SOON) from error
         finally:
             self._waiting.pop(number, None)
@@ -111,20 +142,26 @@ class Caller:
             return self._writer
 
     async def _read_answers(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+        why: Exception = ConnectionError("the connection was lost")
+        try:
             while True:
-                number, result, problem = msgspec.json.decode(await _read(reader))
+                number, result, problem = _decoded(await _read(reader), _ANSWER)
+                error = None if problem is None else _raised(problem)
                 future = self._waiting.pop(number, None)
                 if future is None or future.done():
                     continue
-                if problem is None:
+                if error is None:
                     future.set_result(result)
                 else:
-                    headers = RETRY_SOON if problem["status"] == 503 else []
-                    future.set_exception(ProblemError(**problem, headers=headers))
-        self._drop(writer)
+                    future.set_exception(error)
+        except asyncio.IncompleteReadError:
+            pass
+        except ConnectionError as error:
+            why = error
+        finally:
+            self._drop(writer, why)
 
-    def _drop(self, writer: asyncio.StreamWriter) -> None:
+    def _drop(self, writer: asyncio.StreamWriter, why: Exception) -> None:
         """Fail what is under way on a connection that was lost, unless another one has taken its place."""
         writer.close()
         if self._writer is not writer:
@@ -133,7 +170,15 @@ class Caller:
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
-                future.set_exception(ConnectionError("the connection was lost"))
+                future.set_exception(why)
+
+
+def _raised(problem: dict[str, Any]) -> ProblemError:
+    """Return the problem that another process met."""
+    try:
+        return ProblemError(**problem, headers=RETRY_SOON if problem["status"] == 503 else [])
+    except (KeyError, TypeError) as error:
+        raise _not_a_message(str(error)) from error
 
 
 class RemoteEncoder:

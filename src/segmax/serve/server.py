@@ -13,8 +13,10 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from segmax.base.display import printable
+from segmax.base.errors import MissingPackageError
 from segmax.base.system import EVENT_LOOP, most_open_files, on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
@@ -26,6 +28,16 @@ from segmax.serve.writing import Writer, WriterThreads
 _BACKLOG = 2048
 _KEEP_ALIVE_SECONDS = 75
 _DRAIN_SECONDS = 30
+#: What `GuardedProtocol` and `Server` override: a uvicorn without one of these would never call ours, and say nothing.
+_OVERRIDDEN = {
+    HttpToolsProtocol: (
+        *("connection_made", "connection_lost", "data_received", "pause_writing", "resume_writing"),
+        *("on_message_begin", "on_header", "on_headers_complete", "on_body", "on_message_complete"),
+        *("on_response_complete", "send_400_response", "_start_asgi_task", "_unsupported_upgrade_warning"),
+        "_unset_keepalive_if_required",
+    ),
+    uvicorn.Server: ("capture_signals", "handle_exit", "main_loop"),
+}
 _SWITCH_SECONDS = 0.0005  # after which a thread gives way to another: a search must not wait for a long text
 
 
@@ -85,10 +97,22 @@ class Server(uvicorn.Server):
                 self._app.service.is_ready = False
 
 
-def open_catalog(settings: Settings, backends: Backends | None) -> Catalog:
+def check_uvicorn() -> None:
+    """Raise MissingPackageError if this uvicorn has not all that is overridden."""
+    for kind, names in _OVERRIDDEN.items():
+        for name in names:
+            if not hasattr(kind, name):
+                raise MissingPackageError(
+                    f"segmax serve needs a uvicorn whose {kind.__name__} has {name}; {uvicorn.__version__} has none",
+                    hint="run: pip install -U 'segmax[serve]'",
+                )
+
+
+def open_catalog(settings: Settings, backends: Backends | None, *, is_first: bool = True) -> Catalog:
     """Open what is served; writing and models are left to other processes where there are any."""
-    alone = backends is None
-    return Catalog(settings, writes=settings.writable and alone, encodes=alone)
+    if backends is None:
+        return Catalog(settings, writes=settings.writable)
+    return Catalog(settings, writes=False, encodes=False, shown=backends.shown, is_first=is_first)
 
 
 def create_app(
@@ -131,11 +155,18 @@ def create_app(
 
 
 def run_server(
-    settings: Settings, sock: socket.socket, backends: Backends | None, on_ready: Callable[[], None]
+    settings: Settings,
+    sock: socket.socket,
+    backends: Backends | None,
+    on_ready: Callable[[], None],
+    *,
+    is_first: bool = True,
 ) -> None:
     """Answer requests until SIGTERM or SIGINT, then finish those under way."""
+    check_uvicorn()
     prepare_process(settings)
-    catalog = open_catalog(settings, backends)  # here, so that what is wrong with an index is raised to the caller
+    # Opened here, so that what is wrong with an index is raised to the caller.
+    catalog = open_catalog(settings, backends, is_first=is_first)
     app = create_app(settings, backends, catalog=catalog, on_ready=on_ready)
 
     server = Server(config_for(app, settings.limits), app)

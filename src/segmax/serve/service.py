@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from segmax.collection.collection import Collection
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
 from segmax.paper.methods import METHODS
@@ -22,19 +21,20 @@ from segmax.search.methods import SearchParams
 from segmax.serve import messages
 from segmax.serve.allowance import Allowance
 from segmax.serve.answers import Marker
-from segmax.serve.catalog import Catalog, Sequences, Served, Source
+from segmax.serve.catalog import Catalog, Opened, Served, Source
 from segmax.serve.encoding import EncoderThread, Encodes
 from segmax.serve.metrics import Metrics
 from segmax.serve.prefixes import Prefixes
 from segmax.serve.problems import invalid, over_limit, overloaded
 from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher, ended_at
 from segmax.serve.settings import Settings
+from segmax.serve.shown import Shown
 from segmax.serve.writing import WriterThreads, Writes
 from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
 
 _LOG = logging.getLogger("segmax.serve")
-_FOLLOW_SECONDS = 0.4  # between two looks at what changed on disk
+FOLLOW_SECONDS = 0.4  #: between two looks at what changed on disk
 _MOST_RUNNING = 64  # requests that wait for a thread
 _MOST_BATCHES = 8  # that run or wait at the same time
 _CALLS_ON_RAY = 16  # threads that wait for shards, beside those for searches
@@ -51,7 +51,18 @@ class Target(NamedTuple):
     """
 
     served: Served
-    source: Source
+    opened: Opened
+    sequence: int  #: of a collection, at least
+
+    @property
+    def source(self) -> Source:
+        """The index or the collection."""
+        return self.opened.source
+
+    @property
+    def version(self) -> str:
+        """What changes when documents do."""
+        return self.opened.version(self.sequence)
 
     @property
     def name(self) -> str:
@@ -61,7 +72,7 @@ class Target(NamedTuple):
     @property
     def encoder(self) -> Encoder | None:
         """What turns texts into queries, in this process."""
-        return self.served.encoder_of(self.source)
+        return self.opened.encoder
 
 
 class Backends(NamedTuple):
@@ -69,7 +80,7 @@ class Backends(NamedTuple):
 
     writes: Writes | None = None
     encoders: Mapping[str, Encodes] | None = None
-    sequences: Sequences | None = None
+    shown: Shown | None = None
 
 
 class Service:
@@ -93,7 +104,6 @@ class Service:
         self.writes = backends.writes
         self.is_ready = False
         self.requests: Sized = ()  #: what the server is working on, where it says so
-        self._sequences = backends.sequences
         self._given_encoders = dict(backends.encoders or {})
         self._encoders: dict[str, EncoderThread] = {}
         self._prefixes: dict[str, Prefixes] = {name: Prefixes() for name in catalog}
@@ -126,7 +136,7 @@ class Service:
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._search_pool, self.catalog.warm)
         while True:
-            await asyncio.sleep(_FOLLOW_SECONDS)
+            await asyncio.sleep(FOLLOW_SECONDS)
             self.metrics.flush(self.admission.num_shed)
             try:
                 await loop.run_in_executor(self._search_pool, self.catalog.follow)
@@ -179,13 +189,14 @@ class Service:
             self._num_batches -= 1
 
     async def target(self, served: Served) -> Target:
-        """Return what a request is about: a state that has whatever was acknowledged before the request came."""
-        source = served.source
-        if self._sequences is not None and isinstance(source, Collection):
-            sequence = self._sequences.get(served.name)
-            if source.sequence < sequence:
-                await self.run(served.follow, sequence)
-        return Target(served, served.source)
+        """Return what a request is about: a state that has whatever was acknowledged or shown before the request came.
+
+        Raises
+        ------
+        ProblemError
+            If nothing can be opened, or if this process cannot take over what another one has shown.
+        """
+        return Target(served, *(served.level() or await self.run(served.caught_up)))
 
     # --- queries -----------------------------------------------------------------------------------------------------
 

@@ -1,55 +1,40 @@
 """Several processes behind one port: workers that answer, one that writes, one that encodes, and who starts them again.
 
-The first process only binds the port and watches. It opens no index and starts no thread, so that it can fork at any
-time. What its children share is the port, the maps of the files, and the numbers of the last writes.
+The first process only binds the port and watches. It loads nothing of what the others do, and opens no index, so no
+damaged file can end it; `roles.py` has what the others do. What they share is the port, the maps of the files, and what
+was shown last (`shown.py`).
 """
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import multiprocessing
 import os
-import select
 import shutil
 import socket
 import sys
 import threading
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any
-
-import uvloop
-from prometheus_client import multiprocess
+from typing import Literal
 
 from segmax.base.display import printable
 from segmax.base.errors import SegmaxError
-from segmax.base.system import (
-    STOP_SIGNALS,
-    ended_child,
-    fork,
-    has_ended,
-    stop_is_pending,
-    stop_process,
-    watched_children,
-)
-from segmax.collection.opening import is_collection
-from segmax.encoders.base import Encoder
-from segmax.serve.catalog import Catalog, Sequences, Served
-from segmax.serve.encoding import EncoderThread
-from segmax.serve.rpc import Caller, RemoteEncoder, packed_rows, serve_calls
-from segmax.serve.server import prepare_process, run_server
-from segmax.serve.service import Backends
+from segmax.base.system import leave_group, on_stop, stop_process, without_interrupts
+from segmax.serve.needed import need_packages
 from segmax.serve.settings import Settings
-from segmax.serve.writing import Writer, WriterThreads
 
 _FIRST_WAIT = 0.1  # seconds before a process is started again that ended soon after its start; then twice as many
 _LONGEST_WAIT = 10.0
 _LONG_LIFE_SECONDS = 10.0  # after which an end is a first one again
-_IDLE_SECONDS = 3600.0
 _PATIENCE_SECONDS = 40.0  # for children to finish their requests
-_LOOK_SECONDS = 0.1  # between two looks whether to stop, while processes start
-_READY = b"ready\n"
+_READY = ""
+_SPAWN = multiprocessing.get_context("spawn")
+
+Role = Literal["worker", "writer", "encoder"]
 
 
 class ServiceFailedError(SegmaxError):
@@ -57,59 +42,72 @@ class ServiceFailedError(SegmaxError):
 
 
 class Child:
-    """A process of the service, and the pipe on which it reports."""
+    """A process of the service, started again and again.
 
-    def __init__(self, role: str, run: Callable[[Callable[[], None]], None], lifeline: tuple[int, int]) -> None:
+    Parameters
+    ----------
+    role
+        What it does.
+    settings, folder, sock
+        As for `Processes`; only workers get the port.
+    """
+
+    def __init__(self, role: Role, settings: Settings, folder: Path, sock: socket.socket) -> None:
         self.role = role
-        self._run = run
-        self._lifeline = lifeline
-        self.pid = 0
-        self.report = -1
-        self.started = 0.0
-        self.num_deaths = 0  #: one soon after the other
+        self.process: SpawnProcess | None = None
+        self.report: Connection  #: on which it says that it is ready, or why it cannot start
+        self.is_ready = False
+        self.due: float | None = None  #: when to start it again, if it has ended
+        self._arguments = settings, folder, sock if role == "worker" else None
+        self._started = 0.0
+        self._num_deaths = 0  # one soon after the other
+        self._said = ""
 
-    def start(self, *, is_first: bool = True) -> None:
-        """Start the process. The first reports whether it could; one that replaces another tells standard error."""
-        self.report, write = os.pipe()
-        self.started = time.monotonic()
+    def start(self, *, is_first: bool) -> None:
+        """Start the process."""
+        self.report, report = _SPAWN.Pipe(duplex=False)
+        self._started, self._said, self.is_ready, self.due = time.monotonic(), "", False, None
+        self.process = _SPAWN.Process(target=_run, args=(self.role, *self._arguments, report, is_first))
+        with without_interrupts():  # Ctrl-C is for the first process, even before this one has left its group
+            self.process.start()
+        report.close()
 
-        def run() -> int:
-            os.close(self.report)
-            os.close(self._lifeline[1])
-            try:
-                self._run(lambda: _report(write, _READY))
-            except (SegmaxError, OSError) as error:
-                _report(write, str(error).encode())
-                if not is_first:
-                    sys.stderr.write(f"segmax: {printable(error)}\n")
-                return 1
-            return 0
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started, and has ended."""
+        return self.process is not None and self.process.exitcode is not None
 
-        self.pid = fork(run)
-        os.close(write)
-        if not is_first:
-            os.close(self.report)
+    @property
+    def sentinel(self) -> int | None:
+        """What shows that it ends; None once that is known."""
+        return None if self.process is None or self.due is not None else self.process.sentinel
 
-    def wait_until_ready(self) -> None:
-        """Wait for the first report; raise if the child could not start, or if this process is asked to stop."""
-        content = b""
-        while not content.endswith(b"\n"):
-            if not select.select([self.report], [], [], _LOOK_SECONDS)[0]:
-                if stop_is_pending():
-                    raise KeyboardInterrupt
-                continue
-            piece = os.read(self.report, 1 << 16)
-            if not piece:
-                break
-            content += piece
-        os.close(self.report)
-        if content != _READY:
-            raise ServiceFailedError(content.decode(errors="replace") or f"the {self.role} process ended at once")
+    def read_report(self) -> None:
+        """Take note of what it says."""
+        with contextlib.suppress(EOFError, OSError):
+            self._said = self.report.recv()
+            self.is_ready = self._said == _READY
+        self.report.close()
 
+    def why_not(self) -> ServiceFailedError:
+        """Return the error about a process that has ended before it was ready."""
+        assert self.process is not None
+        if not self.report.closed:
+            self.read_report()
+        ended = f"the {self.role} process ended with the exit code {self.process.exitcode} before it was ready"
+        return ServiceFailedError(self._said or ended)
 
-def _report(descriptor: int, content: bytes) -> None:
-    with contextlib.suppress(OSError):
-        os.write(descriptor, content)
+    def bury(self) -> None:
+        """Decide when to start it again after it has ended: at once, or after a while."""
+        assert self.process is not None
+        number = self.process.pid
+        sys.stderr.write(f"segmax: the {self.role} process {number} ended unexpectedly; starting another one\n")
+        if not self.is_ready:
+            sys.stderr.write(f"segmax: {printable(self.why_not())}\n")
+        _forget_figures(number)
+        now = time.monotonic()
+        self._num_deaths = self._num_deaths + 1 if now - self._started < _LONG_LIFE_SECONDS else 0
+        self.due = now + (min(_LONGEST_WAIT, _FIRST_WAIT * 2**self._num_deaths) if self._num_deaths else 0.0)
 
 
 class Processes:
@@ -122,168 +120,124 @@ class Processes:
     sock
         The port, bound.
     folder
-        For the sockets between them; nobody else may read it.
+        For what the processes share; nobody else may read it.
     """
 
     def __init__(self, settings: Settings, sock: socket.socket, folder: Path) -> None:
-        self._settings = settings
         self._sock = sock
-        self._folder = folder
-        self._lifeline = os.pipe()  # closes when the first process ends, however it ends
-        collections = [name for name, path in settings.paths.items() if is_collection(path)]
-        self._sequences = Sequences(collections) if settings.writable else None
-        self._children: dict[int, Child] = {}
-        self._due: list[tuple[float, Child]] = []  # when to start which process again
+        roles: list[Role] = ["writer"] * settings.writable + ["encoder"] * bool(settings.encoders)
+        self._helpers = [Child(role, settings, folder, sock) for role in roles]
+        self._workers = [Child("worker", settings, folder, sock) for _ in range(settings.workers)]
+        self._stopping, self._stop = _SPAWN.Pipe(duplex=False)  # the latter closes when a signal asks to stop
 
     def run(self, on_ready: Callable[[], None]) -> None:
-        """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT."""
-        with watched_children() as goes_on:
+        """Start everything, start again what dies, and stop everything on SIGTERM or SIGINT.
+
+        Raises
+        ------
+        ServiceFailedError
+            If a process cannot be started, or later no worker can: nobody would answer then.
+        """
+        with on_stop(lambda number, frame: self._stop.close()):
             try:
-                self._start(on_ready)
-                while goes_on(self._seconds_to_next()):
-                    self._bury_dead()
-                    self._replace_dead()
-            except KeyboardInterrupt:  # while processes were starting
-                pass
+                if self._start():
+                    on_ready()
+                    while self._wait():
+                        self._replace_dead()
             finally:
-                self._stop()
+                self._end()
 
-    def _start(self, on_ready: Callable[[], None]) -> None:
-        helpers = [Child("writer", self._write, self._lifeline)] if self._settings.writable else []
-        if self._settings.encoders:
-            helpers.append(Child("encoder", self._encode, self._lifeline))
-        workers = [Child("worker", self._work, self._lifeline) for _ in range(self._settings.workers)]
-        for children in (helpers, workers):  # a worker follows collections that the writer has open
-            for child in children:
-                child.start()
-                self._children[child.pid] = child
-            for child in children:
-                child.wait_until_ready()
-        on_ready()
+    def _start(self) -> bool:
+        """Start everything; return False if asked to stop meanwhile."""
+        for group in (self._helpers, self._workers):  # a worker follows collections that the writer has open
+            for child in group:
+                child.start(is_first=True)
+            while not all(child.is_ready for child in group):
+                if not self._wait():
+                    return False
+                for child in (*self._helpers, *group):
+                    if child.has_ended:
+                        raise child.why_not()
+        return True
 
-    def _bury_dead(self) -> None:
-        """Find out which processes have ended, and decide when others take their places: at once, or after a while."""
-        while True:
-            pid = ended_child()
-            child = None if pid is None else self._children.pop(pid, None)
-            if pid is None or child is None:
-                return
-            sys.stderr.write(f"segmax: the {child.role} process {pid} ended unexpectedly; starting another one\n")
-            _forget_figures(pid)
-            now = time.monotonic()
-            child.num_deaths = child.num_deaths + 1 if now - child.started < _LONG_LIFE_SECONDS else 0
-            wait = min(_LONGEST_WAIT, _FIRST_WAIT * 2**child.num_deaths) if child.num_deaths else 0.0
-            self._due.append((now + wait, child))
+    def _wait(self) -> bool:
+        """Wait until a process says something or ends, or until one is due; return False if asked to stop."""
+        children = [child for child in (*self._helpers, *self._workers) if child.sentinel is not None]
+        reports = {child.report: child for child in children if not child.report.closed}
+        due = [child.due for child in (*self._helpers, *self._workers) if child.due is not None]
+        seconds = max(0.0, min(due) - time.monotonic()) if due else None
+        happened = wait([self._stopping, *reports, *(child.process.sentinel for child in children)], seconds)
+        for report, child in reports.items():
+            if report in happened:
+                child.read_report()
+        return self._stopping not in happened
 
     def _replace_dead(self) -> None:
-        """Start the processes whose time has come."""
+        """Start the processes whose time has come; a worker at once if there is no other."""
+        for child in (*self._helpers, *self._workers):
+            if child.sentinel is not None and child.has_ended:
+                child.bury()
+                if child.role == "worker" and not child.is_ready and not self._has_workers():
+                    raise child.why_not()
         now = time.monotonic()
-        due = [child for when, child in self._due if when <= now]
-        self._due = [(when, child) for when, child in self._due if when > now]
-        for child in due:
-            child.start(is_first=False)
-            self._children[child.pid] = child
+        for child in (*self._helpers, *self._workers):
+            is_last = child.role == "worker" and not self._has_workers()
+            if child.due is not None and (child.due <= now or is_last):
+                child.start(is_first=False)
 
-    def _seconds_to_next(self) -> float:
-        """Return how long there is nothing to do, unless something happens."""
-        return max(0.0, min(when for when, _ in self._due) - time.monotonic()) if self._due else _IDLE_SECONDS
+    def _has_workers(self) -> bool:
+        """Whether any worker runs, or is being started."""
+        return any(child.sentinel is not None and not child.has_ended for child in self._workers)
 
-    def _stop(self) -> None:
+    def _end(self) -> None:
         """Let workers finish their requests, then the processes that they need, and wait for all of them."""
         self._sock.close()  # so that nobody connects to a port that nobody serves anymore
-        for roles in (("worker",), ("writer", "encoder")):
-            group = {pid for pid, child in self._children.items() if child.role in roles}
-            for pid in group:
-                stop_process(pid)
-            _wait_for(group, _PATIENCE_SECONDS)
-
-    # --- what the children do ----------------------------------------------------------------------------------------
-
-    def _socket_of(self, role: str) -> Path:
-        return self._folder / role
-
-    def _work(self, on_ready: Callable[[], None]) -> None:
-        """Answer requests."""
-        settings = self._settings
-        writes = Caller(self._socket_of("writer")) if settings.writable else None
-        encoder = Caller(self._socket_of("encoder")) if settings.encoders else None
-        encoders = {} if encoder is None else {name: RemoteEncoder(encoder, name) for name in settings.encoders}
-        self._stop_with_parent()
-        run_server(settings, self._sock, Backends(writes, encoders, self._sequences), on_ready)
-
-    def _write(self, on_ready: Callable[[], None]) -> None:
-        """Write to collections for all workers."""
-        catalog = Catalog(self._settings, writes=True)
-        writer = Writer(catalog, self._settings.snapshots, self._sequences)
-
-        threads = WriterThreads(writer)
-        self._run_calls("writer", threads.call, on_ready)
-        threads.close()
-        catalog.close()
-
-    def _encode(self, on_ready: Callable[[], None]) -> None:
-        """Encode texts for all workers."""
-        settings = self._settings
-        wanted = {name: settings.paths[name] for name in settings.encoders}
-        catalog = Catalog(Settings(paths=wanted, encoders=settings.encoders), writes=False)
-        threads = {name: EncoderThread(name) for name in catalog}
-
-        async def handle(operation: str, name: str, texts: list[str], seconds: float | None) -> Any:
-            deadline = None if seconds is None else time.perf_counter() + seconds
-            encoder = await asyncio.to_thread(self._current_encoder, catalog[name])
-            return packed_rows(await threads[name].encode(encoder, texts, deadline))
-
-        self._run_calls("encoder", handle, on_ready)
-
-    def _current_encoder(self, served: Served) -> Encoder | None:
-        """Return the encoder of what is on disk now, with all words that a worker may know."""
-        sequence = 0 if self._sequences is None or not served.is_collection else self._sequences.get(served.name)
-        served.follow(sequence)
-        return served.encoder
-
-    def _stop_with_parent(self) -> None:
-        """End this process, in order, when the first one has ended without stopping it."""
-
-        def watch() -> None:
-            select.select([self._lifeline[0]], [], [])
-            shutil.rmtree(self._folder, ignore_errors=True)
-            stop_process(os.getpid())
-
-        threading.Thread(target=watch, name="lifeline", daemon=True).start()
-
-    def _run_calls(self, role: str, handle: Callable[..., Any], on_ready: Callable[[], None]) -> None:
-        """Answer the calls of workers until SIGTERM."""
-        prepare_process(self._settings)
-        self._sock.close()
-
-        async def run() -> None:
-            stopping = asyncio.Event()
-            loop = asyncio.get_running_loop()
-            for number in STOP_SIGNALS:
-                loop.add_signal_handler(number, stopping.set)
-            self._stop_with_parent()
-            path = self._socket_of(role)
-            path.unlink(missing_ok=True)
-            server = await serve_calls(path, handle)
-            on_ready()
-            await stopping.wait()
-            server.close()
-
-        uvloop.run(run())
+        for group in (self._workers, self._helpers):
+            processes = [child.process for child in group if child.process is not None]
+            for process in processes:
+                process.terminate()
+            deadline = time.monotonic() + _PATIENCE_SECONDS
+            for process in processes:
+                process.join(max(0.0, deadline - time.monotonic()))
+                process.kill()
+                process.join()
 
 
-def _wait_for(pids: set[int], seconds: float) -> None:
-    """Wait until processes have ended; kill those that take too long."""
-    deadline = time.monotonic() + seconds
-    while pids:
-        pids -= {pid for pid in pids if has_ended(pid)}
-        if pids and time.monotonic() > deadline:
-            for pid in pids:
-                stop_process(pid, by_force=True)
-            deadline = float("inf")
-        time.sleep(0.01)
+def _run(
+    role: Role, settings: Settings, folder: Path, sock: socket.socket | None, report: Connection, is_first: bool
+) -> None:
+    """Do the work of a process, in that process."""
+    leave_group()
+    threading.Thread(target=_stop_with_parent, args=(folder,), name="parent", daemon=True).start()
+    try:
+        need_packages()
+        from segmax.serve.roles import Process  # which the first process does without
+
+        Process(settings, folder, is_first=is_first, on_ready=lambda: _say(report, _READY)).run(role, sock)
+    except (SegmaxError, OSError) as error:
+        _say(report, str(error))
+        sys.exit(1)
 
 
-def _forget_figures(pid: int) -> None:
+def _say(report: Connection, text: str) -> None:
+    with contextlib.suppress(OSError):  # said already, or nobody listens
+        report.send(text)
+        report.close()
+
+
+def _stop_with_parent(folder: Path) -> None:
+    """End this process, in order, when the first one has ended without stopping it."""
+    first = multiprocessing.parent_process()
+    assert first is not None
+    first.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    stop_process(os.getpid())
+    time.sleep(_PATIENCE_SECONDS)
+    os._exit(1)
+
+
+def _forget_figures(number: int | None) -> None:
     """Take what a process that has ended counted as its current state out of the figures."""
-    multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]
+    from prometheus_client import multiprocess as figures  # which a service of which nothing dies does without
+
+    figures.mark_process_dead(number)  # type: ignore[no-untyped-call]

@@ -13,8 +13,8 @@ from typing import Any, Literal, Protocol
 
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.collection import Collection
-from segmax.serve.catalog import Catalog, Sequences
-from segmax.serve.problems import ProblemError, overloaded, without_folders
+from segmax.serve.catalog import Catalog
+from segmax.serve.problems import ProblemError, overloaded, unavailable, without_folders
 
 Mode = Literal["add", "upsert", "update"]
 #: A document as `Collection.add` takes it.
@@ -41,18 +41,18 @@ class Writer:
         With collections that are open for writing.
     snapshots
         The folder for copies of collections; None: there are none.
-    sequences
-        Where other processes look for the number of the last write; None: there are no others.
+    is_alone
+        Whether no other process has to see what is written.
     """
 
     OPERATIONS = frozenset({"put", "put_each", "delete", "commit", "compact", "snapshot", "failure"})
 
-    def __init__(self, catalog: Catalog, snapshots: Path | None = None, sequences: Sequences | None = None) -> None:
+    def __init__(self, catalog: Catalog, snapshots: Path | None = None, *, is_alone: bool = True) -> None:
         self._catalog = catalog
         self._snapshots = snapshots
-        self._sequences = sequences
+        self._is_alone = is_alone
         for name, served in catalog.items():
-            if served.writable:
+            if served.is_open and served.writable:
                 self._publish(name)
 
     def put(self, name: str, documents: list[Given], mode: Mode, replace_metadata: bool) -> dict[str, int]:
@@ -99,17 +99,19 @@ class Writer:
         return None if found is None else without_folders(found)
 
     def _collection(self, name: str) -> Collection:
-        source = self._catalog[name].source
-        assert isinstance(source, Collection), "checked before"
+        served = self._catalog[name]
+        source = served.source
+        if not isinstance(source, Collection):  # another process found one
+            raise unavailable(f"'{name}' is being opened for writing")
         return source
 
     def _publish(self, name: str) -> int:
         """Let other processes see the last write, and return its number."""
         collection = self._collection(name)
-        if self._sequences is not None:
+        if not self._is_alone:
             if collection.durability != "batch":
                 collection.commit()  # others read only what was committed
-            self._sequences.set(name, collection.sequence)
+            self._catalog[name].show()
         return collection.sequence
 
 

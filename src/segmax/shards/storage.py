@@ -19,6 +19,7 @@ from pathlib import Path
 from segmax.base.checks import checked_path
 from segmax.base.errors import ConfigError, FormatError, IndexNotFoundError, damaged
 from segmax.base.files import open_regular, replacing, sync_folder, write_errors
+from segmax.shards.addresses import is_address
 from segmax.storage.component_file import FOOTER_BYTES
 from segmax.storage.meta import COMPONENT_NAME, MAX_META_BYTES, META_NAME, parse_meta, unreadable
 from segmax.storage.reading import load_index
@@ -27,7 +28,6 @@ from segmax.storage.reading import load_index
 SHARDS = "shards"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
-_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::|://).*", re.DOTALL)
 _LEFTOVER = re.compile(r"\..*\.part", re.DOTALL)  # what `replacing` calls a file that is not whole yet
 _PIECE_BYTES = 1 << 22
 
@@ -67,17 +67,6 @@ def checked_name(name: str) -> str:
     if not all(_PART.fullmatch(part) for part in name.split("/")):
         raise FormatError(expected="the name of a file of a sharded index", got=repr(name)[:80])
     return name
-
-
-def is_address(path: object) -> bool:
-    """Whether this is an address for fsspec, such as "s3://bucket/index", rather than a path.
-
-    Examples
-    --------
-    >>> is_address("s3://bucket/index"), is_address("/data/index")
-    (True, False)
-    """
-    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
 
 
 def open_storage(path: str | os.PathLike[str]) -> Storage:

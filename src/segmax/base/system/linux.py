@@ -1,4 +1,4 @@
-"""What only Linux offers: /proc, huge pages, processes that wait for signals."""
+"""What only Linux offers: /proc, huge pages, priorities of threads."""
 
 from __future__ import annotations
 
@@ -7,40 +7,33 @@ import mmap
 import os
 import platform
 import signal
-import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from segmax.base.system.portable import STOP_SIGNALS, ReadableScratch
+from segmax.base.system.portable import ReadableScratch
 from segmax.base.system.posix import opened_folder
 
 __all__ = [
     "CAN_RUN_WORKERS",
     "anonymous_memory",
     "cpu_name",
-    "ended_child",
-    "fork",
-    "has_ended",
     "huge_pages",
     "last_core",
+    "leave_group",
     "lower_priority",
     "num_cores",
     "peak_memory",
     "readable_scratch",
     "stay_on_core",
-    "stop_is_pending",
     "stop_process",
     "sync_data",
     "sync_folder",
     "total_memory",
-    "watched_children",
 ]
 
 _CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 _HUGE_PAGE = 2 * 2**20
-_WATCHED_SIGNALS = frozenset({*STOP_SIGNALS, signal.SIGCHLD})
 
 #: Whether a service may have several processes behind one port.
 CAN_RUN_WORKERS = True
@@ -49,74 +42,15 @@ CAN_RUN_WORKERS = True
 # --- processes -------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def watched_children() -> Iterator[Callable[[float], bool]]:
-    """Hold back signals, and return a function that waits for one, at most some seconds: False if asked to stop.
-
-    It returns True if a child ended, or if nothing happened.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED_SIGNALS)
-
-    def goes_on(seconds: float) -> bool:
-        found = signal.sigtimedwait(_WATCHED_SIGNALS, seconds)
-        return found is None or found.si_signo == signal.SIGCHLD
-
-    try:
-        yield goes_on
-    finally:
-        while signal.sigtimedwait(_WATCHED_SIGNALS, 0) is not None:
-            pass  # asked again to stop, which it just did
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
+def leave_group() -> None:
+    """Put this process into a group of its own, which Ctrl-C does not reach: it is for its parent to end it."""
+    os.setpgid(0, 0)
 
 
-def stop_is_pending() -> bool:
-    """Whether this process was asked to stop while signals are held back."""
-    return not signal.sigpending().isdisjoint(STOP_SIGNALS)
-
-
-def fork(run: Callable[[], int]) -> int:
-    """Run a function in a copy of this process, which ends with the code that it returns; return the copy's number.
-
-    This process must have no other threads. Ctrl-C does not reach the copy: it is for this process to end it.
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    pid = os.fork()
-    if pid:
-        return pid
-    code = 1
-    try:
-        os.setpgid(0, 0)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _WATCHED_SIGNALS)
-        code = run()
-        sys.stdout.flush()
-        sys.stderr.flush()
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(code)
-
-
-def stop_process(pid: int, *, by_force: bool = False) -> None:
-    """Ask a process to stop, or end it."""
+def stop_process(pid: int) -> None:
+    """Ask a process to stop."""
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL if by_force else signal.SIGTERM)
-
-
-def has_ended(pid: int) -> bool:
-    """Whether a child has ended. Once it has, the system forgets it."""
-    try:
-        return os.waitpid(pid, os.WNOHANG)[0] != 0
-    except ChildProcessError:
-        return True
-
-
-def ended_child() -> int | None:
-    """Return the number of a child that has ended; None if all run, or if there is none."""
-    try:
-        return os.waitpid(-1, os.WNOHANG)[0] or None
-    except ChildProcessError:
-        return None
+        os.kill(pid, signal.SIGTERM)
 
 
 def lower_priority() -> None:

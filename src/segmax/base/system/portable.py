@@ -21,11 +21,9 @@ __all__ = [
     "anonymous_memory",
     "cpu_name",
     "descriptor_of_path",
-    "ended_child",
-    "fork",
-    "has_ended",
     "huge_pages",
     "last_core",
+    "leave_group",
     "lower_priority",
     "map_file",
     "most_open_files",
@@ -37,12 +35,10 @@ __all__ = [
     "remove_unless_used",
     "replace_file",
     "stay_on_core",
-    "stop_is_pending",
     "stop_process",
     "sync_data",
     "sync_file",
     "total_memory",
-    "watched_children",
     "without_interrupts",
     "write_some",
 ]
@@ -96,34 +92,13 @@ def _no_workers() -> NoReturn:
     raise OSError(msg)
 
 
-@contextlib.contextmanager
-def watched_children() -> Iterator[Callable[[float], bool]]:
-    """Raise: see `linux.watched_children`."""
-    yield _no_workers()
-
-
-def stop_is_pending() -> bool:
-    """Raise: see `linux.stop_is_pending`."""
+def leave_group() -> None:
+    """Raise: see `linux.leave_group`."""
     _no_workers()
 
 
-def fork(run: Callable[[], int]) -> int:
-    """Raise: see `linux.fork`."""
-    _no_workers()
-
-
-def stop_process(pid: int, *, by_force: bool = False) -> None:
+def stop_process(pid: int) -> None:
     """Raise: see `linux.stop_process`."""
-    _no_workers()
-
-
-def has_ended(pid: int) -> bool:
-    """Raise: see `linux.has_ended`."""
-    _no_workers()
-
-
-def ended_child() -> int | None:
-    """Raise: see `linux.ended_child`."""
     _no_workers()
 
 

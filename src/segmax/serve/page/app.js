@@ -21,6 +21,7 @@ const SOON_MS = 2000; // between two tries to reach a service that is gone
 class App {
   state = parse(location.hash);
   indexes = [];
+  #unavailable = {}; // why others cannot be opened, by name
   isTyping = false;
   #lastTyped = 0;
   #addressTimer = 0;
@@ -69,7 +70,7 @@ class App {
   async start() {
     try {
       const answer = await this.busy(call("v1/indexes"));
-      this.indexes = answer.indexes;
+      this.#listed(answer);
       this.succeed();
     } catch (error) {
       return this.fail(error, () => this.start());
@@ -85,11 +86,16 @@ class App {
   async #refresh() {
     if (document.hidden || !this.indexes.length) return;
     try {
-      this.indexes = (await call("v1/indexes")).indexes;
+      this.#listed(await call("v1/indexes"));
       this.apply();
     } catch (error) {
       this.fail(error, () => this.#refresh());
     }
+  }
+
+  #listed({indexes, unavailable}) {
+    this.indexes = indexes;
+    this.#unavailable = unavailable ?? {};
   }
 
   infoOf(index) {
@@ -171,12 +177,14 @@ class App {
   }
 
   #none() {
-    byId("main").replaceChildren(h("p", {class: "empty"}, "This service serves no index."));
+    const reasons = Object.entries(this.#unavailable).map(([index, why]) => h("p", {}, h("b", {}, name(index)), ": ", why));
+    byId("main").replaceChildren(h("div", {class: "empty"}, h("p", {}, "This service serves no index."), reasons));
   }
 
   #unknown() {
     this.#view?.leave();
     this.#view = null;
+    const why = Object.hasOwn(this.#unavailable, this.state.index) ? `(${this.#unavailable[this.state.index]})` : "";
     const links = this.indexes.map((info) =>
       h("li", {}, h("a", {href: this.href({index: info.name, filters: {}, doc: ""})}, name(info.name))),
     );
@@ -184,7 +192,7 @@ class App {
       h(
         "div",
         {class: "empty"},
-        h("p", {}, "There is no index ", h("b", {}, name(this.state.index)), " here. These are served:"),
+        h("p", {}, "There is no index ", h("b", {}, name(this.state.index)), " here. ", why, " These are served:"),
         h("ul", {}, links),
       ),
     );
