@@ -24,6 +24,14 @@ KINDS = ["x", "y", None]
 
 vectors = st.dictionaries(st.integers(0, TERMS - 1), st.integers(1, 4), max_size=5)
 names = st.lists(st.sampled_from(NAMES), min_size=1, max_size=8, unique=True)
+patches = st.fixed_dictionaries(
+    {},
+    optional={
+        "kind": st.sampled_from(KINDS),
+        "size": st.dictionaries(st.sampled_from("wh"), st.sampled_from([1, 2, None])),
+        "tags": st.sampled_from([["x"], ["y", "z"], None]),
+    },
+)
 
 
 def matrix(rows: list[dict[int, int]]) -> sp.csr_matrix:
@@ -38,8 +46,25 @@ def matrix(rows: list[dict[int, int]]) -> sp.csr_matrix:
 class Known:
     """What the model knows of a document."""
 
-    def __init__(self, number: int, vector: dict[int, int], kind: str | None) -> None:
-        self.number, self.vector, self.kind = number, vector, kind
+    def __init__(self, number: int, vector: dict[int, int], metadata: dict[str, Any] | None) -> None:
+        self.number, self.vector, self.metadata = number, vector, metadata
+
+    @property
+    def kind(self) -> str | None:
+        """What searches filter by."""
+        return None if self.metadata is None else self.metadata.get("kind")
+
+
+def merged(metadata: Any, patch: Any) -> Any:
+    """Return metadata after an update, as RFC 7396 defines it."""
+    if not isinstance(patch, dict):
+        return patch
+    found = dict(metadata) if isinstance(metadata, dict) else {}
+    for name, value in patch.items():
+        found[name] = merged(found.get(name), value)
+        if value is None:
+            del found[name]
+    return found
 
 
 def ranking(docs: dict[str, Known], query: dict[int, int], kind: str | None = None) -> list[tuple[str, float]]:
@@ -75,7 +100,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def _remember(self, chosen: list[str], rows: list[dict[int, int]], metadata: list[dict[str, Any] | None]) -> None:
         for name, row, meta in zip(chosen, rows, metadata, strict=True):
             self.docs.pop(name, None)
-            self.docs[name] = Known(self.next, row, None if meta is None else meta["kind"])
+            self.docs[name] = Known(self.next, row, meta)
             self.next += 1
 
     @rule(chosen=names, data=st.data())
@@ -94,16 +119,18 @@ class CollectionMachine(RuleBasedStateMachine):
         self.collection.upsert(matrix(rows), ids=chosen, metadata=metadata)
         self._remember(chosen, rows, metadata)
 
-    @rule(chosen=names, kind=st.sampled_from(KINDS))
-    def update(self, chosen: list[str], kind: str | None) -> None:
-        updates = [{"id": name, "metadata": None if kind is None else {"kind": kind}} for name in chosen]
+    @rule(chosen=names, patch=patches | st.none(), replace=st.booleans())
+    def update(self, chosen: list[str], patch: dict[str, Any] | None, replace: bool) -> None:
+        updates = [{"id": name, "metadata": patch} for name in chosen]
         if any(name not in self.docs for name in chosen):
             with pytest.raises((segmax.errors.UnknownIdError, segmax.errors.InputError)):
-                self.collection.update(updates)
+                self.collection.update(updates, replace_metadata=replace)
             return
-        self.collection.update(updates)
+        self.collection.update(updates, replace_metadata=replace)
         for name in chosen:
-            self.docs[name] = Known(self.docs[name].number, self.docs[name].vector, kind)
+            doc = self.docs[name]
+            metadata = patch if replace else merged(doc.metadata, patch)
+            self.docs[name] = Known(doc.number, doc.vector, metadata)
 
     @rule(chosen=names)
     def delete(self, chosen: list[str]) -> None:
@@ -174,6 +201,7 @@ class CollectionMachine(RuleBasedStateMachine):
     def has_what_it_should(self) -> None:
         if hasattr(self, "collection"):
             assert len(self.collection) == len(self.docs)
+            assert [self.collection.metadata(name) for name in self.docs] == [d.metadata for d in self.docs.values()]
 
     def teardown(self) -> None:
         if hasattr(self, "collection"):

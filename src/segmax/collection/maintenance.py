@@ -191,14 +191,15 @@ class Maintainer:
     def settle(self, timeout: float | None = None) -> bool:
         """Wait until there is nothing left to do; return False if that takes too long, is paused, or fails.
 
-        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory. A small merge
-        that is under way is given up, because its parts are merged with all the others then.
+        Work that somebody waits for takes all cores, and leaves no more than a few documents in memory. Without a
+        timeout, what failed is tried again at once, and a small merge that is under way is given up, because its parts
+        are merged with all the others then.
         """
         end = None if timeout is None else time.monotonic() + timeout
         with self._wake:
             self._last_write = 0.0
             self._awaited += 1
-            self._num_hurries += 1
+            self._num_hurries += timeout is None
             num_failures = self._num_failures
             merge = self._working.get(self._next_merge)
             if timeout is None and merge is not None and merge.yields:

@@ -133,7 +133,8 @@ class _Merging:
                 inside = parts if type(inner) is not dict else [(inner, ""), *parts]
                 if not inside and change.give:
                     own, key = whole or (places[0][0], places[0][1] + name)
-                    own[key] = made = {}
+                    made: Json = {}
+                    own[key] = made
                     inside = [(made, "")]
                 if inside:
                     self.merge(inside, change)
