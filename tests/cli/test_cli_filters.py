@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import segmax
 from segmax.cli.main import main
 
 
@@ -47,6 +48,32 @@ def test_filters_and_pages(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     output = capsys.readouterr()
     assert [line.split()[:3:2] for line in output.out.splitlines()] == [["q1", "a"], ["q1", "c"]]
     assert "1 of 2 queries found nothing: 1 that match none of the documents asked for" in output.err
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ('{"yaer": 2021}', "no document has the field 'yaer' of --where; did you mean 'year'?"),
+        ('{"zzzzz": {"$exists": true}}', "no document has the field 'zzzzz' of --where"),
+        ('{"$or": [{"q": 1}, {"lagn": "en"}]}', "no document has any of the fields 'lagn', 'q' of --where"),
+        ('{"year": 1}', "no document with its terms is left by --where, --offset and --min-score"),
+        ('{"wide.%s": 1}' % ("x" * 200), "no document with its terms is left by --where"),
+        ('{"\\u001b[2J": 1}', r"no document has the field '\x1b[2J' of --where"),
+    ],
+)
+def test_a_field_that_no_document_has_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], where: str, reason: str
+) -> None:
+    """A misspelled field finds nothing, and the reason says so, whatever asks: a text or a file of queries."""
+    metadata = [{"year": 2021, "lang": "en"}, {"wide": {"x" * 200: 2}}]
+    index = str(tmp_path / "docs.segmax")
+    segmax.from_texts(["copper", "tubes"], metadata=metadata).save(index)
+    assert main(["search", index, "copper", "--where", where, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["reason"].startswith(reason)
+    (tmp_path / "queries.tsv").write_text("q1\tcopper\nq2\tcopper\n")
+    assert main(["search", index, str(tmp_path / "queries.tsv"), "--where", where]) == 0
+    short = "filtered by unknown fields" if "has" in reason else "that match none of the documents asked for"
+    assert f"2 of 2 queries found nothing: 2 {short}" in capsys.readouterr().err
 
 
 def test_results_for_people(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

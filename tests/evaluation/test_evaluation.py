@@ -22,6 +22,7 @@ from segmax.errors import ConfigError, InputError, WriteError
 from segmax.evaluation import EncodedQueries, corrected, evaluate, paired_t_test, relevance
 from segmax.io import read_qrels, read_queries, read_run, untied
 from segmax.paper import Anytime, method_name, parse_method
+from segmax.search.hooks import with_hooks
 
 METHOD_TEXTS = ["exhaustive", "maxscore", "anytime", "asc", "asc:mu=0.7", "sequential:mu=0.5,eta=0.9"]
 
@@ -346,6 +347,38 @@ def test_names_of_methods_are_shown_escaped(rng: np.random.Generator, tmp_path: 
     for write in (found.to_json, found.to_csv, found.plot):
         with refused(ConfigError, option="^path$", expected="a path"):
             write(5)  # type: ignore[arg-type]
+
+
+def test_what_was_swept_is_said(rng: np.random.Generator) -> None:
+    """Where μ and η change nothing, because small collections are searched exhaustively, a line says of which rows."""
+    docs, _ = topic_docs(rng, 40)
+    methods = {
+        "exhaustive": segmax.Exhaustive(),
+        "asc:eta=0.9": segmax.ASC(eta=0.9),
+        "asc:mu=0.7": segmax.ASC(mu=0.7),
+        "never": with_hooks(segmax.ASC(), sweep=False),
+    }
+    index = segmax.build(docs)
+    found = evaluate(index, docs[:8], methods=methods, passes=1)
+    assert index.search_batch(docs[:8], 1000, methods["asc:mu=0.7"]).stats.swept.tolist() == [1] * 8
+    assert [method.swept for method in found] == [0.0, 1.0, 1.0, 0.0]
+    assert [method["swept"] for method in found.to_dict()["methods"]] == [0.0, 1.0, 1.0, 0.0]
+    said = "swept: 100% of the queries of asc:eta=0.9, asc:mu=0.7 were answered exhaustively"
+    assert said in " ".join(str(found).split())
+    assert "mu and eta change nothing" in " ".join(str(found).split())
+    plain = evaluate(index, docs[:8], methods={"never": methods["never"]}, passes=1)
+    assert "swept" not in str(plain)
+
+
+def test_no_share_of_documents_is_above_all(rng: np.random.Generator, tmp_path: Path) -> None:
+    """A search scores deleted documents of a collection too, as long as these are there."""
+    docs, _ = topic_docs(rng, 40)
+    with segmax.Collection.create(tmp_path / "docs") as collection:
+        collection.add(docs, ids=list(range(docs.shape[0])))
+        collection.delete(list(range(0, docs.shape[0], 3)))
+        found = evaluate(collection, docs[:8], methods=["exhaustive", "asc"], passes=1)
+        assert found["exhaustive"].docs_scored > collection.num_docs
+        assert [method.docs_scored_share for method in found] == [1.0, 1.0]
 
 
 def test_no_figure_is_cut(rng: np.random.Generator) -> None:

@@ -207,6 +207,12 @@ def test_metadata(pair: Pair) -> None:
     assert there.count(WHERE) == here.count(WHERE)
     assert there.facets("tags") == here.facets("tags")
     assert there.facets("year", WHERE, limit=3) == here.facets("year", WHERE, limit=3)
+    years = [year for year, _ in there.facets("year") if isinstance(year, int)]
+    for kept in (years[:2], years[:1], years[1:3]):
+        for kind in (np.int16, np.int64):  # arrays of other types with the same bytes, or with the same values
+            where = {"year": {"$in": np.array(kept, kind), "$gte": kind(min(kept))}}
+            assert there.count(where) == here.count(where) == there.count({"year": {"$in": kept}}) > 0
+            assert there.search("copper", where=where).ids == here.search("copper", where={"year": {"$in": kept}}).ids
 
 
 def test_words_and_texts(pair: Pair) -> None:

@@ -551,7 +551,8 @@ def many_clusters(number: int) -> dict[str, Any]:
     counts = dict.fromkeys(messages.Stats.__struct_fields__, 1)
     return {
         "method": "asc", "clusters": clusters, "num_clusters": number, "final_threshold": 1.2 * number,
-        "num_blocks": number, "stats": {**counts, "budget_hit": False, "swept": False}, "part": None,
+        "num_docs": 8 * number, "num_blocks": number, "part": None,
+        "stats": {**counts, "budget_hit": False, "swept": False},
     }  # fmt: skip
 
 

@@ -281,6 +281,15 @@ def test_names_of_fields_have_a_limit(settings: Settings) -> None:
             assert status == 200 or "1000" in found.json()["detail"].replace(",", "")
 
 
+def test_inside_counts_the_documents_that_it_scores(tmp_path: Path) -> None:
+    """Deleted ones that are still there too, so that no share of them is above all."""
+    with segmax.Collection.create(tmp_path / "notes", encoder="bm25") as collection:
+        collection.add([{"id": row, "text": "wave"} for row in range(20)])
+        collection.delete(list(range(5)))
+    seen = post(settings_for(notes=tmp_path / "notes"), "/v1/indexes/notes/inside", {"text": "wave", "k": 3}).json()
+    assert seen["stats"]["docs_scored"] == seen["num_docs"] == 20
+
+
 def test_a_batch_returns_what_single_searches_return(settings: Settings, vectors: Path) -> None:
     """Queries of a batch may have their own k, filter and method; vectors, words and texts may be mixed."""
     queries = [

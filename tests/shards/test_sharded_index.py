@@ -410,7 +410,7 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
     many.routing = trusting(4)
     one = segmax.from_texts(path, metadata="all")
     for query in ("copper noise", "relay", "diode wave guide tube"):
-        for where in (None, {"year": {"$gte": 1953}}, {"lang": "1", "year": 1950}):
+        for where in (None, {"year": {"$gte": 1953}}, {"lang": "1", "year": 1950}, {"year": np.int16(1950)}):
             found, expected = many.search(query, k=12, where=where), one.search(query, k=12, where=where)
             assert found.ids == expected.ids
             assert found.scores.tolist() == expected.scores.tolist()
@@ -427,6 +427,9 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
         assert batch.ids[0] == batch.ids[2] == one.search(query, where=own).ids
         assert batch.ids[1] == many.search(query, max_shards=1).ids
     assert many.count({"year": 1951}) == one.count({"year": 1951})
+    years = np.array([1950.0, 1952.0])
+    assert many.count({"year": {"$in": years}}) == one.count({"year": {"$in": [1950, 1952]}}) > 0
+    assert many.count({"year": {"$in": years.view(np.int64)}}) == 0  # the same bytes
     assert many.facets("lang") == one.facets("lang")
     assert many.fields == one.fields
     assert many.text("d7") == one.text("d7")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from segmax.base.errors import ConfigError
@@ -23,7 +24,7 @@ from segmax.cli.parser import (
 from segmax.cli.query_argument import words_or_file
 from segmax.cli.search_methods import add_method_options, method_of
 from segmax.cli.show import NARROWING, answer, as_json, as_run, show, typed_lines
-from segmax.cli.unanswered import Reason, summary, why_nothing
+from segmax.cli.unanswered import Reason, summary, why_nothing, why_unmatched
 
 if TYPE_CHECKING:
     from segmax.search.protocol import Searchable
@@ -129,7 +130,7 @@ def _search_file(index: Searchable, file: str, how: dict[str, Any], args: argpar
     """Print the results of a file of queries, and count those that find nothing on standard error."""
     asked = _read_file(file, index)
     found = index.search_batch(asked.rows, **how)
-    reasons = _unanswered(index, asked, found, narrowed=not NARROWING.isdisjoint(how))
+    reasons = _unanswered(index, asked, found, how)
     for row, (name, hits) in enumerate(zip(asked.ids, found, strict=True)):
         reason = reasons[row].sentence if row in reasons else None
         sys.stdout.write(as_json(hits, name, reason=reason) if args.json else as_run(hits, name, args.tag))
@@ -146,11 +147,18 @@ def _read_file(file: str, index: Searchable) -> EncodedQueries:
     return read_encoded_queries(file, index, note=note_numbered)
 
 
-def _unanswered(index: Searchable, asked: EncodedQueries, found: BatchHits, *, narrowed: bool) -> dict[int, Reason]:
+def _unanswered(
+    index: Searchable, asked: EncodedQueries, found: BatchHits, how: Mapping[str, Any]
+) -> dict[int, Reason]:
     """Return why queries found nothing, by their row."""
-    reasons = {}
-    for row in (found.counts == 0).nonzero()[0].tolist():
+    reasons: dict[int, Reason] = {}
+    rows = (found.counts == 0).nonzero()[0].tolist()
+    narrowed = not NARROWING.isdisjoint(how)
+    unmatched = why_unmatched(index, how.get("where")) if rows else None
+    for row in rows:
         text, encoder = (None, None) if asked.texts is None else (asked.texts[row], index.encoder)
         limited = bool(found.stats.budget_hit[row])
-        reasons[row] = why_nothing(text, asked.num_terms(row), encoder, limited=limited, narrowed=narrowed)
+        reasons[row] = why_nothing(
+            text, asked.num_terms(row), encoder, limited=limited, narrowed=narrowed, unmatched=unmatched
+        )
     return reasons

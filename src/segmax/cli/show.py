@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from segmax.base.display import counted, duration, json_text, plain_number, printable
-from segmax.cli.unanswered import why_nothing
+from segmax.cli.unanswered import Reason, why_nothing, why_unmatched
 from segmax.search.highlighting import passages
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Answer:
     encoding: float
     offset: int = 0  #: how many better results were left out
     narrowed: bool = False  #: whether only some documents were asked for
+    unmatched: Reason | None = None  #: why the filter matches nothing, if that is known
 
     def __str__(self) -> str:
         """Return one line: the number of documents, or why there are none, and the times."""
@@ -58,7 +59,8 @@ class Answer:
         if len(self.hits):
             return None
         limited = self.hits.stats.budget_hit
-        return why_nothing(self.query, len(self.terms), self.encoder, limited=limited, narrowed=self.narrowed).sentence
+        how: dict[str, Any] = {"limited": limited, "narrowed": self.narrowed, "unmatched": self.unmatched}
+        return why_nothing(self.query, len(self.terms), self.encoder, **how).sentence
 
 
 def answer(index: Searchable, query: str, how: dict[str, Any], start: float | None = None) -> Answer:
@@ -86,7 +88,8 @@ def answer(index: Searchable, query: str, how: dict[str, Any], start: float | No
     terms = frozenset(vocabulary[column] for column in row.indices.tolist())
     hits = index.search((row.indices, row.values), **how)
     narrowed = not NARROWING.isdisjoint(how)
-    return Answer(query, hits, encoder, terms, loading, encoded - loaded, how.get("offset", 0), narrowed)
+    unmatched = None if len(hits) else why_unmatched(index, how.get("where"))
+    return Answer(query, hits, encoder, terms, loading, encoded - loaded, how.get("offset", 0), narrowed, unmatched)
 
 
 def as_run(hits: Hits, query_id: str, tag: str) -> str:

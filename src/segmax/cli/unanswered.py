@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from segmax.base.checks import shown
 from segmax.base.display import counted, printable
 
 if TYPE_CHECKING:
     from segmax.encoders.base import Encoder, SplitsWords
+    from segmax.search.protocol import Searchable
 
 _LETTER = re.compile(r"[^\W_]")
 _MOST_WORDS = 5  # in a sentence
@@ -25,7 +27,13 @@ class Reason(NamedTuple):
 
 
 def why_nothing(
-    query: str | None, num_terms: int, encoder: Encoder | None, *, limited: bool = False, narrowed: bool = False
+    query: str | None,
+    num_terms: int,
+    encoder: Encoder | None,
+    *,
+    limited: bool = False,
+    narrowed: bool = False,
+    unmatched: Reason | None = None,
 ) -> Reason:
     """Return why a query found nothing.
 
@@ -41,9 +49,13 @@ def why_nothing(
         Whether a limit ended the search early.
     narrowed
         Whether the search was for some documents only: by a filter, an offset or a least score.
+    unmatched
+        Why the filter matches nothing at all, if `why_unmatched` knows.
     """
     if limited:
         return Reason("a limit ended the search before it found a document", "stopped by a limit")
+    if num_terms and unmatched is not None:
+        return unmatched
     if num_terms and narrowed:
         what = "no document with its terms is left by --where, --offset and --min-score"
         return Reason(what, "that match none of the documents asked for")
@@ -62,6 +74,28 @@ def why_nothing(
     return Reason("the encoder gives no weight to any of its words", "without terms")
 
 
+def why_unmatched(index: Searchable, where: Mapping[str, Any] | None) -> Reason | None:
+    """Return why a filter matches no document, if that is because none has a field that it tests."""
+    if where is None or index.count(where):
+        return None
+    import difflib  # for this message alone
+
+    from segmax.metadata import parse_where
+
+    fields = index.fields
+    missing = [
+        name
+        for name in sorted(parse_where(where).fields)
+        if name not in fields and not index.count({name: {"$exists": True}})  # there are fields without columns
+    ]
+    if not missing:
+        return None
+    close = [match for name in missing[:_MOST_WORDS] for match in difflib.get_close_matches(name, fields, n=1)]
+    hint = f"; did you mean {_some(map(shown, close))}?" if close else ""
+    what = "the field" if len(missing) == 1 else "any of the fields"
+    return Reason(f"no document has {what} {_some(map(shown, missing))} of --where{hint}", "filtered by unknown fields")
+
+
 _NO_WORDS = Reason("the query has no words", "without words")
 
 
@@ -78,8 +112,8 @@ def _about_words(query: str, encoder: SplitsWords) -> Reason:
     if not single and not words:
         return _NO_WORDS
     kinds = " and ".join(["stop words"] * bool(words) + ["single characters"] * bool(single))
-    shown = _some([*stop_words.values(), *single])
-    return Reason(f"the query has only {kinds} ({shown}), which are ignored", f"with only {kinds}")
+    named = _some([*stop_words.values(), *single])
+    return Reason(f"the query has only {kinds} ({named}), which are ignored", f"with only {kinds}")
 
 
 def _stop_words(words: Iterable[str], encoder: SplitsWords) -> Iterator[tuple[str, str]]:

@@ -59,7 +59,8 @@ class MethodResult:
     p99_ms: float
     clusters_visited: float | None  #: the share of clusters; None for methods without clusters
     docs_scored: float  #: the number of documents that were scored
-    docs_scored_share: float  #: the same as a share of all
+    docs_scored_share: float  #: the same as a share of all, of those deleted and not yet removed too
+    swept: float  #: the share of queries that were swept: answered exhaustively, because that was faster
     per_query: Mapping[str, NDArray[np.float64]]
 
     def __repr__(self) -> str:
@@ -81,6 +82,7 @@ class MethodResult:
             "clusters_visited": self.clusters_visited,
             "docs_scored": self.docs_scored,
             "docs_scored_share": self.docs_scored_share,
+            "swept": self.swept,
         }
 
 
@@ -272,6 +274,14 @@ class Evaluation:
 
     def _caption(self, *, significant: bool) -> str:
         parts = ["of exact: share of exhaustive search's results; clusters visited; documents scored"]
+        if swept := [method for method in self.methods if method.swept]:
+            least, most = (f"{share(method.swept for method in swept):.0%}" for share in (min, max))
+            shares = least if least == most else f"{least} to {most}"
+            names = ", ".join(printable(method.name) for method in swept)
+            parts.append(
+                f"swept: {shares} of the queries of {names} were answered exhaustively, which is faster there: "
+                "mu and eta change nothing for them"
+            )
         if self.min_rel != 1:
             parts.append(f"grades from {self.min_rel} on are relevant for MRR and Recall")
         if self.num_unasked:

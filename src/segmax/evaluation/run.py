@@ -329,6 +329,7 @@ class _Tally:
             ("ratio", ratio),
             ("clusters", found.stats.clusters_visited),
             ("docs", found.stats.docs_scored),
+            ("swept", found.stats.swept > 0),
         ):
             self._columns.setdefault(name, []).append(np.asarray(values, dtype=np.float64))
 
@@ -339,6 +340,7 @@ class _Tally:
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
         visits = isinstance(params, ASC | ClusterParams)
+        docs_scored = float(columns["docs"].mean())
         shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,
@@ -351,9 +353,18 @@ class _Tally:
             p50_ms=float(np.quantile(milliseconds, 0.5)),
             p99_ms=float(np.quantile(milliseconds, 0.99)),
             clusters_visited=float(columns["clusters"].mean() / index.num_clusters) if visits else None,
-            docs_scored=float(columns["docs"].mean()),
-            docs_scored_share=float(columns["docs"].mean() / index.num_docs),
+            docs_scored=docs_scored,
+            docs_scored_share=docs_scored / _num_searched(index),
+            swept=float(columns["swept"].mean()) if visits else 0.0,
         )
+
+
+def _num_searched(index: Searchable) -> int:
+    """Return how many documents searches meet: those of a collection that were deleted and are still there, too."""
+    found = index.num_docs
+    with contextlib.suppress(AttributeError, InputError):  # an index that does not say, or not of so many clusters
+        found = max(found, int(index.cluster_sizes().sum()))  # type: ignore[attr-defined]
+    return found
 
 
 def _share(found: NDArray[np.int64], exact: NDArray[np.int64]) -> float:

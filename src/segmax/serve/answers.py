@@ -159,6 +159,7 @@ def inside_result(view: InsideView, method: str, part: str | None, most: int) ->
         clusters=[messages.Cluster(**cluster._asdict()) for cluster in view.clusters[:most]],
         num_clusters=len(view.clusters),
         final_threshold=view.final_threshold,
+        num_docs=sum(cluster.num_docs for cluster in view.clusters),
         num_blocks=view.num_blocks,
         stats=stats_message(view.hits),
         part=part,

@@ -345,6 +345,7 @@ class InsideResult(Struct, kw_only=True):
     clusters: list[Cluster]
     num_clusters: int  #: of all, of which `clusters` may be the first
     final_threshold: float
+    num_docs: int  #: documents that were searched, deleted ones that are still there among them
     num_blocks: int  #: blocks of eight documents in the index
     stats: Stats
     part: str | None  #: of a collection: which part this is about

@@ -153,7 +153,12 @@ export class InsideView {
         answer.num_blocks,
         "Blocks of eight documents that were scored, of all",
       ),
-      tile("Documents scored", stats.docs_scored, info.num_docs),
+      tile(
+        "Documents scored",
+        stats.docs_scored,
+        answer.num_docs,
+        "Of all that were searched, deleted ones that are still there among them",
+      ),
       tile("Postings read", stats.postings_read, info.num_postings, "Weights of terms in documents"),
       h(
         "div",
