@@ -145,7 +145,7 @@ def _rounds(index: segmax.ray.RayIndex, queries: sp.csr_matrix, k: int, fan: int
     Shards take turns, as they do in searches: a process that has rested for some milliseconds takes longer.
     """
     for number in range(queries.shape[0]):
-        talk = index._search.search(matrix_to_csr(queries[number]), Request([k], [EXACT], [None], None, 1, k <= 128))
+        talk = index._search.search(matrix_to_csr(queries[number]), Request([k], [EXACT], [None], [None], 1, k <= 128))
         first = next(talk)[0]
         shards = [(number * fan + place) % turns for place in range(fan)]
         yield [Call(shard, first.method, first.args) for shard in shards]

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <type_traits>
@@ -38,19 +39,24 @@ nb::dict stats_fields() {
     return fields;
 }
 
-/// Results as rectangular arrays, padded with row -1 and score 0.
+/// Results as rectangular arrays, padded with row -1 and score 0. A Score is what users see, or the integer itself.
+template <class Score>
 struct Output {
     Output(std::size_t queries, std::size_t k)
         : k(k),
           rows(checked_product(queries, k), -1),
-          scores(queries * k, 0.0),
+          scores(queries * k, Score{0}),
           counts(queries, 0),
           stats(queries * kStatsFields, 0) {}
 
     void store(std::size_t query, const SearchResult& result, double scale) {
         for (std::size_t i = 0; i < result.rows.size(); ++i) {
             rows[query * k + i] = result.rows[i];
-            scores[query * k + i] = static_cast<double>(result.scores[i]) * scale;
+            if constexpr (std::is_integral_v<Score>) {
+                scores[query * k + i] = static_cast<Score>(result.scores[i]);
+            } else {
+                scores[query * k + i] = static_cast<Score>(result.scores[i]) * scale;
+            }
         }
         counts[query] = static_cast<std::int64_t>(result.rows.size());
         const auto fields = std::bit_cast<StatsRow>(result.stats);
@@ -59,10 +65,21 @@ struct Output {
 
     std::size_t k;
     std::vector<std::int64_t> rows;
-    std::vector<double> scores;
+    std::vector<Score> scores;
     std::vector<std::int64_t> counts;
     std::vector<std::uint64_t> stats;
 };
+
+/// A row of any number; one below 0 is behind all rows.
+Row floor_row(std::int64_t row) {
+    return row < 0 ? kNoRow : static_cast<Row>(std::min<std::int64_t>(row, kNoRow));
+}
+
+/// The floor of a query; a score of 0 is none.
+std::optional<IntegerFloor> given_floor(std::int64_t score, std::int64_t row) {
+    if (score <= 0) return std::nullopt;
+    return IntegerFloor{static_cast<std::uint64_t>(score), floor_row(row)};
+}
 
 PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> terms, std::span<const double> weights,
                             const SearchParams& params = SearchParams()) {
@@ -70,22 +87,48 @@ PreparedQuery checked_query(const PyIndex& self, std::span<const std::int64_t> t
     return prepare_query(self.lattice(), terms, weights, params);
 }
 
-nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
-                       const Array<double>& weights, const Array<std::int64_t>& k,
-                       const std::vector<const SearchParams*>& params, unsigned threads) {
+/// Searches for many queries. Floors by query, as integers, take the place of those of the parameters; none if empty.
+template <class Score>
+nb::tuple searched_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
+                         const Array<double>& weights, const Array<std::int64_t>& k,
+                         const std::vector<const SearchParams*>& params, unsigned threads,
+                         std::span<const std::int64_t> floor_scores, std::span<const std::int64_t> floor_rows) {
     const std::size_t queries = checked_batch(indptr, terms, weights, params, threads);
     for (const SearchParams* some : params) require_mask(self.get(), some->mask.get());
     const std::vector<std::size_t> ks = checked_ks(view(k), queries, self.get().num_docs());
+    require_one_length("floor_scores", floor_scores.size(), "floor_rows", floor_rows.size());
+    require(floor_scores.empty() || floor_scores.size() == queries, "expected no floors, or one for each query");
     const Batch batch{view(indptr), view(terms), view(weights), ks, params};
-    Output out(queries, ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()));
+    Output<Score> out(queries, ks.empty() ? 0 : *std::max_element(ks.begin(), ks.end()));
+    const auto floor_of = [&](std::size_t i, const PreparedQuery& query, const SearchParams& own) {
+        if (floor_scores.empty()) return integer_floor(own, query.scale);
+        return given_floor(floor_scores[i], floor_rows[i]);
+    };
     run_interruptible([&] {
-        segmax::search_batch(
-            self.get(), self.lattice(), batch, threads,
-            [&](std::size_t i, const SearchResult& result, double scale) { out.store(i, result, scale); },
+        run_batch(
+            self.lattice(), batch, threads,
+            [&](std::size_t i, const PreparedQuery& query, std::size_t own_k, const SearchParams& own) {
+                out.store(i, search(self.get(), query, own_k, own, floor_of(i, query, own)), query.scale);
+            },
             SignalPoll());
     });
     return nb::make_tuple(owned(std::move(out.rows), {queries, out.k}), owned(std::move(out.scores), {queries, out.k}),
                           owned(std::move(out.counts)), owned(std::move(out.stats), {queries, kStatsFields}));
+}
+
+nb::tuple search_batch(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
+                       const Array<double>& weights, const Array<std::int64_t>& k,
+                       const std::vector<const SearchParams*>& params, unsigned threads) {
+    return searched_batch<double>(self, indptr, terms, weights, k, params, threads, {}, {});
+}
+
+/// The same in the integers of queries: doubles would round sums above 2^53, and floors and ties have to be exact.
+nb::tuple search_integers(const PyIndex& self, const Array<std::int64_t>& indptr, const Array<std::int64_t>& terms,
+                          const Array<double>& weights, const Array<std::int64_t>& k,
+                          const std::vector<const SearchParams*>& params, unsigned threads,
+                          const Array<std::int64_t>& floor_scores, const Array<std::int64_t>& floor_rows) {
+    return searched_batch<std::int64_t>(self, indptr, terms, weights, k, params, threads, view(floor_scores),
+                                        view(floor_rows));
 }
 
 /// One query: what search_batch would do, with less around it: (rows, scores, stats), as many as were found.
@@ -101,7 +144,7 @@ nb::tuple search_one(const PyIndex& self, nb::handle terms, nb::handle weights, 
         interruptible.stop = SignalPoll();
         result = search(self.get(), query, k, interruptible);
     });
-    Output out(1, result.rows.size());
+    Output<double> out(1, result.rows.size());
     out.store(0, result, query.scale);
     return nb::make_tuple(copied<std::int64_t>(out.rows), copied<double>(out.scores), copied<std::uint64_t>(out.stats));
 }
@@ -128,7 +171,7 @@ nb::tuple trace(const PyIndex& self, const Array<std::int64_t>& terms, const Arr
         traced.stop = SignalPoll();
         result = search(self.get(), query, k, traced);
     });
-    Output out(1, result.rows.size());
+    Output<double> out(1, result.rows.size());
     out.store(0, result, query.scale);
     nb::dict columns;
     columns["cluster"] = column<std::uint32_t>(result.trace, [](auto& e) { return e.cluster; });
@@ -192,7 +235,7 @@ void set_mask(SearchParams& params, const PyMask* mask) {
 
 void set_floor(SearchParams& params, double score, std::int64_t row) {
     require(score >= 0 && std::isfinite(score), "expected a floor with a finite score >= 0");
-    params.floor = Floor{score, row < 0 ? kNoRow : static_cast<Row>(std::min<std::int64_t>(row, kNoRow))};
+    params.floor = Floor{score, floor_row(row)};
 }
 
 /// A score that no document of the index passes for a query.
@@ -280,6 +323,19 @@ void register_search(nb::module_& module) {
         "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a,
         "All queries, with one k and SearchParams for all or for each: (rows, scores, counts, stats), padded with "
         "row -1 and score 0.");
+    index.def(
+        "search_integers", &search_integers,
+        nb::sig("def search_integers(self, indptr: numpy.typing.NDArray[numpy.int64], terms: "
+                "numpy.typing.NDArray[numpy.int64], weights: numpy.typing.NDArray[numpy.float64], "
+                "k: numpy.typing.NDArray[numpy.int64], params: collections.abc.Sequence[SearchParams], "
+                "threads: int, floor_scores: numpy.typing.NDArray[numpy.int64], "
+                "floor_rows: numpy.typing.NDArray[numpy.int64]) -> tuple[numpy.typing.NDArray[numpy.int64], "
+                "numpy.typing.NDArray[numpy.int64], numpy.typing.NDArray[numpy.int64], "
+                "numpy.typing.NDArray[numpy.uint64]]"),
+        "indptr"_a, "terms"_a, "weights"_a, "k"_a, "params"_a, "threads"_a, "floor_scores"_a, "floor_rows"_a,
+        "What search_batch returns for integer queries, with scores as integers. Floors are empty, or one for each "
+        "query: the score and the row of the last of k results that were found elsewhere; score 0 is none, and row -1 "
+        "lets results with its score in.");
     index.def(
         "trace", &trace,
         nb::sig(

@@ -459,6 +459,26 @@ class Index:
         All queries, with one k and SearchParams for all or for each: (rows, scores, counts, stats), padded with row -1 and score 0.
         """
 
+    def search_integers(
+        self,
+        indptr: numpy.typing.NDArray[numpy.int64],
+        terms: numpy.typing.NDArray[numpy.int64],
+        weights: numpy.typing.NDArray[numpy.float64],
+        k: numpy.typing.NDArray[numpy.int64],
+        params: Sequence[SearchParams],
+        threads: int,
+        floor_scores: numpy.typing.NDArray[numpy.int64],
+        floor_rows: numpy.typing.NDArray[numpy.int64],
+    ) -> tuple[
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.int64],
+        numpy.typing.NDArray[numpy.uint64],
+    ]:
+        """
+        What search_batch returns for integer queries, with scores as integers. Floors are empty, or one for each query: the score and the row of the last of k results that were found elsewhere; score 0 is none, and row -1 lets results with its score in.
+        """
+
     def trace(
         self,
         terms: numpy.typing.NDArray[numpy.int64],

@@ -15,15 +15,21 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import segmax
+from segmax.collection.part import Documents, small_part
 from segmax.errors import ConfigError, IndexClosedError, InputError, ShardsUnavailableError, UnknownIdError
+from segmax.search.results import STATS_FIELDS
 from segmax.shards import router
-from segmax.shards.asking import Decision
+from segmax.shards.asking import Asking, Decision, Rules
+from segmax.shards.asking_one import AskingOne
 from segmax.shards.making.building import build
 from segmax.shards.opening import open_local
 from segmax.shards.routed import RoutingTable
-from segmax.shards.router import Router
+from segmax.shards.router import Bounds, Prepared, Router
+from segmax.shards.searching import prepared
+from segmax.shards.shard import Floors, Found, LatticeArrays, Shard
 from segmax.shards.sharded import ShardedIndex
 from segmax.shards.transport import Call, LocalTransport, Missing
+from segmax.vectors.csr import Csr
 
 Kind = str
 
@@ -468,3 +474,63 @@ def test_decisions_are_what_users_read(pair: Pair) -> None:
     """Every shard is asked, ruled out or left out in the end."""
     found = pair.many.search_batch(pair.queries, k=10, max_shards=3)
     assert not (found.decisions == Decision.OPEN).any()
+
+
+#: Two sums that are the same number as floats.
+LEAST = 2**53 + 4
+assert float(LEAST) == float(LEAST + 1) == LEAST
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_scores_that_floats_would_take_for_ties_are_none(k: int) -> None:
+    """Shards whose bounds exceed theta by 1 of 2**53 are asked, and their results come first."""
+    scores = [LEAST, LEAST + 1, LEAST + 1, LEAST - 1]
+    expected = [1, 2, 0][:k]
+    most = np.array([scores])
+    bounds = Bounds(most, most.astype(np.float64), most.astype(np.float64))
+    query = Prepared(np.array([0, 0]), np.zeros(0, np.int64), np.zeros(0), np.ones(1), np.zeros((1, 2), np.uint64))
+    first_rows = np.arange(4)
+    exact = Rules(np.ones(1), np.ones(1), np.array([4]))
+    many = Asking(query, bounds, bounds.promise, np.array([k]), exact, first_rows, np.ones(4, np.int64), k)
+    one = AskingOne(query, bounds, bounds.promise, k, 1.0, 1.0, None, first_rows.tolist(), [1] * 4)
+    stats = np.zeros((1, len(STATS_FIELDS)), np.uint64)
+    asking: Asking | AskingOne
+    for asking in (many, one):
+        while asks := asking.next():
+            answers: list[Found | None] = []
+            for ask in asks:
+                own = np.array([[scores[ask.shard]]])
+                number = np.array([[ask.shard]])
+                answers.append(Found(own, number, np.zeros_like(number), np.array([1]), stats, None))
+                if ask.floors is not None:
+                    assert ask.floors.scores.dtype == np.int64
+            asking.take(asks, answers)
+        asking.finish()
+    assert many.best.numbers[0].tolist() == [result.number for result in one.best] == expected
+    assert many.best.scores[0].tolist() == [-result.minus_score for result in one.best] == [scores[n] for n in expected]
+    assert many.decisions[0].tolist() == one.decisions
+    assert (many.decisions[0, 3] == Decision.RULED_OUT) == (k == 1)  # with more, theta is known when all were asked
+
+
+@pytest.mark.slow
+def test_shards_and_bounds_keep_sums_above_what_floats_hold() -> None:
+    """A shard returns such a sum to the last unit, and compares it so with a floor."""
+    num_terms = 2**22 + 2**10
+    weights = np.full(num_terms, 32767.0)
+    weights[0] = 1.0
+    codes = np.full(num_terms, 65535, dtype=np.uint16)
+    terms = np.arange(num_terms, dtype=np.int64)
+    codes[0] -= (int(weights.sum()) * 65535 - 1) % 4
+    score = int(weights.astype(np.int64) @ codes.astype(np.int64))
+    assert score > 2**53
+    assert int(float(score)) == score - 1
+    lattice = LatticeArrays(np.ones(num_terms), np.full(num_terms, 65535, np.uint32))
+    own = Csr(np.array([0, num_terms]), terms, codes, num_terms)
+    documents = Documents(own, {"id_number": np.array([7])}, np.array([7]), None, None, None, None)
+    shard = Shard(small_part(documents, lattice.scale, wide=True), lattice)
+    query = prepared(lattice.to_core(), Csr(own.indptr, terms, weights, num_terms), [segmax.ASC()])
+    assert Router(None, None, codes[:, None], 0).bounds(query).most.tolist() == [[score]]
+    for floor, number, found in ((0, 0, 1), (score - 1, 0, 1), (score, 8, 1), (score, 7, 0), (score + 1, 8, 0)):
+        floors = Floors(np.array([floor]), np.array([number]))
+        answer = shard.search(query, [1], [segmax.ASC()], floors)
+        assert answer.scores.reshape(-1).tolist() == [score] * found, (floor, number)

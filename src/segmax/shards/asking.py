@@ -64,7 +64,7 @@ def round_size(number: int, limit: int, num_shards: int) -> int:
 class Best:
     """The best results so far, by query: score descending, then number ascending; padded with score 0, number -1."""
 
-    scores: NDArray[np.float64]
+    scores: NDArray[np.int64]  #: in integers of the query: floats would make ties of sums above 2**53
     numbers: NDArray[np.int64]
     shards: NDArray[np.int64]
     rows: NDArray[np.int64]
@@ -74,7 +74,7 @@ class Best:
         """Return that there are none."""
         shape = num_queries, k
         numbers = np.full(shape, _LAST, dtype=np.int64)
-        return cls(np.zeros(shape), numbers, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
+        return cls(np.zeros(shape, np.int64), numbers, np.zeros(shape, np.int64), np.zeros(shape, np.int64))
 
     def take(self, shard: int, queries: NDArray[np.int64], found: Found) -> None:
         """Merge what a shard found for some queries."""
@@ -84,7 +84,7 @@ class Best:
         at = queries[some]
         width = found.scores.shape[1]
         there = np.arange(width) < found.counts[some, None]
-        scores = np.concatenate([self.scores[at], np.where(there, found.scores[some], 0.0)], axis=1)
+        scores = np.concatenate([self.scores[at], np.where(there, found.scores[some], 0)], axis=1)
         numbers = np.concatenate([self.numbers[at], np.where(there, found.numbers[some], _LAST)], axis=1)
         shards = np.concatenate([self.shards[at], np.full((len(some), width), shard)], axis=1)
         rows = np.concatenate([self.rows[at], found.rows[some]], axis=1)

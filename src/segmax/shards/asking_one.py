@@ -23,7 +23,7 @@ _FLAGS = [_COLUMN[name] for name in ("budget_hit", "swept")]
 class Result(NamedTuple):
     """One result; in this order they sort, the best first."""
 
-    minus_score: float  #: in integers of the query
+    minus_score: int  #: in integers of the query
     number: int
     shard: int
     row: int

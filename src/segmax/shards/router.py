@@ -89,7 +89,7 @@ class Prepared(NamedTuple):
 class Bounds(NamedTuple):
     """What every shard may have for every query, in integers of the query."""
 
-    most: NDArray[np.uint64]  #: the largest MaxSBound
+    most: NDArray[np.int64]  #: the largest MaxSBound
     average: NDArray[np.float64]  #: the largest AvgSBound
     promise: NDArray[np.float64]  #: what to order shards by
 
@@ -118,18 +118,17 @@ class Router:
         if self.bounds_table is None:
             return self.coarse(queries)
         most, sums, promise = self.bounds_table.bounds(queries.indptr, queries.terms, queries.weights)
-        return Bounds(most, sums.astype(np.float64) / QUARTET, promise)
+        return Bounds(most.astype(np.int64), sums.astype(np.float64) / QUARTET, promise)
 
     def coarse(self, queries: Prepared) -> Bounds:
         """Return bounds by the largest codes of whole shards, which cost next to nothing."""
-        most = np.zeros((queries.num_queries, self.num_shards))
+        most = np.zeros((queries.num_queries, self.num_shards), np.int64)
         for begin, end in ranges(queries.indptr * self.num_shards, _POSTINGS):
             own = slice(queries.indptr[begin], queries.indptr[end])
-            adds = self.tops[queries.terms[own]].astype(np.float64) * queries.weights[own, None]
-            sums = np.concatenate([np.zeros((1, self.num_shards)), np.cumsum(adds, axis=0)])
-            # Whole numbers far below 2**53.
+            adds = self.tops[queries.terms[own]].astype(np.int64) * queries.weights[own, None].astype(np.int64)
+            sums = np.concatenate([np.zeros((1, self.num_shards), np.int64), np.cumsum(adds, axis=0)])
             most[begin:end] = np.diff(sums[queries.indptr[begin : end + 1] - queries.indptr[begin]], axis=0)
-        return Bounds(most.astype(np.uint64), most, most)
+        return Bounds(most, most.astype(np.float64), most.astype(np.float64))
 
     def promise(self, queries: Prepared) -> NDArray[np.float64]:
         """Return by query and shard what `max_shards` orders shards by."""

@@ -36,14 +36,17 @@ from segmax.vectors.documents import DocId
 class Floors(NamedTuple):
     """By query, the last of k results that other shards have: only what comes before it is of interest."""
 
-    scores: NDArray[np.float64]  #: integers; 0 where there is none
+    scores: NDArray[np.int64]  #: in integers of the query; 0 where there is none
     numbers: NDArray[np.int64]
+
+
+_NO_FLOORS = Floors(np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 class Found(NamedTuple):
     """The best documents of a shard for some queries, by query, padded with score 0."""
 
-    scores: NDArray[np.float64]  #: integers of the query
+    scores: NDArray[np.int64]  #: in integers of the query
     numbers: NDArray[np.int64]
     rows: NDArray[np.int64]
     counts: NDArray[np.int64]
@@ -137,15 +140,18 @@ class Shard:
         """
         count = queries.num_queries
         plain = [_for_integers(one) for one in params]
-        each = self._each(plain, wheres, floors, count)
+        each = self._each(plain, wheres, count)
+        last = _NO_FLOORS if floors is None else floors
         with input_errors():
-            rows, scores, counts, stats = self._core.search_batch(
+            rows, scores, counts, stats = self._core.search_integers(
                 queries.indptr,
                 queries.terms,
                 queries.weights,
                 np.minimum(np.array(ks, dtype=np.int64), max(1, self._core.num_docs)),
                 each,
                 min(threads, max(1, count)),
+                last.scores,
+                np.searchsorted(self._part.numbers, last.numbers),
             )
         width = int(counts.max(initial=0))
         rows, scores = rows[:, :width].astype(np.int64), scores[:, :width]
@@ -154,24 +160,18 @@ class Shard:
         return Found(scores, numbers, rows, counts, stats, self.ids(there) if with_ids else None)
 
     def _each(
-        self, params: Sequence[_core.SearchParams], wheres: Sequence[Where | None], floors: Floors | None, count: int
+        self, params: Sequence[_core.SearchParams], wheres: Sequence[Where | None], count: int
     ) -> list[_core.SearchParams]:
         """Return the core's parameters: one for all queries where they are alike, or one for each."""
-        if floors is None and len(params) == 1 and len(wheres) == 1:
+        if len(params) == 1 and len(wheres) == 1:
             return [self._filtered(params[0], wheres[0])]
         filtered: dict[tuple[int, int], _core.SearchParams] = {}
         found = []
-        rows = None if floors is None else np.searchsorted(self._part.numbers, floors.numbers).tolist()
-        scores = None if floors is None else floors.scores.tolist()
         for query in range(count):
             place = query % len(params), query % len(wheres)
             if place not in filtered:
                 filtered[place] = self._filtered(params[place[0]], wheres[place[1]])
-            own = filtered[place]
-            if rows is not None and scores is not None and scores[query] > 0:
-                own = own.copy()
-                own.set_floor(scores[query], rows[query])
-            found.append(own)
+            found.append(filtered[place])
         return found
 
     def _filtered(self, params: _core.SearchParams, where: Where | None) -> _core.SearchParams:
