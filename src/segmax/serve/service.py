@@ -187,7 +187,8 @@ class Service:
         ProblemError
             If nothing can be opened, or if this process cannot take over what another one has shown.
         """
-        return Target(served, *(served.level() or await self.run(served.caught_up)))
+        opened, sequence = served.level() or await self.run(served.caught_up)
+        return Target(served, opened, sequence)
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
