@@ -187,8 +187,10 @@ class Service:
         ProblemError
             If nothing can be opened, or if this process cannot take over what another one has shown.
         """
-        opened, sequence = served.level() or await self.run(served.caught_up)
-        return Target(served, opened, sequence)
+        found = served.level()
+        if found is None:
+            found = await self.run(served.caught_up)
+        return Target(served, *found)
 
     # --- queries -----------------------------------------------------------------------------------------------------
 
