@@ -323,6 +323,58 @@ def test_words_are_asked_for_once() -> None:
     assert [sent["words"] for sent in service.sent] == [["copper", "tube"], ["copper"]]
 
 
+def test_words_are_kept_under_the_version_they_came_with() -> None:
+    """An index that takes the place of another between two requests cannot leave its words under the old version."""
+    current = {"version": "1", "copper": 0}
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = json.loads(request.content)
+        numbers = {"copper": current["copper"], "noise": 1 - current["copper"]}
+        words = {number: word for word, number in numbers.items()}
+        wanted = asked.get("words") or [words[number] for number in asked["numbers"]]
+        found = [{"term": numbers[word], "word": word} for word in wanted]
+        return httpx.Response(200, json={"terms": found, "num_terms": 5, "version": current["version"]})
+
+    service = Service(answer)
+    terms = service.connect().terms
+    assert terms.find("copper") == 0
+    current.update(version="2", copper=1)  # which the client does not know yet: what it knows is a moment old
+    service._info = {**service._info, "version": "2"}
+    assert terms.find_all(["copper", "noise"]) == [1, 0]
+    assert [terms[0], terms[1]] == ["noise", "copper"]
+    # A worker that is late, or another service behind the same proxy: its words are not kept.
+    current.update(version="1", copper=0)
+    terms._kept = type(terms._kept)("2")
+    assert terms.find_all(["copper", "noise"]) == [0, 1]
+    current.update(version="2", copper=1)
+    assert terms.find_all(["copper", "noise"]) == [1, 0]
+
+
+def test_words_of_a_collection_are_kept_until_another_takes_its_place() -> None:
+    """Writes change its version and leave the numbers of words; another collection has other numbers."""
+    service = Service(lambda request: httpx.Response(200, json={**found, "version": service._info["version"]}))
+    found = {"terms": [{"term": 0, "word": "copper"}], "num_terms": 5}
+    service._info = {**service._info, "kind": "collection", "version": "a-7"}
+    terms = service.connect().terms
+    for version in ("a-7", "a-8", "b-1"):
+        service._info["version"] = version
+        terms._source._calls.forget()
+        assert terms.find("copper") == 0
+    assert len(service.sent) == 2
+
+
+def test_what_cannot_be_opened_is_said_by_name() -> None:
+    """Who connects to an index that the service cannot open hears why, and not that there is none."""
+    why = "the index 'docs' is damaged: 'run_bytes.1.bin' has 0 bytes and should have 9"
+    listed = {"indexes": [], "version": "", "writable": False, "limits": LIMITS, "unavailable": {"docs": why}}
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, json=listed))
+    for name in ("docs", None):
+        with pytest.raises(ServiceError, match=r"cannot serve it now: .*'run_bytes\.1\.bin' has 0 bytes"):
+            segmax.connect("http://localhost:8080", index=name, transport=transport)
+    with pytest.raises(IndexNotFoundError, match="and not 'others'"):
+        segmax.connect("http://localhost:8080", index="others", transport=transport)
+
+
 def test_sizes_of_many_clusters_are_refused() -> None:
     """A service returns a sample of them, which is not what was asked for."""
     figures = {"info": {**INFO, "num_clusters": 3}, "sizes": {"docs": 7}, "cluster_sizes": [4, 1]}

@@ -223,6 +223,77 @@ def test_acknowledged_writes_survive_the_writer(service: Service) -> None:
     assert service.ask("POST", "/v1/indexes/notes/documents/get", body).status == 200
 
 
+# --- what is damaged -------------------------------------------------------------------------------------------------
+
+
+def shorten(index: Path, name: str) -> tuple[Path, bytes]:
+    """Take all content of a file of an index away; return what restores it."""
+    (file,) = index.glob(f"{name}.*.bin")
+    content = file.read_bytes()
+    os.truncate(file, 0)
+    return file, content
+
+
+def statuses(service: Service, name: str) -> set[int]:
+    """Return what searches are answered with, on all workers; 0 where a worker died of one."""
+    found = set()
+    for number in range(20):
+        body = {"text": f"noise word{number}", "k": 1, "fields": ["text"]}
+        try:
+            found.add(service.ask("POST", f"/v1/indexes/{name}/search", body).status)
+        except (OSError, http_error()):
+            found.add(0)
+    return found
+
+
+def test_a_shortened_file_takes_nothing_else_down(papers: Path, tmp_path: Path) -> None:
+    """Reading beyond its end kills workers, which are replaced: others are served, and the index when it is whole."""
+    other = tmp_path / "other.segmax"
+    segmax.from_texts({f"d{number}": f"noise word{number}" for number in range(200)}, path=other).close()
+    with serving(papers, other, "--workers", 2) as service:
+        assert statuses(service, "papers") == statuses(service, "other") == {200}
+        file, content = shorten(papers, "run_bytes")
+        eventually(lambda: statuses(service, "papers") == {503} and len(workers_of(service)) == 2)
+        detail = service.ask("GET", "/v1/indexes/papers").json()["detail"]
+        assert f"'{file.name}' has 0 bytes and should have {len(content)}" in detail
+        assert statuses(service, "other") == {200}
+        assert {service.ask("GET", "/health").status for _ in range(10)} == {200}
+        with file.open("r+b") as restored:
+            restored.write(content)
+        eventually(lambda: statuses(service, "papers") == {200})
+
+
+def test_a_service_of_which_no_worker_can_start_ends(papers: Path) -> None:
+    """It says why and closes the port, rather than keep it and let clients wait."""
+    with serving(papers, "--workers", 2) as service:
+        before = workers_of(service)
+        file, _ = shorten(papers, "run_bytes")
+        eventually(lambda: service.ask("GET", "/ready").status == 503)
+        for pid in before:
+            kill(pid)
+        assert service.process.wait(PATIENCE) == 2
+        last = service.log.splitlines()[-1]
+        assert last.startswith("segmax: error: ")
+        assert file.name in last
+        assert _refuses(service.port)
+        assert not service.children()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_damaged_index_does_not_stop_a_start(papers: Path, tmp_path: Path, workers: int) -> None:
+    """Others are served, its requests are answered with what is wrong, and it is served once it is there."""
+    broken = tmp_path / "broken.segmax"
+    segmax.from_texts({f"d{number}": f"noise word{number}" for number in range(200)}, path=broken).close()
+    file, content = shorten(broken, "run_bytes")
+    with serving(papers, broken, "--workers", workers) as service:
+        assert statuses(service, "papers") == {200}
+        assert statuses(service, "broken") == {503}
+        assert file.name in service.log
+        assert service.log.count("\n") == workers
+        file.write_bytes(content)
+        eventually(lambda: statuses(service, "broken") == {200})
+
+
 # --- what stops ------------------------------------------------------------------------------------------------------
 
 

@@ -437,8 +437,8 @@ class Catalog(Mapping[str, Served]):
                     failures.append((served, error))
             if len(failures) == len(self._served):
                 raise failures[0][1]
-            for served, error in failures:
-                served.fail(error)
+            for served, failure in failures:
+                served.fail(failure)
         except BaseException:
             self.close()
             raise

@@ -81,7 +81,7 @@ async def _read(reader: asyncio.StreamReader) -> bytes:
     return await reader.readexactly(length)
 
 
-def _decoded(content: bytes, kind: type[Any]) -> Any:
+def _decoded(content: bytes, kind: Any) -> Any:
     """Return a message; what is none ends the connection, because nobody knows where the next one starts."""
     try:
         return msgspec.json.decode(content, type=kind)

@@ -196,7 +196,10 @@ class Service:
         ProblemError
             If nothing can be opened, or if this process cannot take over what another one has shown.
         """
-        return Target(served, *(served.level() or await self.run(served.caught_up)))
+        found = served.level()
+        if found is None:
+            found = await self.run(served.caught_up)
+        return Target(served, *found)
 
     # --- queries -----------------------------------------------------------------------------------------------------
 

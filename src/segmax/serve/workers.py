@@ -125,8 +125,8 @@ class Processes:
 
     def __init__(self, settings: Settings, sock: socket.socket, folder: Path) -> None:
         self._sock = sock
-        roles: list[Role] = ["writer"] * settings.writable + ["encoder"] * bool(settings.encoders)
-        self._helpers = [Child(role, settings, folder, sock) for role in roles]
+        wanted: dict[Role, bool] = {"writer": settings.writable, "encoder": bool(settings.encoders)}
+        self._helpers = [Child(role, settings, folder, sock) for role, is_wanted in wanted.items() if is_wanted]
         self._workers = [Child("worker", settings, folder, sock) for _ in range(settings.workers)]
         self._stopping, self._stop = _SPAWN.Pipe(duplex=False)  # the latter closes when a signal asks to stop
 
@@ -162,11 +162,12 @@ class Processes:
 
     def _wait(self) -> bool:
         """Wait until a process says something or ends, or until one is due; return False if asked to stop."""
-        children = [child for child in (*self._helpers, *self._workers) if child.sentinel is not None]
-        reports = {child.report: child for child in children if not child.report.closed}
-        due = [child.due for child in (*self._helpers, *self._workers) if child.due is not None]
+        children = (*self._helpers, *self._workers)
+        sentinels = [child.sentinel for child in children if child.sentinel is not None]
+        reports = {child.report: child for child in children if child.sentinel is not None and not child.report.closed}
+        due = [child.due for child in children if child.due is not None]
         seconds = max(0.0, min(due) - time.monotonic()) if due else None
-        happened = wait([self._stopping, *reports, *(child.process.sentinel for child in children)], seconds)
+        happened = wait([self._stopping, *reports, *sentinels], seconds)
         for report, child in reports.items():
             if report in happened:
                 child.read_report()

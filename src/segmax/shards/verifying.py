@@ -14,10 +14,11 @@ from segmax.base.own_folders import Kind
 from segmax.base.progress import ProgressOption, Stage, progress_of
 from segmax.collection.opening import is_collection
 from segmax.search.verifying import index_piece
+from segmax.shards.addresses import is_address
 from segmax.shards.common import read_common
 from segmax.shards.manifest import MANIFEST_NAME, Manifest
 from segmax.shards.opening import ShardOpening, open_described, read_manifest
-from segmax.shards.storage import SHARDS, Storage, is_address, open_storage
+from segmax.shards.storage import SHARDS, Storage, open_storage
 from segmax.storage.verifying import Advance, Damage, Piece, damage_of, folder_bytes
 
 

@@ -17,8 +17,9 @@ import segmax
 from conftest import refused
 from segmax.errors import ConfigError, FormatError, IndexNotFoundError, WriteError
 from segmax.shards import storage as storage_module
+from segmax.shards.addresses import is_address
 from segmax.shards.making.building import build
-from segmax.shards.storage import LocalStorage, Storage, checked_hash, content_hash, is_address, open_storage
+from segmax.shards.storage import LocalStorage, Storage, checked_hash, content_hash, open_storage
 from sharded_samples import check_same_documents, random_matrix, write_texts
 
 
