@@ -125,7 +125,8 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._is_refused:
             return
         if self._num_head_bytes > self.limits.header_bytes:  # with what came of the body
-            size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+            line = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n")
+            size = line + sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers) + len("\r\n")
             if size > self.limits.header_bytes:
                 self._refuse_head()
                 return
