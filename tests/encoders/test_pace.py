@@ -48,7 +48,7 @@ def encoded(pace: Pace, clock: Clock, windows: list[int], seconds: float) -> lis
     [
         ([1000], 1000, 0.061, ["model: 1,000 documents take about 1 min; faster: bits"]),
         ([256, 256], 72_000, 0.01, ["model: 72,000 documents take about 12 min; faster: bits"]),
-        ([1000], None, 0.09, ["model: 1,000 documents take about 2 min; faster: bits"]),
+        ([1000], None, 0.09, ["model: the first 1,000 documents take about 2 min; faster: bits"]),
         ([1000], 1000, 0.05, []),
         ([100] * 9, None, 0.1, ["model: documents have taken a minute so far; faster: bits"]),
         ([10] * 9, None, 1.0, ["model: documents have taken a minute so far; faster: bits"]),
@@ -121,4 +121,4 @@ def test_an_encoder_says_it(splade: Path, clock: Clock, caplog: pytest.LogCaptur
         assert first.tolist() == second.tolist()
     rows(encoder, texts)
     (message,) = caplog.messages
-    assert message.startswith(f"{splade}: 100 documents take about 2 min; faster: ")
+    assert message.startswith(f"{splade}: the first 100 documents take about 2 min; faster: ")

@@ -51,7 +51,8 @@ class Pace:
         encode(size)
         seconds = (perf_counter() - start) / size * num_docs
         if seconds > _LONG:
-            self._say(f"{num_docs:,} documents take about {seconds / 60:,.0f} min")
+            first = "the first " if self.num_docs is None else ""
+            self._say(f"{first}{num_docs:,} documents take about {seconds / 60:,.0f} min")
 
     @contextlib.contextmanager
     def timed(self) -> Iterator[None]:
