@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from segmax.cli.commands import COMMANDS
+from segmax.cli.log_lines import log_lines
 from segmax.cli.main import main
 from segmax.cli.parser import shows_progress
 
@@ -35,6 +36,23 @@ def test_verbose_shows_log_lines(logging_command: list[str], flag: str, capsys: 
     assert capsys.readouterr().err == "segmax: read 3 \\x1b[2J documents\n"
     assert main(logging_command) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_lines_about_encoders_are_shown(
+    logging_command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without -v as well, where a command asks for them; once, whether or not -v shows them, too."""
+
+    def run(_: object) -> None:
+        with log_lines("segmax.encoders"):
+            logging.getLogger("segmax.encoders").info("int8 on cpu")
+            logging.getLogger("segmax.building").info("read")
+
+    monkeypatch.setattr("segmax.cli.completion.run", run)
+    assert main(logging_command) == 0
+    assert capsys.readouterr().err == "segmax: int8 on cpu\n"
+    assert main([*logging_command, "-v"]) == 0
+    assert capsys.readouterr().err == "segmax: int8 on cpu\nsegmax: read\n"
 
 
 def test_logging_is_restored(logging_command: list[str]) -> None:

@@ -15,6 +15,7 @@ from segmax.base.display import counted
 from segmax.base.errors import ConfigError
 from segmax.base.own_folders import own_folder
 from segmax.cli.encoder_options import add_encoder_options, encoder_options
+from segmax.cli.log_lines import log_lines
 from segmax.cli.parser import CommandParser, add_progress, shows_progress
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace) -> None:
     documents = open_documents(args.documents)  # before a collection is created
     if not isinstance(documents, BaseVectors):
         note_texts(documents, _kept(fields))
-    with _opened(args, documents) as collection:
+    with _opened(args, documents) as collection, log_lines("segmax.encoders"):
         put = collection.upsert if "upsert" in args else collection.add
         count = put(documents, metadata=fields, progress=shows_progress(getattr(args, "progress", None)))
         collection.commit()

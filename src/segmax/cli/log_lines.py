@@ -30,7 +30,12 @@ def log_lines(name: str = _ALL) -> Iterator[None]:
         yield
         return
     logger = logging.getLogger(name)
-    handler = logging.StreamHandler(sys.stderr)
+
+    class Handler(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            sys.stderr.write(f"{self.format(record)}\n")  # as it is now: bars that are drawn make room for lines
+
+    handler = Handler()
     handler.setFormatter(Formatter())
     before = logger.level
     logger.addHandler(handler)

@@ -134,6 +134,7 @@ def choose_for(encoder: TransformerEncoder, first: Sequence[Document]) -> None:
             why = f"; for int8, which is several times as fast: {error.hint}"
         except SegmaxError as error:
             why = f"; no int8, because {error}"
+        encoder.has_tried_int8 = bool(why)
     _LOG.info("%s: %s on %s, by %s%s", encoder.name, encoder.dtype, encoder.device, encoder.backend, why)
 
 

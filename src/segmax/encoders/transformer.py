@@ -7,6 +7,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,10 +15,11 @@ from segmax.base.checks import checked_choice, checked_int, checked_number
 from segmax.base.errors import ConfigError
 from segmax.encoders.base import Batches, Encoder, check_terms
 from segmax.encoders.chunks import regrouped
-from segmax.encoders.exported import BACKENDS, Exported, Side, check_kind
+from segmax.encoders.exported import BACKENDS, Exported, Side, can_run, check_kind
 from segmax.encoders.exporting import open_exported
 from segmax.encoders.model_files import find_model, is_export, stamps
 from segmax.encoders.network import Network, Trim, no_rows
+from segmax.encoders.pace import Pace
 from segmax.encoders.packages import need_torch
 from segmax.encoders.pooling import checked_poolings
 from segmax.encoders.query_cache import QueryCache
@@ -35,6 +37,7 @@ else:
 
 DTYPES = ("float32", "float16", "bfloat16", "int8")
 LARGEST = 2**31 - 1  # of options that libraries keep in 32 bits
+_SMALL_BATCH = 8  # texts: fewer of them leave a device idle
 _WINDOW_CHARACTERS = 1 << 26  # of texts that are sorted by length together
 
 
@@ -70,6 +73,7 @@ class TransformerEncoder(Encoder):
     _columns: list[str]
     _tokenizer: Any = None  # of transformers; None where an exported model runs
     _separator = ""
+    has_tried_int8 = False  #: whether 8 bits were considered, and that was said
 
     def __init__(
         self,
@@ -94,6 +98,7 @@ class TransformerEncoder(Encoder):
         self.min_weight = checked_min_weight(min_weight)
         self.pooling = checked_poolings(pooling)
         self._query_cache = QueryCache()
+        self.pace = Pace(self.name, self._faster)
         # Before torch, which takes seconds to import: a model that is not there is an error at once.
         self._local = self._is_given or find_model(self.name, type(self).__name__)
         if self._is_exported:
@@ -232,8 +237,30 @@ class TransformerEncoder(Encoder):
         """Yield the vectors of documents; a batch of the result is a window, whose texts are sorted by length."""
         windows = regrouped(batches, self._network.window, _WINDOW_CHARACTERS)
         for docs, prepared in self._prepared(windows):
-            found = self._network.run(prepared, queries=False, pooling=self.pooling, trim=self._trim)
+            self.pace.measure(len(docs), partial(self._encode_some, prepared))
+            with self.pace.timed():
+                found = self._network.run(prepared, queries=False, pooling=self.pooling, trim=self._trim)
             yield VectorBatch([doc.id for doc in docs], found.rows, found.dense)
+
+    def _encode_some(self, prepared: Any, count: int) -> None:
+        """Encode so many of the documents of a window, from all over it."""
+        some = prepared[:: len(prepared) // count][:count]
+        self._network.run(some, queries=False, pooling=self.pooling, trim=self._trim)
+
+    def _faster(self) -> str | None:
+        """Return what would make encoding faster and was not chosen; None where nothing is known to."""
+        ways = []
+        if self._on_gpu:
+            ways += ["dtype 'float16'"] if self.dtype == "float32" else []
+        elif self.dtype != "int8" and not self.has_tried_int8 and self._can_be_int8():
+            installed = can_run("onnx", self.name, type(self).__name__)
+            ways.append(f"{'' if installed else 'pip install segmax[onnx], and '}dtype 'int8', several times as fast")
+        if self.backend == "torch" and self.batch_size is not None and self.batch_size < _SMALL_BATCH:
+            ways.append("leave batch_size out")
+        return "; ".join(ways) if ways and not self._is_given else None
+
+    def _can_be_int8(self) -> bool:
+        return self.encodes_all() if self.backend == "torch" else self.dtype == "float32"
 
     def _prepared(self, windows: Iterator[list[Document]]) -> Iterator[tuple[list[Document], Any]]:
         """Yield windows with what their texts become before the model, which a thread makes a window ahead."""

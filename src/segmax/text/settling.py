@@ -8,7 +8,7 @@ from segmax.encoders.base import Encoder
 from segmax.encoders.choosing import NUM_FIRST, choose_for
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.io import Document
-from segmax.text.documents import PeekedTexts
+from segmax.text.documents import PeekedTexts, num_documents
 
 
 def settled(encoder: Encoder, documents: Iterable[Document], *, title: bool) -> Iterable[Document]:
@@ -18,6 +18,7 @@ def settled(encoder: Encoder, documents: Iterable[Document], *, title: bool) -> 
     """
     if not isinstance(encoder, TransformerEncoder):
         return documents
+    encoder.pace.num_docs = num_documents(documents)
     peeked = PeekedTexts(documents, NUM_FIRST if encoder.is_open else 0)
     choose_for(encoder, peeked.first if title else [document._replace(title="") for document in peeked.first])
     return peeked
