@@ -41,7 +41,7 @@ from segmax.vectors.csr import Csr, matrix_to_csr
 from segmax.vectors.pruning import prune_batches, prune_rows
 
 NUM_DOCS = 40_000  # three slabs of a spool
-SRC = Path(segmax.__file__).resolve().parents[1]
+SRC = Path(segmax.__file__).parents[1]
 
 
 def contents(path: Path) -> dict[str, bytes]:

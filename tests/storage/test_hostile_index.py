@@ -36,7 +36,7 @@ from segmax.storage.components import COMPONENTS
 from segmax.storage.meta import FORMAT_VERSION, MAX_META_BYTES
 from segmax.storage.writing import save_index
 
-SOURCE = Path(segmax.__file__).resolve().parents[1]
+SOURCE = Path(segmax.__file__).parents[1]
 
 
 @pytest.fixture
