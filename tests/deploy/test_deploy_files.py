@@ -112,7 +112,8 @@ def test_defaults_of_limits() -> None:
     shown = {option: float(number.replace(",", "")) for option, number in rows}
     limits = settings.Limits()
     expected = {option: float(getattr(limits, name)) for name, option in serve.NAMES.items()}
-    expected["--max-body-mb"] /= 1 << 20
+    for option in ("--max-body-mb", "--max-answer-mb", "--max-unread-mb"):
+        expected[option] /= 1 << 20
     assert shown == expected
 
 

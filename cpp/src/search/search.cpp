@@ -160,7 +160,7 @@ SearchResult search(const Index& index, const PreparedQuery& query, std::size_t 
 
 SearchResult search(const Index& index, const PreparedQuery& query, std::size_t k, const SearchParams& params,
                     const std::optional<IntegerFloor>& floor) {
-    assert(k >= 1);
+    assert(k >= 1 || index.num_docs() == 0);
     assert(!params.mask || params.mask->is_of(index));
     SearchResult result;
     result.stats.dropped_terms = num_dropped(query, params);
