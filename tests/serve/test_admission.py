@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import json
+import os
+import re
+import signal
+import socket
 import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -20,9 +26,11 @@ import segmax
 from conftest import random_docs
 from segmax.search.index import Index
 from segmax.serve.app import App
+from segmax.serve.http_protocol import _whole_search
 from segmax.serve.server import create_app
 from segmax.serve.settings import Limits, Settings
 from serve.in_process import BASE, settings_for
+from serve.serving import PATIENCE, read_until, serving
 
 SEARCH, BATCH = "/v1/indexes/docs/search", "/v1/indexes/docs/search/batch"
 QUERY = {"vector": {"indices": [1, 2, 3], "values": [1.0, 2.0, 0.5]}}
@@ -142,3 +150,89 @@ def test_searches_for_groups_wait_their_turn(settings: Settings) -> None:
         assert (await client.post(SEARCH, json=body)).status_code == 200
 
     with_app(strict, scenario)
+
+
+# --- refused before they are requests --------------------------------------------------------------------------------
+
+BODY = b'{"vector":{"indices":[1],"values":[1.0]}}'
+START = b"POST /v1/indexes/docs/search HTTP/1.1\r\n"
+LENGTH = b"Content-Length: %d\r\n" % len(BODY)
+WHOLE = START + b"Host: 127.0.0.1\r\nContent-Type: application/json\r\n" + LENGTH + b"\r\n" + BODY
+
+
+def test_a_search_that_came_whole_is_recognized() -> None:
+    """Headers may be spelled and ordered as HTTP allows."""
+    for lines in (
+        LENGTH,
+        b"content-length:%d\r\n" % len(BODY),
+        b"A: b: c\r\nCONTENT-LENGTH: %d \r\nZ:\r\n" % len(BODY),
+    ):
+        assert _whole_search(START + lines + b"\r\n" + BODY) == b"/v1/indexes/docs/search"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        WHOLE[:-1],
+        WHOLE + b"P",
+        WHOLE + WHOLE,
+        WHOLE.replace(b"1.1\r", b"1.0\r"),
+        WHOLE.replace(b"POST", b"GET"),
+        WHOLE.replace(b"/search", b"/search/batch"),
+        WHOLE.replace(b"/search", b"/search?a=b"),
+        WHOLE.replace(b"docs", b"docs/x"),
+        WHOLE.replace(LENGTH, b""),
+        WHOLE.replace(LENGTH, LENGTH + LENGTH),
+        WHOLE.replace(LENGTH, LENGTH + LENGTH.replace(b":", b" :")),
+        WHOLE.replace(LENGTH, LENGTH.replace(b":", b" :")),
+        WHOLE.replace(LENGTH, LENGTH.replace(b": ", b": +")),
+        WHOLE.replace(LENGTH, LENGTH.replace(b": ", b": 0x")),
+        WHOLE.replace(LENGTH, LENGTH + b" folded\r\n"),
+        WHOLE.replace(LENGTH, LENGTH + b"Transfer-Encoding: chunked\r\n"),
+        WHOLE.replace(LENGTH, LENGTH + b"Expect: 100-continue\r\n"),
+        WHOLE.replace(LENGTH, LENGTH + b"Connection: close\r\n"),
+        WHOLE.replace(LENGTH, LENGTH + b"no colon\r\n"),
+        WHOLE.replace(LENGTH, LENGTH.replace(b"\r", b"")),
+        WHOLE.replace(b"Host", b"Ho\0st"),
+    ],
+)
+def test_what_could_be_understood_in_two_ways_is_read_as_any_request(data: bytes) -> None:
+    """Nothing is refused early whose end is not certain, or after which the connection is to be closed."""
+    assert _whole_search(WHOLE) is not None
+    assert _whole_search(data) is None
+
+
+def test_refused_searches_cost_no_connection(settings: Settings) -> None:
+    """Of many searches at once some are refused; each connection gets one answer to each request, in order."""
+    path = settings.paths["docs"]
+    with serving(path, "--threads", 1, "--max-wait-ms", 0.001) as service, contextlib.ExitStack() as held:
+        socks = [
+            held.enter_context(socket.create_connection(("127.0.0.1", service.port), PATIENCE)) for _ in range(120)
+        ]
+        found: list[int] = []
+        for _ in range(5):
+            os.kill(service.pid, signal.SIGSTOP)  # so that all have come when it looks
+            for sock in socks:
+                sock.sendall(WHOLE)
+            os.kill(service.pid, signal.SIGCONT)
+            for sock in socks:
+                head, _, body = read_until(sock, b"\r\n\r\n").partition(b"\r\n\r\n")
+                while len(body) < int(re.findall(rb"content-length: (\d+)", head)[0]):
+                    body += sock.recv(1 << 16)
+                answer, status = json.loads(body), int(head.split()[1])
+                found.append(status)
+                if status == 503:
+                    assert answer["type"] == "urn:segmax:problem:overloaded"
+                    assert answer["instance"].encode() in head
+                    assert b"retry-after: 1" in head
+                    assert b"x-content-type-options: nosniff" in head
+                else:
+                    assert len(answer["hits"]) == 10
+        assert found.count(200) >= 5 * 16  # as many as may always wait
+        assert found.count(503) > 0
+        text = service.ask("GET", "/metrics").body.decode()
+        counted = re.findall(r'segmax_requests_total{operation="search",status="(\d+)"} (\S+)', text)
+        assert {int(status): int(float(count)) for status, count in counted} == {
+            status: found.count(status) for status in (200, 503)
+        }
+        assert int(float(re.findall(r"(?m)^segmax_requests_shed_total (\S+)", text)[0])) == found.count(503)

@@ -96,7 +96,7 @@ class App:
         self._on_ready = on_ready
         self._service: Service | None = None
         self._ids = itertools.count()
-        self._id_start = secrets.token_hex(4)
+        self._id_start = secrets.token_hex(4).encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop with the server."""
@@ -204,11 +204,31 @@ class App:
             if service.settings.access_log:
                 _ACCESS.info("%s %s - - %d 0 0.00ms", request_id, client, status)
 
-    def shedder(self, raw_path: bytes) -> Callable[..., Awaitable[None]] | None:
-        """Return what refuses a search at once while too many wait: looking at it would take time from these."""
+    def is_full(self) -> bool:
+        """Whether searches would be refused now."""
+        return self._service is not None and self._service.admission.is_full()
+
+    def shed(self, client: str, path: bytes) -> bytes:
+        """Count and log a search that was refused because too many wait, and return the id of the request."""
+        request_id = b"%s-%011x" % (self._id_start, next(self._ids))
         service = self._service
-        is_full = service is not None and raw_path.endswith(b"/search") and service.admission.is_full
-        return self._shed if is_full else None
+        if service is not None:
+            service.admission.num_shed += 1
+            service.metrics.shed("search")
+            if service.settings.access_log:
+                shown = printable(path.decode("latin-1"))
+                _ACCESS.info("%s %s POST %s 503 0 0.00ms", request_id.decode(), client, shown)
+        return request_id
+
+    def shedder(self, raw_path: bytes) -> Callable[..., Awaitable[None]] | None:
+        """Return what refuses a search at once while too many wait, before its body is read; None: let it in."""
+        service = self._service
+        if service is None or not raw_path.endswith(b"/search"):
+            return None
+        if service.admission.is_full():
+            return self._shed
+        service.admission.note_coming()
+        return None
 
     async def _shed(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a search."""
@@ -219,7 +239,7 @@ class App:
             self._service.metrics.answered("search", answer.status, 0.0)
 
     def _new_id(self) -> bytes:
-        return f"{self._id_start}-{next(self._ids):x}".encode()
+        return b"%s-%x" % (self._id_start, next(self._ids))
 
     @property
     def service(self) -> Service:

@@ -12,7 +12,7 @@ from typing import Any
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from segmax.base.system import most_open_files
-from segmax.serve.problems import PROBLEM_TYPE, ProblemError, unavailable
+from segmax.serve.problems import PROBLEM_TYPE, ProblemError, overloaded, unavailable
 from segmax.serve.security import COMMON_HEADERS
 from segmax.serve.settings import Limits
 
@@ -25,6 +25,10 @@ _LINGER_SECONDS = 2.0  # for a client to read why it was refused, before what it
 
 _HEAD, _BODY, _ANSWER = range(3)
 _HEAD_START = re.compile(rb"(?:\r\n)*[A-Z]{1,20}(?: |\Z)")
+_SEARCH = re.compile(
+    rb"POST (/v1/indexes/[^/?#\s]+/search) HTTP/1\.1\r\n((?:[!#$%&'*+.^_`|~0-9A-Za-z-]+:[^\r\n\0]*\r\n)+)\r\n"
+)
+_NOT_PLAIN = re.compile(rb"transfer-encoding|expect|close|upgrade")
 _UPGRADE = re.compile(rb"\r\nupgrade:", re.IGNORECASE)
 
 
@@ -38,6 +42,8 @@ class GuardedProtocol(HttpToolsProtocol):
     most_descriptors: float  #: a connection whose descriptor is higher has to go
     on_refused: Callable[[int, str, str], None]
     shedder: Callable[[bytes], Any]
+    is_full: Callable[[], bool]
+    on_shed: Callable[[str, bytes], bytes]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -75,6 +81,9 @@ class GuardedProtocol(HttpToolsProtocol):
         """Read a piece of a request."""
         if self._is_refused or self.transport.is_closing():
             return  # a client that is still sending what nobody wants
+        if self.is_full() and self._is_idle and (path := _whole_search(data)) is not None:
+            self._shed(path)
+            return
         if self._state != _BODY:
             whole = self._whole_head(data)
             if whole is None:
@@ -89,6 +98,20 @@ class GuardedProtocol(HttpToolsProtocol):
             self._since = self.loop.time()
         if self._state == _HEAD and self._num_head_bytes > self.limits.header_bytes:
             self._refuse_head()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether the client waits for nothing, has sent nothing yet, and reads what it gets."""
+        is_answered = self.cycle is None or self.cycle.response_complete
+        has_sent = self._state == _BODY or self._piece or self._num_head_bytes
+        return is_answered and not has_sent and not self.pipeline and not self.flow.write_paused
+
+    def _shed(self, path: bytes) -> None:
+        """Refuse a search that came whole. As a request it would cost those that wait several times as much."""
+        request_id = self.on_shed(self.client[0] if self.client else "-", path)
+        self.transport.write(_OVERLOADED.replace(_NO_ID, request_id))
+        self._unset_keepalive_if_required()
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _whole_head(self, data: bytes) -> bytes | None:
         """Return the head of a request with what follows, once all of it has come; None while it has not."""
@@ -232,18 +255,7 @@ class GuardedProtocol(HttpToolsProtocol):
     def _write_problem(self, problem: ProblemError) -> None:
         request_id = secrets.token_hex(6)
         self.on_refused(problem.status, request_id, self.client[0] if self.client else "-")
-        body = problem.body(request_id)
-        head = [b"HTTP/1.1 %d %s" % (problem.status, problem.problem().title.encode())]
-        fields = [
-            (b"content-type", PROBLEM_TYPE),
-            (b"content-length", b"%d" % len(body)),
-            (b"connection", b"close"),
-            (b"x-request-id", request_id.encode()),
-            *problem.headers,
-            *COMMON_HEADERS,
-        ]
-        head += [b"%s: %s" % field for field in fields]
-        self.transport.write(b"\r\n".join([*head, b"", body]))
+        self.transport.write(_written(problem, request_id, (b"connection", b"close")))
 
     def _turn_away(self) -> None:
         """Close a connection whose descriptor is needed for files; who is told why may connect to another process."""
@@ -280,6 +292,38 @@ class _PoliteTransport:
         self.close = protocol.close_politely
 
 
+def _written(problem: ProblemError, request_id: str, *more: tuple[bytes, bytes]) -> bytes:
+    """Return a problem as an answer, with more headers."""
+    body = problem.body(request_id)
+    head = [b"HTTP/1.1 %d %s" % (problem.status, problem.problem().title.encode())]
+    fields = [
+        (b"content-type", PROBLEM_TYPE),
+        (b"content-length", b"%d" % len(body)),
+        *more,
+        (b"x-request-id", request_id.encode()),
+        *problem.headers,
+        *COMMON_HEADERS,
+    ]
+    head += [b"%s: %s" % field for field in fields]
+    return b"\r\n".join([*head, b"", body])
+
+
+_NO_ID = b"0" * 20
+_OVERLOADED = _written(overloaded(1.0), _NO_ID.decode())
+
+
+def _whole_search(data: bytes) -> bytes | None:
+    """Return the path of a search that is all that came, and about whose length nobody can be of two minds."""
+    found = _SEARCH.match(data)
+    if found is None:
+        return None
+    fields = b"\r\n" + found[2].lower()
+    after = fields.partition(b"\r\ncontent-length:")[2]
+    length = after[: after.find(b"\r")].strip()
+    is_plain = fields.count(b"content-length") == 1 and length.isdigit() and _NOT_PLAIN.search(fields) is None
+    return found[1] if is_plain and len(data) - found.end() == int(length) else None
+
+
 def _without_upgrade(data: bytes) -> bytes:
     """Return the head of a request without the wish for another protocol, which a server may ignore."""
     end = data.find(b"\r\n\r\n")
@@ -288,7 +332,11 @@ def _without_upgrade(data: bytes) -> bytes:
 
 
 def guarded(
-    limits: Limits, on_refused: Callable[[int, str, str], None], shedder: Callable[[bytes], Any]
+    limits: Limits,
+    on_refused: Callable[[int, str, str], None],
+    shedder: Callable[[bytes], Any],
+    is_full: Callable[[], bool],
+    on_shed: Callable[[str, bytes], bytes],
 ) -> type[GuardedProtocol]:
     """Return the protocol with limits, for uvicorn's configuration.
 
@@ -300,6 +348,10 @@ def guarded(
         Called with the status, the request id and the client's address of what is refused before it is a request.
     shedder
         Returns an application that refuses requests for a path, if that should not even be looked at now; else None.
+    is_full
+        Whether searches are to be refused before they become requests.
+    on_shed
+        Called with the client's address and the path of each of these; returns an id of 20 characters for it.
     """
 
     class Guarded(GuardedProtocol):
@@ -310,6 +362,8 @@ def guarded(
     Guarded.most_descriptors = math.inf if most is None else most - min(_FOR_FILES, most // 2)
     Guarded.on_refused = staticmethod(on_refused)
     Guarded.shedder = staticmethod(shedder)
+    Guarded.is_full = staticmethod(is_full)
+    Guarded.on_shed = staticmethod(on_shed)
     return Guarded
 
 

@@ -90,6 +90,11 @@ class Metrics:
             histogram = self._observe[operation] = self._seconds.labels(operation)
         histogram.observe(seconds)
 
+    def shed(self, operation: str) -> None:
+        """Count a request that was refused before it was read; it took no time that would be worth a figure."""
+        key = operation, 503
+        self._answers[key] = self._answers.get(key, 0) + 1
+
     def ran_together(self, name: str) -> None:
         """Count a batch: searches that came together, of which there may be one."""
         self._num_batches[name] = self._num_batches.get(name, 0) + 1

@@ -107,6 +107,9 @@ class Admission:
     def __init__(self, wait_seconds: float, threads: int) -> None:
         self._limit = wait_seconds
         self._threads = threads
+        self._num_coming = 0  # searches that were read, and will be taken when the event loop comes round
+        self._busy_since: float | None = None  # what comes meanwhile waits in its socket
+        self._loop = asyncio.get_running_loop()
         self.num_shed = 0  #: requests that were refused, whatever for
         self.backlog = 0.0  #: seconds of work that is waiting or running
         self.num_waiting = 0  #: searches that are waiting or running
@@ -121,11 +124,33 @@ class Admission:
         self.backlog += cost
         self.num_waiting += 1
 
-    @property
     def is_full(self) -> bool:
         """Whether the next search would be refused, unless it is of a kind that takes longer than most."""
-        mean = self.backlog / max(1, self.num_waiting)
-        return self._is_long and self.backlog / self._threads > max(self._limit, _WAIT_COSTS * mean)
+        count = self.num_waiting + self._num_coming
+        if count < _ALWAYS_WAITING * self._threads:
+            return False
+        mean = self.backlog / self.num_waiting if self.num_waiting else _FIRST_COST
+        lag = 0.0 if self._busy_since is None else time.perf_counter() - self._busy_since
+        return lag + count * mean / self._threads > max(self._limit, _WAIT_COSTS * mean)
+
+    def note_coming(self) -> None:
+        """Count a search that was read: the event loop reads all that have come before it takes the first."""
+        if not self._num_coming:
+            self._loop.call_soon(self._forget_coming)
+        self._num_coming += 1
+
+    def _forget_coming(self) -> None:
+        self._num_coming = 0
+        self.note_busy()
+
+    def note_busy(self) -> None:
+        """Note that the event loop works until it comes round again: so long, what comes waits in its socket."""
+        self._busy_since = since = time.perf_counter()
+        self._loop.call_soon(self._came_round, since)
+
+    def _came_round(self, since: float) -> None:
+        if since == self._busy_since:
+            self._busy_since = None
 
     @property
     def _is_long(self) -> bool:
@@ -259,6 +284,7 @@ class Searcher:
         self._on_batch()
         is_cheap = not is_on_ray and seconds <= _INLINE_SECONDS and (len(jobs) == 1 or self._threads == 1)
         if is_cheap and all(self._is_plain(job) for job in jobs):
+            self._admission.note_busy()
             self._finish(jobs, _searched_one_by_one(jobs))
         else:
             self._num_running += 1

@@ -47,9 +47,11 @@ def config_for(app: Any, limits: Limits) -> uvicorn.Config:
     is_ours = isinstance(app, App)
     on_refused = app.refused if is_ours else lambda status, request_id, client: None
     shedder = app.shedder if is_ours else lambda raw_path: None
+    is_full = app.is_full if is_ours else lambda: False
+    on_shed = app.shed if is_ours else lambda client, path: b""
     return uvicorn.Config(
         app,
-        http=guarded(limits, on_refused, shedder),
+        http=guarded(limits, on_refused, shedder, is_full, on_shed),
         ws="none",
         lifespan="on",
         loop=EVENT_LOOP,
