@@ -10,7 +10,7 @@ import numpy as np
 
 from segmax.collection.applying import Weigh, applied, joined_ids, plain_weights
 from segmax.collection.changes import Change
-from segmax.collection.lattice import Lattice
+from segmax.collection.lattice import Lattice, are_codes
 from segmax.collection.state import State
 from segmax.storage.texts import StoredText
 from segmax.vectors.rows import join_rows, narrowest
@@ -57,7 +57,7 @@ def _can_join(lattice: Lattice, waiting: Sequence[Logged], change: Change, weigh
         return lattice.kind != "open"
     if lattice.kind != "whole":
         return False
-    return all(narrowest(one.vectors.values).dtype.kind == "u" for one in (waiting[-1].change, change))
+    return all(are_codes(narrowest(one.vectors.values)) for one in (waiting[-1].change, change))
 
 
 def joined_changes(changes: Sequence[Change]) -> Change:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import shown
+from segmax.base.checks import check_listed, shown
 from segmax.base.errors import InputError, UnknownIdError
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed
@@ -218,6 +218,15 @@ class FoundDocs:
     def metadata_of(self, number: int) -> dict[str, Any] | None:
         """Return the metadata of a result."""
         return self._state.metadata_of(self._places[number])
+
+
+def ids_to_delete(ids: object) -> list[Any]:
+    """Return an id, or several, as a list; raise InputError for what holds none, such as bytes or a mapping."""
+    if isinstance(ids, (str, int, np.integer)):
+        return [ids]
+    if not isinstance(ids, Set):  # whose order does not matter here
+        check_listed("an id, or a list of ids", ids)
+    return list(ids)  # type: ignore[call-overload,no-any-return]
 
 
 def checked_ids(ids: Sequence[object], kind: IdKind) -> list[Any]:
