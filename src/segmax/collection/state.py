@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -224,7 +225,7 @@ def ids_to_delete(ids: object) -> list[Any]:
     """Return an id, or several, as a list; raise InputError for what holds none, such as bytes or a mapping."""
     if isinstance(ids, (str, int, np.integer)):
         return [ids]
-    if not isinstance(ids, Set):  # whose order does not matter here
+    if not isinstance(ids, AbstractSet):  # whose order does not matter here
         check_listed("an id, or a list of ids", ids)
     return list(ids)  # type: ignore[call-overload,no-any-return]
 
