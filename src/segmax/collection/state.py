@@ -239,7 +239,7 @@ def checked_ids(ids: Sequence[object], kind: IdKind) -> list[Any]:
     for one in found:
         if isinstance(one, bool) or not isinstance(one, (int, str)):
             raise InputError(expected="ids that are strings or integers", got=type(one).__name__)
-        kind = type(one) if kind is None else kind
+        kind = kind or (int if isinstance(one, int) else str)  # numpy's strings have a type of their own
         if not isinstance(one, kind):
             names = {int: "integers", str: "strings"}
             raise InputError(expected=f"ids that are {names[kind]}, as those of the collection are", got=shown(one))
