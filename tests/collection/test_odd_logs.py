@@ -70,6 +70,24 @@ def test_a_log_of_version_0_2_0_opens(path: Path, monkeypatch: pytest.MonkeyPatc
             assert again.search("copper").scores.tolist() == expected
 
 
+def test_a_batch_of_no_documents_changes_nothing(path: Path) -> None:
+    """It is not logged. segmax 0.2.0 did log it, with ids of any kind, and opens a collection with other ids."""
+    collection = Collection.create(path)
+    collection.add(sp.csr_matrix([[1.0]]), ids=[1])
+    assert collection.add(sp.csr_matrix((0, 3)), ids=[]) == 0
+    assert collection.sequence == 1
+    names = {"id_offset": np.zeros(1, np.uint64), "id_text": np.zeros(0, np.uint8)}
+    nothing = changes.deletion(np.zeros(0, np.int64))._replace(ids=names)
+    log = collection._open_store._log
+    assert log is not None
+    log.append(changes.CHANGE, changes.to_pieces(nothing))
+    log.append(changes.CHANGE, changes.to_pieces(nothing))
+    left_by_a_crash(collection)
+    for read_only in (True, False):
+        with Collection.open(path, read_only=read_only) as again:
+            assert (list(again.ids()), again.sequence) == ([1], 3)
+
+
 def test_weights_that_version_0_2_0_cut_are_the_largest_there_are(
     path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -64,7 +64,7 @@ def _can_join(lattice: Lattice, waiting: Sequence[Logged], change: Change, weigh
     While a lattice is provisional, they depend on the batches in which documents come, unless these are whole numbers.
     """
     first = waiting[0].change
-    if weigh is not plain_weights or len(change.deleted) or not first.num_docs:
+    if weigh is not plain_weights or len(change.deleted) or not (first.num_docs and change.num_docs):
         return False
     if sum(logged.change.num_docs for logged in waiting) + change.num_docs > _MOST_DOCS:
         return False

@@ -373,7 +373,7 @@ class Store:
         with self.writing:
             log = self._writable_log()
             change = make(self.state)
-            if change is None:
+            if change is None or not (change.num_docs or len(change.deleted)):
                 return None
             breaks = take_a_break if change.num_docs >= _MANY_DOCS else lambda: None
             sequence = log.last_sequence + 1
