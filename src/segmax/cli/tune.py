@@ -44,9 +44,11 @@ def parser() -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> None:
     """Run `segmax tune`."""
+    from segmax.collection.opening import is_collection
     from segmax.text.queries import read_encoded_queries
 
-    with segmax.open(args.index, encoder=args.encoder) as index:
+    open_it = segmax.Collection.open if is_collection(args.index) else segmax.open  # what is measured is stored
+    with open_it(args.index, encoder=args.encoder) as index:
         queries = read_encoded_queries(args.queries, index).rows
         expectation = index.tune(queries, args.k, args.target_recall, threads=args.threads)
         if args.json:

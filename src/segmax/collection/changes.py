@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.errors import FormatError
+from segmax.base.checks import shown
+from segmax.base.errors import FormatError, InputError
 from segmax.base.system import total_memory
 from segmax.metadata.values import checked_metadata
 from segmax.storage.components import Arrays
@@ -20,8 +21,15 @@ from segmax.vectors.rows import narrowest
 
 #: The kind of a log record.
 CHANGE = 1
-#: The types of arrays in one. numpy's own names of types are a language, which is not for strangers to speak.
-_TYPES = {np.dtype(kind).str: np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<u8", "<i8", "<f4", "<f8")}
+#: The types of arrays in one. numpy's own names of types are a language, which is not for strangers to speak. ("<i4" is
+#: what segmax 0.2.0 wrote for counts of words and other whole weights above 65,535.)
+_TYPES = {np.dtype(kind).str: np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8")}
+
+#: What the content of a record may raise.
+_CONTENT_ERRORS = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+_UNREADABLE_HINT = (
+    "update segmax, because a newer one may read it; docs/durability.md says how to open what was there before it"
+)
 
 _LAST_NUMBER = 2**63 - 1  # behind which there is none
 _MOST_COLUMNS = 2**32 - 1
@@ -59,8 +67,29 @@ def deletion(numbers: NDArray[np.int64]) -> Change:
     return Change(numbers, np.zeros(0, np.int64), {"id_number": np.zeros(0, np.int64)}, no_documents())
 
 
-def to_pieces(change: Change) -> list[bytes | memoryview]:
-    """Return a change as the pieces of a log record: a table of contents, then arrays."""
+def to_pieces(change: Change) -> list[memoryview]:
+    """Return a change as the pieces of a log record: a table of contents, then arrays.
+
+    Raises
+    ------
+    InputError
+        If `from_pieces` would refuse them: what is acknowledged can be read again.
+    """
+    pieces = _packed(change)
+    # Strings and metadata are left out: to read them again takes longer than to write them, and they come back as they
+    # were, because they were checked, and `_packed` encodes what is Unicode and JSON and nothing else.
+    try:
+        _check(_of_arrays(*_unpacked(pieces)))
+    except _CONTENT_ERRORS as error:
+        raise InputError(
+            expected="documents that can be read again from the log of the collection",
+            got=f"others ({str(error)[:200]})",
+            hint="divide them into smaller batches, or report this as a bug of segmax",
+        ) from error
+    return pieces
+
+
+def _packed(change: Change) -> list[memoryview]:
     arrays: Arrays = {
         "deleted": change.deleted,
         "numbers": change.numbers,
@@ -70,7 +99,8 @@ def to_pieces(change: Change) -> list[bytes | memoryview]:
         **change.ids,
     }
     if change.metadata is not None:
-        arrays["metadata"] = np.frombuffer(json.dumps(change.metadata).encode("ascii"), dtype=np.uint8)
+        text = json.dumps(change.metadata, allow_nan=False)
+        arrays["metadata"] = np.frombuffer(text.encode("ascii"), dtype=np.uint8)
     if change.kept is not None:
         arrays["kept"] = change.kept
     for name, strings in _strings(change).items():
@@ -80,7 +110,8 @@ def to_pieces(change: Change) -> list[bytes | memoryview]:
         "mean_length": change.mean_length,
         "arrays": [[name, array.dtype.str] for name, array in arrays.items()],
     }
-    return [json.dumps(head).encode("ascii"), *(np.ascontiguousarray(a).data.cast("B") for a in arrays.values())]
+    head_bytes = memoryview(json.dumps(head).encode("ascii"))
+    return [head_bytes, *(np.ascontiguousarray(array).data.cast("B") for array in arrays.values())]
 
 
 def _strings(change: Change) -> dict[str, list[str]]:
@@ -94,37 +125,54 @@ def _strings(change: Change) -> dict[str, list[str]]:
     return strings
 
 
-def from_pieces(pieces: Sequence[memoryview]) -> Change:
-    """Read what `to_pieces` wrote. The log has checked the bytes; what they say is checked here."""
+def from_pieces(pieces: Sequence[memoryview], where: str = "the log of the collection") -> Change:
+    """Read what `to_pieces` wrote. The log has checked the bytes; what they say is checked here.
+
+    `where` is the place of the record, for messages.
+    """
     try:
-        head = json.loads(bytes(pieces[0]))
-        names = head["arrays"]
-        arrays = {
-            name: np.frombuffer(piece, dtype=_TYPES[kind])
-            for (name, kind), piece in zip(names, pieces[1:], strict=True)
-        }
-        indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(arrays["lengths"], dtype=np.int64)])
-        vectors = Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], head["num_columns"])
-        change = Change(
-            arrays["deleted"],
-            arrays["numbers"],
-            {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays},
-            vectors,
-            _read_texts(arrays),
-            _read_metadata(arrays["metadata"]) if "metadata" in arrays else None,
-            _read_strings(arrays, "word") if "word_text" in arrays else (),
-            float(head["mean_length"]),
-            arrays.get("kept"),
+        head, arrays = _unpacked(pieces)
+        change = _of_arrays(head, arrays)._replace(
+            texts=_read_texts(arrays),
+            metadata=_read_metadata(arrays["metadata"]) if "metadata" in arrays else None,
+            terms=_read_strings(arrays, "word") if "word_text" in arrays else (),
         )
         _check(change)
-    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        if "id_text" in change.ids:
+            list(TextTable(change.ids["id_offset"], change.ids["id_text"], change.num_docs))
+    except _CONTENT_ERRORS as error:
         raise FormatError(
-            where="the log of the collection",
-            expected="a change to its documents",
+            where=where,
+            expected="a change to the documents of the collection",
             got=f"something else ({str(error)[:200]})",
-            hint="restore a backup",
+            hint=_UNREADABLE_HINT,
         ) from error
     return change
+
+
+def _unpacked(pieces: Sequence[memoryview]) -> tuple[Json, Arrays]:
+    """Return the head of a change, and its arrays."""
+    head = json.loads(bytes(pieces[0]))
+    arrays = {}
+    for (name, kind), piece in zip(head["arrays"], pieces[1:], strict=True):
+        if kind not in _TYPES:
+            msg = f"numbers of the type {shown(kind)}"
+            raise ValueError(msg)
+        arrays[name] = np.frombuffer(piece, dtype=_TYPES[kind])
+    return head, arrays
+
+
+def _of_arrays(head: Json, arrays: Arrays) -> Change:
+    """Return a change without its strings and metadata."""
+    indptr = np.concatenate([np.zeros(1, np.int64), np.cumsum(arrays["lengths"], dtype=np.int64)])
+    return Change(
+        arrays["deleted"],
+        arrays["numbers"],
+        {name: arrays[name] for name in ("id_number", "id_offset", "id_text") if name in arrays},
+        Csr(indptr, arrays["terms"].astype(np.uint32), arrays["values"], head["num_columns"]),
+        mean_length=float(head["mean_length"]),
+        kept=arrays.get("kept"),
+    )
 
 
 def _check(change: Change) -> None:
@@ -157,7 +205,7 @@ def _check_ids(ids: Arrays, count: int) -> None:
         if ids["id_number"].dtype != np.int64 or len(ids["id_number"]) != count:
             raise ValueError("ids of other documents")
     else:
-        list(TextTable(ids["id_offset"], ids["id_text"], count))
+        TextTable(ids["id_offset"], ids["id_text"], count)  # may raise
 
 
 def _read_metadata(data: NDArray[np.uint8]) -> list[Json | None]:

@@ -40,7 +40,7 @@ from segmax.collection.manifest import MANIFEST_NAME, Manifest
 from segmax.collection.reading import CollectionReader
 from segmax.collection.same_encoder import check_same_encoder
 from segmax.collection.starting import lattice_of
-from segmax.collection.state import State, checked_ids
+from segmax.collection.state import State, checked_ids, ids_to_delete
 from segmax.collection.store import DURABILITIES, Durability, Store, copy_synced, create_store
 from segmax.collection.words import WordWeights
 from segmax.metadata import Schema, parse_where
@@ -104,7 +104,13 @@ class Collection(CollectionReader):
     """
 
     def __init__(
-        self, path: Path, *, read_only: bool = False, encoder: object = None, memory_limit: int | str | None = None
+        self,
+        path: Path,
+        *,
+        read_only: bool = False,
+        encoder: object = None,
+        memory_limit: int | str | None = None,
+        preload: bool = False,
     ) -> None:
         super().__init__()
         self._path = path
@@ -114,7 +120,7 @@ class Collection(CollectionReader):
         self._word_weights: WordWeights | None = None
         self._schema: Schema | None = None
         self._looked = time.monotonic()
-        self._store: Store | None = Store(path, read_only=read_only)
+        self._store: Store | None = Store(path, read_only=read_only, preload=preload)
         self._maintainer: Maintainer | None = None
         self._store.open(self._prepare)
         self._terms = Vocabulary(self._store.vocabulary.terms, self._store.vocabulary.get)
@@ -270,6 +276,7 @@ class Collection(CollectionReader):
         read_only: bool = False,
         encoder: object = None,
         memory_limit: int | str | None = None,
+        preload: bool = False,
     ) -> Collection:
         """Open a collection.
 
@@ -284,6 +291,8 @@ class Collection(CollectionReader):
             As for `segmax.open`.
         memory_limit
             As for `segmax.build`, for merges and for tables of terms.
+        preload
+            Read its parts into memory instead of mapping their files, those that are written later as well.
 
         Raises
         ------
@@ -298,7 +307,8 @@ class Collection(CollectionReader):
         """
         MemoryLimit(memory_limit)  # may raise
         folder, only = checked_path("path", path).absolute(), checked_bool("read_only", read_only)
-        return cls(folder, read_only=only, encoder=encoder, memory_limit=memory_limit)
+        loaded = checked_bool("preload", preload)
+        return cls(folder, read_only=only, encoder=encoder, memory_limit=memory_limit, preload=loaded)
 
     def _prepare(self, store: Store, manifest: Manifest) -> None:
         """Get ready what a manifest asks for, before the log is replayed."""
@@ -548,7 +558,7 @@ class Collection(CollectionReader):
                 hint="to empty a collection, create it again with Collection.create(path, overwrite=True)",
             )
         parsed = None if where is None else parse_where(where)
-        listed = [] if ids is None else [ids] if isinstance(ids, (str, int, np.integer)) else list(ids)
+        listed = [] if ids is None else ids_to_delete(ids)
 
         def make(state: State) -> Change | None:
             if parsed is not None:
@@ -660,12 +670,18 @@ class Collection(CollectionReader):
     def tune(
         self, queries: Queries, k: int = 10, target_recall: float = 0.99, *, threads: int | None = None, seed: int = 0
     ) -> Expectation:
-        """Measure approximate settings on your queries, and store the results with the collection; see `Index.tune`."""
+        """Measure approximate settings on your queries, and store the results with the collection; see `Index.tune`.
+
+        Raises
+        ------
+        ConfigError
+            If the collection is open read-only.
+        """
+        store = self._writable()
         self.calibration.expectation(k, target_recall)
         calibration = self._measured(queries, k, threads, seed)
+        store.update_manifest(calibration=tuple(calibration.to_list()))
         self._targets = Targets(calibration)
-        if not self._open_store.read_only:
-            self._open_store.update_manifest(calibration=tuple(calibration.to_list()))
         return calibration.expectation(k, target_recall)
 
     def backup(self, path: str | os.PathLike[str]) -> None:
@@ -731,7 +747,7 @@ class Collection(CollectionReader):
             raise SegmaxError("a collection that is open for writing cannot be pickled", hint=hint)
         choice = self._choice
         name = name_anywhere(choice) if isinstance(choice, (str, os.PathLike)) else None
-        return _opened_again, (str(self._path), name)
+        return _opened_again, (str(self._path), name, self._open_store.preload)
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
@@ -750,7 +766,8 @@ class Collection(CollectionReader):
     def _writable(self) -> Store:
         store = self._open_store
         if store.read_only:
-            raise ConfigError(option="read_only", expected="False, to change a collection", got="True")
+            hint = "open it for writing with segmax.Collection.open"
+            raise ConfigError(option="read_only", expected="False, to change a collection", got="True", hint=hint)
         return store
 
 
@@ -848,9 +865,9 @@ class Vocabulary:
         return found
 
 
-def _opened_again(path: str, encoder: str | None) -> Collection:
+def _opened_again(path: str, encoder: str | None, preload: bool = False) -> Collection:
     """Open what was pickled."""
-    return Collection.open(path, read_only=True, encoder=encoder)
+    return Collection.open(path, read_only=True, encoder=encoder, preload=preload)
 
 
 def _described(encoder: object) -> tuple[dict[str, Any] | None, Any, list[str]]:

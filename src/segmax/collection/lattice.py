@@ -64,9 +64,14 @@ class Weights(NamedTuple):
         return max(min(self.largest, _OUTLIER * typical) * _HEADROOM / _NARROW, float(np.finfo(np.float64).tiny))
 
 
+def are_codes(narrow: NDArray[Any]) -> bool:
+    """Whether weights, as narrow as they can be, are whole numbers that a lattice keeps as they are."""
+    return narrow.dtype in (np.uint8, np.uint16)
+
+
 def _logs_of(values: NDArray[Any]) -> float:
     """Return the sum of the logarithms of weights, each rounded: in whatever order they come, sums are the same."""
-    if values.dtype.kind == "u":  # few different ones
+    if are_codes(values):  # few different ones
         counts = np.bincount(values)
         return float(counts[1:] @ _rounded_logs(np.arange(1, len(counts))))
     return float(_rounded_logs(values.astype(np.float64)).sum())
@@ -126,7 +131,7 @@ class Lattice:
             The lattice is settled, and not for such weights, or a whole number is too large.
         """
         values = narrowest(docs.values)
-        is_whole = values.dtype.kind == "u"
+        is_whole = are_codes(values)
         is_free = self.provisional or self.kind == "open"  # to choose kind and step
         kind: Kind = self.kind
         if len(values):
@@ -181,7 +186,7 @@ class Lattice:
 
     def _codes_of(self, docs: Csr) -> NDArray[np.uint16]:
         values = narrowest(docs.values) if self.kind == "whole" else docs.values
-        if self.kind == "whole" and values.dtype.kind == "u":
+        if self.kind == "whole" and are_codes(values):
             return values.astype(np.uint16)  # scales are 1
         ratios = docs.values / self.scale[docs.indices]
         if ratios.max(initial=0) > MOST + 0.5:

@@ -103,6 +103,7 @@ class Log:
         self._applied = applied
         self._offset = FILE_BYTES  # the end of the last record read or written
         self._last_offset = FILE_BYTES  # where the record starts that was written last
+        self._read_offset = FILE_BYTES  # where the record starts that was read last
         self._synced = FILE_BYTES
         self._next_sequence = header.first_sequence
         self._is_read_only = True
@@ -189,6 +190,11 @@ class Log:
         """The sequence of the last record that was read or written; of a new log, the one before its first record."""
         return self._next_sequence - 1
 
+    @property
+    def place(self) -> str:
+        """Where the record is that was read last, for messages."""
+        return f"'{self._path}', record {self.last_sequence:,} at offset {self._read_offset:,}"
+
     # --- reading -----------------------------------------------------------------------------------------------------
 
     def records(self) -> Iterator[Record]:
@@ -244,6 +250,7 @@ class Log:
         pieces = unpack_body(body, header.num_pieces)
         if pieces is None or header.synced > self._offset:
             raise self._damage("record that contradicts itself")
+        self._read_offset = self._offset
         self._offset += RECORD_BYTES + header.length
         self._next_sequence += 1
         return Record(header.sequence, header.kind, pieces)

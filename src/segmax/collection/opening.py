@@ -26,8 +26,9 @@ def open_searchable(
         The directory that `build` or `save` wrote, or that of a collection. A collection is opened read-only: other
         processes may go on writing to it. To write, use `Collection.open`.
     preload
-        Read an index into memory now instead of mapping its files. A mapped file must not be truncated while the index
-        is open, or the system ends the process (SIGBUS). A preloaded index no longer needs its files.
+        Read an index, or the parts of a collection, into memory now instead of mapping their files. A mapped file must
+        not be truncated while the index is open, or the system ends the process (SIGBUS). A preloaded index no longer
+        needs its files; of a collection, parts that are written later are read into memory as well.
     verify
         Check every byte; otherwise only the sizes of postings and bounds are checked. `segmax.verify` does the same.
     encoder
@@ -63,7 +64,7 @@ def open_searchable(
         from segmax.collection.verifying import verify_collection
 
         verify_collection(folder.absolute())
-    return Collection.open(folder, read_only=True, encoder=encoder)
+    return Collection.open(folder, read_only=True, encoder=encoder, preload=preload)
 
 
 def is_collection(path: str | os.PathLike[str]) -> bool:

@@ -178,10 +178,10 @@ def _doc_ids(docs: Documents) -> DocIds:
 PART_COMPONENTS = ("doc_number", "id_hash", "id_hash_row")
 
 
-def open_part(folder: Path, name: str) -> Part:
-    """Open a part that is on disk."""
+def open_part(folder: Path, name: str, *, preload: bool = False) -> Part:
+    """Open a part that is on disk; with `preload` it is read into memory."""
     path = folder / name
-    meta, arrays = load_index(path, preload=False, verify=False)
+    meta, arrays = load_index(path, preload=preload, verify=False)
     with index_errors(path):
         engine = Engine.from_arrays(meta, arrays, path)
         return part_of(engine, path, name, rough=meta.get("clustering", {}).get("kind") == ROUGH)

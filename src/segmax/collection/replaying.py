@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
@@ -10,11 +11,12 @@ import numpy as np
 
 from segmax.collection.applying import Weigh, applied, joined_ids, plain_weights
 from segmax.collection.changes import Change
-from segmax.collection.lattice import Lattice
+from segmax.collection.lattice import MOST, Lattice, are_codes
 from segmax.collection.state import State
 from segmax.storage.texts import StoredText
 from segmax.vectors.rows import join_rows, narrowest
 
+_LOG = logging.getLogger("segmax.collection")
 #: Documents that become one part in memory.
 _MOST_DOCS = 1 << 13
 
@@ -40,7 +42,20 @@ def _applied(state: State, waiting: Sequence[Logged], weigh: Weigh) -> State:
     if not waiting:
         return state
     change = waiting[0].change if len(waiting) == 1 else joined_changes([logged.change for logged in waiting])
-    return applied(state, change, waiting[-1].sequence, weigh)
+    return applied(state, _storable(change, state.lattice, weigh), waiting[-1].sequence, weigh)
+
+
+def _storable(change: Change, lattice: Lattice, weigh: Weigh) -> Change:
+    """Return a change with weights that a lattice of whole numbers holds.
+
+    segmax 0.2.0 took larger ones, if their type was unsigned, and kept the last 16 bits of each. Now they are refused.
+    """
+    values = change.vectors.values
+    is_held = lattice.kind == "real" or values.dtype.kind == "f" or values.max(initial=0) <= MOST
+    if is_held or weigh is not plain_weights:
+        return change
+    _LOG.warning("the log has weights up to %s, which are stored as %s", f"{values.max():,}", f"{MOST:,}")
+    return change._replace(vectors=change.vectors._replace(values=np.minimum(values, MOST)))
 
 
 def _can_join(lattice: Lattice, waiting: Sequence[Logged], change: Change, weigh: Weigh) -> bool:
@@ -49,7 +64,7 @@ def _can_join(lattice: Lattice, waiting: Sequence[Logged], change: Change, weigh
     While a lattice is provisional, they depend on the batches in which documents come, unless these are whole numbers.
     """
     first = waiting[0].change
-    if weigh is not plain_weights or len(change.deleted) or not first.num_docs:
+    if weigh is not plain_weights or len(change.deleted) or not (first.num_docs and change.num_docs):
         return False
     if sum(logged.change.num_docs for logged in waiting) + change.num_docs > _MOST_DOCS:
         return False
@@ -57,7 +72,7 @@ def _can_join(lattice: Lattice, waiting: Sequence[Logged], change: Change, weigh
         return lattice.kind != "open"
     if lattice.kind != "whole":
         return False
-    return all(narrowest(one.vectors.values).dtype.kind == "u" for one in (waiting[-1].change, change))
+    return all(are_codes(narrowest(one.vectors.values)) for one in (waiting[-1].change, change))
 
 
 def joined_changes(changes: Sequence[Change]) -> Change:

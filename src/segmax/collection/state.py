@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import shown
+from segmax.base.checks import check_listed, shown
 from segmax.base.errors import InputError, UnknownIdError
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed
@@ -224,6 +225,15 @@ class FoundDocs:
         return self._state.metadata_of(self._places[number])
 
 
+def ids_to_delete(ids: object) -> list[Any]:
+    """Return an id, or several, as a list; raise InputError for what holds none, such as bytes or a mapping."""
+    if isinstance(ids, (str, int, np.integer)):
+        return [ids]
+    if not isinstance(ids, AbstractSet):  # whose order does not matter here
+        check_listed("an id, or a list of ids", ids)
+    return list(ids)  # type: ignore[call-overload,no-any-return]
+
+
 def checked_ids(ids: Sequence[object], kind: IdKind) -> list[Any]:
     """Return ids as plain values of one kind, that of the collection; raise InputError for others."""
     found: list[Any] = list(ids)
@@ -233,7 +243,7 @@ def checked_ids(ids: Sequence[object], kind: IdKind) -> list[Any]:
     for one in found:
         if isinstance(one, bool) or not isinstance(one, (int, str)):
             raise InputError(expected="ids that are strings or integers", got=type(one).__name__)
-        kind = type(one) if kind is None else kind
+        kind = kind or (int if isinstance(one, int) else str)  # numpy's strings have a type of their own
         if not isinstance(one, kind):
             names = {int: "integers", str: "strings"}
             raise InputError(expected=f"ids that are {names[kind]}, as those of the collection are", got=shown(one))

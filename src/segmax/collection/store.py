@@ -155,9 +155,10 @@ Prepare = Callable[["Store", Manifest], None]
 class Store:
     """A collection's files, opened to be read, or to be written as well."""
 
-    def __init__(self, path: Path, *, read_only: bool) -> None:
+    def __init__(self, path: Path, *, read_only: bool, preload: bool = False) -> None:
         self.path = path
         self.read_only = read_only
+        self.preload = preload  # whether parts are read into memory, those to come as well
         self.writing = threading.RLock()
         self._worker: ThreadPoolExecutor | None = None
         self.flushing = threading.RLock()  # one at a time works on parts in memory
@@ -262,7 +263,7 @@ class Store:
         """Yield the changes of a log, up to the last one that may be seen."""
         for record in log.records():
             if record.kind == CHANGE:
-                change = from_pieces(record.pieces)
+                change = from_pieces(record.pieces, log.place)
                 self._learn(change.terms)
                 yield Logged(change, record.sequence)
             if most is not None and record.sequence >= most:
@@ -288,7 +289,7 @@ class Store:
         )
 
     def _open_view(self, part: ManifestPart, manifest: Manifest) -> View:
-        opened = self._parts.get(part.name) or open_part(self.path, part.name)
+        opened = self._parts.get(part.name) or open_part(self.path, part.name, preload=self.preload)
         view = View(opened)
         self._check_part(opened, part, manifest)
         if part.deleted is not None:
@@ -321,7 +322,14 @@ class Store:
 
     def reload(self, prepare: Prepare) -> None:
         """Take over the state on disk; parts that are open already stay open."""
-        if not self.changed_on_disk():
+        found = read_manifest(self.path)
+        assert self._log is not None
+        # If not, a change was read that could not be applied: the next one must not follow without it.
+        is_whole = self._log.last_sequence <= self.state.sequence
+        if is_whole and _same_documents(found, self.manifest):
+            if found != self.manifest:
+                prepare(self, found)
+                self.manifest = found
             try:
                 self.follow_log()
                 return
@@ -365,7 +373,7 @@ class Store:
         with self.writing:
             log = self._writable_log()
             change = make(self.state)
-            if change is None:
+            if change is None or not (change.num_docs or len(change.deleted)):
                 return None
             breaks = take_a_break if change.num_docs >= _MANY_DOCS else lambda: None
             sequence = log.last_sequence + 1
@@ -436,8 +444,7 @@ class Store:
         """Make everything safe on disk, and let other processes see it."""
         with self.writing:
             self._writable_log().sync()
-            extra = {**self.manifest.extra, "committed": self.state.sequence}
-            self._replace_manifest(dataclasses.replace(self.manifest, extra=extra))
+            self._publish()
 
     def update_manifest(self, **changes: Any) -> None:
         """Replace entries of the manifest."""
@@ -553,7 +560,7 @@ class Store:
             except BaseException:
                 shutil.rmtree(self.path / name, ignore_errors=True)
                 raise
-            made.append(View(open_part(self.path, name)))
+            made.append(View(open_part(self.path, name, preload=self.preload)))
         return made
 
     def _replaced(self, old: Sequence[View], new: Sequence[View]) -> State:
@@ -746,3 +753,13 @@ def copy_synced(source: Path, target: Path) -> None:
 def _identity(manifest: Manifest) -> object:
     """Return what no other collection has."""
     return manifest.extra.get("identity")
+
+
+def _same_documents(found: Manifest, known: Manifest) -> bool:
+    """Whether two manifests describe the same parts and the same start of the log, whatever else was written."""
+
+    def documents(manifest: Manifest) -> Manifest:
+        extra = {**manifest.extra, "committed": 0}
+        return dataclasses.replace(manifest, generation=1, calibration=(), extra=extra)
+
+    return documents(found) == documents(known)

@@ -92,7 +92,7 @@ def _check_log(path: Path, manifest: Manifest, advance: Advance) -> None:
     try:
         for record in log.records():
             if record.kind == CHANGE:
-                from_pieces(record.pieces)
+                from_pieces(record.pieces, log.place)
     finally:
         log.close()
 

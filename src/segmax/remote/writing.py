@@ -15,7 +15,7 @@ from segmax.collection.collection import Stats
 from segmax.collection.inputs import Columns, Given, given_batches
 from segmax.collection.making import check_updates
 from segmax.collection.reading import StoredDocument
-from segmax.collection.state import checked_ids
+from segmax.collection.state import checked_ids, ids_to_delete
 from segmax.io.frames import is_frame, is_series
 from segmax.metadata.values import checked_metadata
 from segmax.remote.answers import FoundDocument
@@ -157,7 +157,7 @@ class Writing(Reading):
                     got="an empty one, which every document matches",
                 )
             return (yield from self._written(path, given(where=filter_of(where)), "the deletion"))
-        listed = [plain_id(ids)] if isinstance(ids, (str, int, np.integer)) else [plain_id(id) for id in ids]
+        listed = [plain_id(id) for id in ids_to_delete(ids)]
         count = 0
         for some in self.cut(listed):
             count += yield from self._written(path, {"ids": some}, "the deletion")

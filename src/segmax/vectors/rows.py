@@ -48,20 +48,27 @@ def no_rows(num_columns: int) -> Csr:
 
 
 def narrowest(values: NDArray[Any]) -> NDArray[Any]:
-    """Return non-negative weights in the smallest dtype that holds every one of them exactly."""
+    """Return non-negative weights in the smallest dtype that holds every one of them exactly.
+
+    These are unsigned integers for integers of any size and for floats that are whole numbers up to 65,535, and 32 or
+    64 bits for other floats.
+
+    Examples
+    --------
+    >>> [narrowest(np.array([1, most])).dtype.name for most in (255, 65_535, 70_000, 2**32, 7e4, 1.5)]
+    ['uint8', 'uint16', 'uint32', 'uint64', 'float32', 'float32']
+    """
     if len(values) == 0:
         return values.astype(np.uint8)
+    if values.dtype.kind in "ui":
+        return values.astype(np.min_scalar_type(values.max()), copy=False)
     if values.dtype == np.float16:
         values = values.astype(np.float32)
-    if values.dtype.kind in "ui" or bool((values == np.floor(values)).all()):
-        largest = values.max()
-        if largest <= 2**16 - 1:
-            return values.astype(np.uint8 if largest <= 255 else np.uint16, copy=False)
-    if values.dtype.kind == "f":
-        with np.errstate(over="ignore", under="ignore"):
-            single = values.astype(np.float32)
-        return single if bool((single == values).all()) else values
-    return values
+    if bool((values == np.floor(values)).all()) and values.max() <= 2**16 - 1:
+        return values.astype(np.uint8 if values.max() <= 255 else np.uint16)
+    with np.errstate(over="ignore", under="ignore"):
+        single = values.astype(np.float32)
+    return single if bool((single == values).all()) else values
 
 
 def sample_rows(num_rows: int, count: int, seed: int) -> NDArray[np.int64]:
