@@ -239,8 +239,11 @@ class Maintainer:
     def failure(self) -> str | None:
         """Why parts could not be written the last time, or merged; None if they could."""
         with self._wake:
-            found = self._failures.get(self._next_flush) or self._failures.get(self._next_merge)
-        return None if found is None else _reason(found)
+            for choose in (self._next_flush, self._next_merge):
+                # Others may have done what failed, and the thread need not have noticed yet.
+                if choose in self._failures and (choose in self._working or choose() is not None):
+                    return _reason(self._failures[choose])
+        return None
 
     def options(self) -> ResourceOptions:
         """Return how merges work: on one thread unless somebody waits, and in steps between which they can pause."""
