@@ -186,6 +186,8 @@ def test_what_is_refused(papers: Any, own: segmax.Collection) -> None:
         (ConfigError, lambda c: c.delete()),
         (ConfigError, lambda c: c.delete(where={})),
         (InputError, lambda c: c.delete(where={"year": {"$about": 3}})),
+        (InputError, lambda c: c.delete({"a": 1})),
+        (InputError, lambda c: c.delete(b"a")),
     ]
     for collection in (papers, own):
         collection.add([{"id": "a", "text": "copper"}])
