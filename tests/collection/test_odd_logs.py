@@ -1,4 +1,4 @@
-"""Logs of segmax 0.2.0, logs that cannot be read, and documents that would make such logs."""
+"""Logs of release 0.2.0, logs that cannot be read, and documents that would make such logs."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_a_log_of_version_0_2_0_opens(path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_batch_of_no_documents_changes_nothing(path: Path) -> None:
-    """It is not logged. segmax 0.2.0 did log it, with ids of any kind, and opens a collection with other ids."""
+    """It is not logged. Release 0.2.0 did log it, with ids of any kind, and opens a collection with other ids."""
     collection = Collection.create(path)
     collection.add(sp.csr_matrix([[1.0]]), ids=[1])
     assert collection.add(sp.csr_matrix((0, 3)), ids=[]) == 0

@@ -22,7 +22,7 @@ from segmax.vectors.rows import narrowest
 #: The kind of a log record.
 CHANGE = 1
 #: The types of arrays in one. numpy's own names of types are a language, which is not for strangers to speak. ("<i4" is
-#: what segmax 0.2.0 wrote for counts of words and other whole weights above 65,535.)
+#: what release 0.2.0 wrote for counts of words and other whole weights above 65,535.)
 _TYPES = {np.dtype(kind).str: np.dtype(kind) for kind in ("u1", "<u2", "<u4", "<u8", "<i4", "<i8", "<f4", "<f8")}
 
 #: What the content of a record may raise.

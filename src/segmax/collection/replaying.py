@@ -48,7 +48,7 @@ def _applied(state: State, waiting: Sequence[Logged], weigh: Weigh) -> State:
 def _storable(change: Change, lattice: Lattice, weigh: Weigh) -> Change:
     """Return a change with weights that a lattice of whole numbers holds.
 
-    segmax 0.2.0 took larger ones, if their type was unsigned, and kept the last 16 bits of each. Now they are refused.
+    Release 0.2.0 took larger ones, if their type was unsigned, and kept the last 16 bits of each. Now they are refused.
     """
     values = change.vectors.values
     is_held = lattice.kind == "real" or values.dtype.kind == "f" or values.max(initial=0) <= MOST

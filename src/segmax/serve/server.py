@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import gc
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Callable, Iterator
@@ -75,9 +74,8 @@ class Server(uvicorn.Server):
         self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop. At a second Ctrl-C while collections write what is in memory, end at once: their logs have it."""
-        is_closing = self.should_exit and self._app is not None and not self._app.is_started
-        if is_closing and sig == signal.SIGINT:
+        """Stop. Asked again while collections write what is in memory, end at once: their logs have it."""
+        if self.should_exit and self._app is not None and not self._app.is_started:
             raise KeyboardInterrupt
         super().handle_exit(sig, frame)
 

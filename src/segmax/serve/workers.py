@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from pathlib import Path
@@ -128,6 +128,7 @@ class Processes:
         wanted: dict[Role, bool] = {"writer": settings.writable, "encoder": bool(settings.encoders)}
         self._helpers = [Child(role, settings, folder, sock) for role, is_wanted in wanted.items() if is_wanted]
         self._workers = [Child("worker", settings, folder, sock) for _ in range(settings.workers)]
+        self._groups = self._helpers, self._workers  # a worker follows collections that the writer has open
         self._stopping, self._stop = _SPAWN.Pipe(duplex=False)  # the latter closes when a signal asks to stop
 
     def run(self, on_ready: Callable[[], None]) -> None:
@@ -138,7 +139,7 @@ class Processes:
         ServiceFailedError
             If a process cannot be started, or later no worker can: nobody would answer then.
         """
-        with on_stop(lambda number, frame: self._stop.close()):
+        with on_stop(self._asked_to_stop):
             try:
                 if self._start():
                     on_ready()
@@ -147,9 +148,15 @@ class Processes:
             finally:
                 self._end()
 
+    def _asked_to_stop(self, number: int, frame: object) -> None:
+        """Stop in order; asked again, at once."""
+        if self._stop.closed:
+            raise KeyboardInterrupt
+        self._stop.close()
+
     def _start(self) -> bool:
         """Start everything; return False if asked to stop meanwhile."""
-        for group in (self._helpers, self._workers):  # a worker follows collections that the writer has open
+        for group in self._groups:
             for child in group:
                 child.start(is_first=True)
             while not all(child.is_ready for child in group):
@@ -191,17 +198,27 @@ class Processes:
         return any(child.sentinel is not None and not child.has_ended for child in self._workers)
 
     def _end(self) -> None:
-        """Let workers finish their requests, then the processes that they need, and wait for all of them."""
+        """Let workers finish their requests, then the processes that they need, and wait for all of them.
+
+        If a second signal asks to stop meanwhile, kill them: what collections have in memory is in their logs.
+        """
         self._sock.close()  # so that nobody connects to a port that nobody serves anymore
-        for group in (self._workers, self._helpers):
-            processes = [child.process for child in group if child.process is not None]
-            for process in processes:
-                process.terminate()
-            deadline = time.monotonic() + _PATIENCE_SECONDS
-            for process in processes:
-                process.join(max(0.0, deadline - time.monotonic()))
-                process.kill()
-                process.join()
+        groups = [[child.process for child in group if child.process is not None] for group in self._groups]
+        with contextlib.suppress(KeyboardInterrupt):
+            for processes in reversed(groups):
+                for process in processes:
+                    process.terminate()
+                deadline = time.monotonic() + _PATIENCE_SECONDS
+                for process in processes:
+                    process.join(max(0.0, deadline - time.monotonic()))
+                _kill(processes)
+        _kill([process for processes in groups for process in processes])
+
+
+def _kill(processes: Iterable[SpawnProcess]) -> None:
+    for process in processes:
+        process.kill()
+        process.join()
 
 
 def _run(
