@@ -15,7 +15,7 @@ from conftest import refused
 from segmax.cli.main import main
 from segmax.collection import changes, lattice
 from segmax.collection.collection import Collection
-from segmax.errors import FormatError, InputError
+from segmax.errors import FormatError, InputError, SegmaxWarning
 from segmax.vectors.rows import narrowest
 
 
@@ -187,3 +187,19 @@ def test_a_reader_does_not_go_on_behind_what_it_cannot_read(path: Path, monkeypa
             collection.add({"c": "copper"})
             reader.refresh()
             assert list(reader.ids()) == ["a", "b", "c"]
+
+
+def test_weights_further_apart_than_floats_reach_are_stored(path: Path) -> None:
+    """The larger one becomes the largest code, with a warning of segmax and none of numpy."""
+    collection = Collection.create(path)
+    collection.add(sp.csr_matrix([[5e-324, 1e-310]]))
+    collection._open_store.flush({"threads": 1})
+    with pytest.warns(SegmaxWarning, match="weights up to 1e.300 are stored"):
+        collection.add(sp.csr_matrix([[1e300, 0.0]]))
+    expected = collection.vector(1).toarray().tolist()
+    left_by_a_crash(collection)
+    with pytest.warns(SegmaxWarning):
+        again = Collection.open(path)
+    with again:
+        assert again.vector(1).toarray().tolist() == expected
+        assert again.search({0: 1e300}).ids == [1, 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import tempfile
@@ -89,8 +90,9 @@ def check_streams(kind: str, history: list[tuple[str, list[dict[str, Any]]]]) ->
         for mode, documents in history:
             content = "\n".join(json.dumps(document) for document in documents).encode()
             headers = {"content-type": "application/x-ndjson"}
-            answer = await client.post(f"/v1/indexes/notes/documents?mode={mode}", content=content, headers=headers)
-            results = [json.loads(line) for line in answer.text.splitlines()]
+            async with asyncio.timeout(60):  # a stream that fails inside waits for a client that sends no more
+                answer = await client.post(f"/v1/indexes/notes/documents?mode={mode}", content=content, headers=headers)
+            results = [json.loads(line) for line in answer.content.splitlines()]
             assert results.pop()["done"] is True
             assert len(results) == len(documents)
             kept.update(result["id"] for result in results if result["ok"])

@@ -188,7 +188,8 @@ class Lattice:
         values = narrowest(docs.values) if self.kind == "whole" else docs.values
         if self.kind == "whole" and are_codes(values):
             return values.astype(np.uint16)  # scales are 1
-        ratios = docs.values / self.scale[docs.indices]
+        with np.errstate(over="ignore"):  # the largest code stands for all beyond it
+            ratios = docs.values / self.scale[docs.indices]
         if ratios.max(initial=0) > MOST + 0.5:
             msg = (
                 f"weights up to {docs.values.max():g} are stored as if they were {MOST * self.step:g}, the largest "
