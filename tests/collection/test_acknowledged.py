@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +15,7 @@ import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from segmax.collection import store
 from segmax.collection.collection import Collection
 from segmax.errors import SegmaxError
 
@@ -141,6 +144,15 @@ def contents(collection: Collection, query: Any) -> list[Any]:
     return [found, collection.num_terms, hits.ids, hits.scores.tolist()]
 
 
+#: What a history consists of.
+STEPS = ["add", "add", "upsert", "update", "delete", "where", "flush", "failed flush", "commit"]
+
+
+def no_room(*given: Any, **options: Any) -> None:
+    """Write no part, as on a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 class History:
     """A collection that is written to, and what it has to hold."""
 
@@ -186,9 +198,14 @@ class History:
 
     def step(self) -> None:
         """Write something, or do what a maintainer does."""
-        what = self.data.draw(st.sampled_from(["add", "add", "upsert", "update", "delete", "where", "flush", "commit"]))
+        what = self.data.draw(st.sampled_from(STEPS))
         if what == "flush":
             self.collection._open_store.flush({"threads": 1})
+            return
+        if what == "failed flush":
+            with pytest.MonkeyPatch.context() as patch, contextlib.suppress(OSError):
+                patch.setattr(store, "write_merged", no_room)
+                self.collection._open_store.flush({"threads": 1})
             return
         if what == "commit":
             self.collection.commit()
@@ -213,7 +230,7 @@ class History:
             assert self.collection.delete(where={"price": 1}) >= len(gone)
             self.docs = {id: self.docs[id] for id in self.collection.ids()}
         elif what == "update":
-            self.collection.update(self.records(ids))
+            self.collection.update(self.records(ids), replace_metadata=self.data.draw(st.booleans()))
             for id in ids:
                 document = self.collection.get(id)  # what an update makes of it is tested elsewhere
                 self.docs[plain(id)] = (document.text, document.metadata)

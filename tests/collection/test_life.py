@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shutil
 import signal
 import threading
 import time
@@ -509,6 +510,58 @@ def test_a_compaction_makes_room(path: Path, monkeypatch: pytest.MonkeyPatch) ->
         collection.add(rows(10), ids=range(count, count + 10))
         assert collection.settle()
         assert collection.stats().failure is None
+
+
+def test_flushes_that_fail_leave_nothing_behind(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not a file for every attempt; and documents that wait for room are joined, so that searches stay fast."""
+    joined = threading.Event()
+    join = Store.join
+
+    def noticed(store: Store, views: Any) -> None:
+        join(store, views)
+        joined.set()
+
+    def no_room(*given: Any, **options: Any) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Store, "join", noticed)
+    monkeypatch.setattr("segmax.collection.store.write_merged", no_room)
+    monkeypatch.setattr(maintenance, "FLUSH_DOCS", 2048)
+    monkeypatch.setattr(maintenance, "_RETRY_SECONDS", 3600)
+    with Collection.create(path, durability="none") as collection:
+        for step in range(8):
+            collection.add(rows(512, step), ids=range(step * 512, step * 512 + 512))
+        assert joined.wait(60)
+        expected = collection.search({3: 1.0}, k=4096)
+        for _ in range(5):
+            assert not collection.settle()  # an attempt each
+        assert len(list(path.glob("log.*"))) <= 3
+        found = collection.search({3: 1.0}, k=4096)
+        assert (found.ids, found.scores.tolist()) == (expected.ids, expected.scores.tolist())
+        monkeypatch.undo()
+        assert collection.settle()
+        assert in_memory(collection) == 0
+
+
+@pytest.mark.parametrize("keeps", ["a crash", "a backup", "a reader"])
+def test_a_failed_flush_changes_no_score(path: Path, tmp_path: Path, keeps: str) -> None:
+    """The writer, its readers, its backups and what opens it again store documents to come on one scale."""
+    with Collection.create(path) as collection:
+        collection.add(sp.csr_matrix([[0.1, 0.2], [0.3, 0.4]]), ids=[1, 2])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("segmax.collection.store.write_merged", lambda *given, **options: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                collection._open_store.flush({})
+        collection.add(sp.csr_matrix([[1.0, 50.0]]), ids=[3])
+        expected = collection.search({0: 1.0, 1: 1.0})
+        other = tmp_path / "other"
+        if keeps == "a crash":
+            shutil.copytree(path, other)
+        elif keeps == "a backup":
+            collection.backup(other)
+        with Collection.open(path if keeps == "a reader" else other, read_only=True) as again:
+            found = again.search({0: 1.0, 1: 1.0})
+            assert (found.ids, found.scores.tolist()) == (expected.ids, expected.scores.tolist())
 
 
 # --- the flush at the end --------------------------------------------------------------------------------------------

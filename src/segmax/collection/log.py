@@ -380,7 +380,7 @@ class Log:
             self._synced = self._offset
 
     def rotate(self) -> int:
-        """Sync the file, start the next one, and return its number.
+        """Sync the file, start the next one unless it is new, and return the number of the one to write to.
 
         Raises
         ------
@@ -390,6 +390,8 @@ class Log:
             If what is on disk is unknown now: the log refuses everything from then on.
         """
         self.sync()
+        if self._offset == FILE_BYTES:
+            return self._number  # nothing was written to it since it was started
         try:
             descriptor, header = _create_file(self._folder, self._number + 1, self._next_sequence)
         except WriterStoppedError as error:

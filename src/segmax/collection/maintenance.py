@@ -273,15 +273,27 @@ class Maintainer:
                 else:
                     self._failures[choose] = failure
                     self._num_failures += 1
+                before = self._num_hurries
                 self._wake.notify_all()
-                if failure is not None:
-                    self._rest()
+            if failure is not None:
+                self._rest(before, joins=choose == self._next_flush)
 
-    def _rest(self) -> None:
-        """Wait before the next attempt, whatever is written meanwhile, unless somebody asks for it."""
-        end, before = time.monotonic() + _RETRY_SECONDS, self._num_hurries
-        while not self._stopping and self._num_hurries == before and (left := end - time.monotonic()) > 0:
-            self._wake.wait(timeout=left)
+    def _rest(self, num_hurries: int, *, joins: bool) -> None:
+        """Wait before the next attempt, whatever is written meanwhile, unless somebody asks for it.
+
+        What is written meanwhile is joined, if asked for: searches would get slow of hundreds of parts.
+        """
+        end = time.monotonic() + _RETRY_SECONDS
+        while True:
+            with self._wake:
+                left = end - time.monotonic()
+                if self._stopping or self._num_hurries != num_hurries or left <= 0:
+                    return
+                work = self._next_join() if joins and not self._paused else None
+                if work is None:
+                    self._wake.wait(timeout=left)
+            if work is not None:
+                joins = _failure_of(work, self._store) is None
 
     def _merge_step(self, progress: Any) -> None:
         if self._superseded:
@@ -304,11 +316,14 @@ class Maintainer:
 
     def _next_flush(self) -> _Work | None:
         """Return what to do next about parts in memory; None for nothing."""
-        state = self._store.state
         most = min(SMALL_DOCS, FLUSH_DOCS) if self._awaited else FLUSH_DOCS
         if self._memory_docs() >= most or self._store.is_log_long(_MOST_LOG_BYTES, _MOST_RECORDS):
             return _Work(self._flush)
-        memory = [view for view in state.views if not view.part.name]
+        return self._next_join()
+
+    def _next_join(self) -> _Work | None:
+        """Return which parts in memory to join next; None for none."""
+        state, memory = self._store.state, self._in_memory()
         for wide in (False, True):
             group = [v for v in memory if v.part.is_wide == wide and v.part.num_docs >= SMALL_DOCS // 2]
             chosen = chosen_for_merge([view.num_alive for view in group], _JOINED_PARTS)

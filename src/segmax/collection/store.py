@@ -476,16 +476,33 @@ class Store:
                 state = self.state
                 if state.sequence == self.manifest.applied:
                     return False
-                # The log will no longer have these documents, so no part that only the log protects may take them in.
-                views = tuple(v if v.part.name else dataclasses.replace(v, sealed=True) for v in state.views)
-                self.state = state = dataclasses.replace(state, lattice=state.lattice.settled(), views=views)
-                memory = [view for view in views if view.sealed]
+                if state.lattice.provisional:
+                    state = self._settled()
                 first_log = log.rotate()
-            with contextlib.ExitStack() as pins:
-                made = self._written(memory, state.lattice, options, pins, rough=rough)
+                # The log will no longer have these documents, so no part that only the log protects may take them in.
+                self.state = state = _sealed(state, sealed=True)
+                memory = [view for view in state.views if view.sealed]
+            try:
+                with contextlib.ExitStack() as pins:
+                    made = self._written(memory, state.lattice, options, pins, rough=rough)
+                    with self.writing:
+                        self._install(memory, made, state.sequence, first_log)
+            except BaseException:
                 with self.writing:
-                    self._install(memory, made, state.sequence, first_log)
+                    self.state = _sealed(self.state, sealed=False).ready_like(self.state)
+                raise
             return True
+
+    def _settled(self) -> State:
+        """Return the state with a lattice that stays.
+
+        The lattice is on disk before anything is coded by it: a crash, or a flush that fails, may leave all documents
+        in the log, and whoever reads them there must not choose another one.
+        """
+        state = dataclasses.replace(self.state, lattice=self.state.lattice.settled())
+        self._replace_manifest(self._manifest_with_tables(state))
+        self.state = state.ready_like(self.state)
+        return self.state
 
     def merge(self, names: Sequence[str], options: ResourceOptions) -> None:
         """Merge parts on disk into one, or into two where some documents have wide codes."""
@@ -598,25 +615,29 @@ class Store:
         disk = tuple(view for view in state.views if view.part.name and view.num_alive)
         memory = tuple(view for view in state.views if not view.part.name)
         state = dataclasses.replace(state, views=(*disk, *memory))
-        lattice_name, words_name = _write_tables(
-            self.path, self._take_number(), state.lattice, self.vocabulary.terms[: len(self.vocabulary)]
-        )
         kind = None if state.id_kind is None else state.id_kind.__name__
+        manifest = self._manifest_with_tables(state)
         manifest = dataclasses.replace(
-            self.manifest,
+            manifest,
             parts=tuple(map(self._manifest_part, disk)),
-            lattice=lattice_name,
-            statistics=words_name,
             next_number=state.next_number,
             first_log=self.manifest.first_log if first_log is None else first_log,
             applied=self.manifest.applied if applied is None else applied,
-            extra={**self.manifest.extra, "lattice": _lattice_entry(state.lattice), "id_kind": kind},
+            extra={**manifest.extra, "id_kind": kind},
         )
         self._replace_manifest(manifest)
         self.state = state.ready_like(self.state)
         self._parts = {view.part.name: view.part for view in disk}
         log.remove_before(manifest.first_log)
         remove_unnamed(self.path, self.manifest, self._pinned.keys())
+
+    def _manifest_with_tables(self, state: State) -> Manifest:
+        """Write the tables of a state, and return the manifest that names them."""
+        lattice_name, words_name = _write_tables(
+            self.path, self._take_number(), state.lattice, self.vocabulary.terms[: len(self.vocabulary)]
+        )
+        extra = {**self.manifest.extra, "lattice": _lattice_entry(state.lattice)}
+        return dataclasses.replace(self.manifest, lattice=lattice_name, statistics=words_name, extra=extra)
 
     def _manifest_part(self, view: View) -> ManifestPart:
         deleted = None
@@ -753,6 +774,12 @@ def copy_synced(source: Path, target: Path) -> None:
 def _identity(manifest: Manifest) -> object:
     """Return what no other collection has."""
     return manifest.extra.get("identity")
+
+
+def _sealed(state: State, *, sealed: bool) -> State:
+    """Return a state whose parts in memory take in no more documents, or do again."""
+    views = tuple(view if view.part.name else dataclasses.replace(view, sealed=sealed) for view in state.views)
+    return dataclasses.replace(state, views=views)
 
 
 def _same_documents(found: Manifest, known: Manifest) -> bool:
