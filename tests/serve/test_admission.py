@@ -217,6 +217,41 @@ def test_searches_for_groups_wait_their_turn(settings: Settings) -> None:
     with_app(strict, scenario)
 
 
+def test_a_search_whose_time_is_over_before_its_turn_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets 503, as one that comes too late does; one that has time left is searched, and so is one that is alone."""
+    go_on, search = threading.Event(), Index.search
+
+    def slow(index: Index, *arguments: Any, **options: Any) -> Any:
+        assert go_on.wait(PATIENCE)
+        return search(index, *arguments, **options)
+
+    monkeypatch.setattr(Index, "search", slow)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        searcher = app.service.searchers["docs"]
+        ways: list[dict[str, Any]] = [{}, {"budget_ms": 60_000}, {"budget_ms": 50_000}]
+        asked = []
+        for way in [*ways, {"budget_ms": 60_000, "group_by": "year"}]:
+            asked.append(asyncio.create_task(client.post(SEARCH, json=QUERY | way)))
+            while app.service.admission.num_waiting < len(asked):
+                await asyncio.sleep(0.001)
+        for job in list(searcher._waiting)[1:]:  # behind the first, and one that has time
+            job.deadline = 0.0
+        go_on.set()
+        answers = await asyncio.gather(*asked)
+        assert [answer.status_code for answer in answers] == [200, 200, 503, 503]
+        for answer in answers[2:]:
+            assert answer.json()["type"] == "urn:segmax:problem:overloaded"
+            assert answer.headers["retry-after"] == "1"
+        assert (app.service.admission.num_waiting, app.service.admission.backlog) == (0, 0.0)
+        alone = await client.post(SEARCH, json=QUERY | {"budget_ms": 1e-6})
+        assert alone.status_code == 200
+
+    with_app(settings, scenario)
+
+
 # --- refused before they are requests --------------------------------------------------------------------------------
 
 BODY = b'{"vector":{"indices":[1],"values":[1.0]}}'

@@ -73,6 +73,7 @@ class Job:
     future: asyncio.Future[Any]
     cost: float
     kind: Kind
+    is_behind: bool  #: others were waiting or running when it came
     max_shards: int | None = None
     grouping: Grouping | None = None
 
@@ -80,6 +81,10 @@ class Job:
         """Whether both can be searched in one batch: the index was not replaced between them, for instance."""
         is_like = self.source is other.source and self.max_shards == other.max_shards
         return is_like and self.grouping is None and other.grouping is None
+
+    def is_late(self) -> bool:
+        """Whether its time was over before its turn came, because of others. One that is alone finds what it can."""
+        return self.is_behind and self.deadline is not None and time.perf_counter() > self.deadline
 
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
@@ -258,9 +263,11 @@ class Searcher:
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
         kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
         cost = self._costs.get(kind, _FIRST_COST)
+        is_behind = self._admission.num_waiting > 0
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind, max_shards, grouping))
+        how = source, query, k, params, where, deadline
+        self._waiting.append(Job(*how, future, cost, kind, is_behind, max_shards, grouping))
         self._schedule()
         return future
 
@@ -285,10 +292,12 @@ class Searcher:
             if is_enough and self._threads == 1 and not is_on_ray:
                 break  # one thread gains nothing from larger batches, and sockets have to be looked at
             job = self._waiting.popleft()
-            seconds += job.cost
-            if job.future.done():  # whoever asked has gone
+            if job.is_late() and not job.future.done():
+                job.future.set_exception(overloaded(0.0))
+            if job.future.done():  # or whoever asked has gone
                 self._admission.give_back(job.cost)
             else:
+                seconds += job.cost
                 jobs.append(job)
         self._waiting.extendleft(reversed(others))
         if not jobs:
