@@ -63,16 +63,21 @@ def with_app(settings: Settings, scenario: Callable[[App, httpx.AsyncClient], Aw
 
 @pytest.fixture
 def places(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Where batches were searched: "loop" or "thread"."""
+    """Where searches and batches were searched: "loop" or "thread"."""
     found: list[str] = []
-    search_batch = Index.search_batch
 
-    def watched(index: Index, *arguments: Any, **options: Any) -> Any:
-        is_loop = threading.current_thread() is threading.main_thread()
-        found.append("loop" if is_loop else "thread")
-        return search_batch(index, *arguments, **options)
+    def watch(name: str) -> None:
+        really = getattr(Index, name)
 
-    monkeypatch.setattr(Index, "search_batch", watched)
+        def watched(index: Index, *arguments: Any, **options: Any) -> Any:
+            is_loop = threading.current_thread() is threading.main_thread()
+            found.append("loop" if is_loop else "thread")
+            return really(index, *arguments, **options)
+
+        monkeypatch.setattr(Index, name, watched)
+
+    watch("search")
+    watch("search_batch")
     return found
 
 
@@ -103,6 +108,66 @@ def test_a_lone_batch_keeps_the_event_loop_only_while_it_is_cheap(settings: Sett
         app.service.requests = [None, None]
         searcher._costs[kind] = 0.0001
         assert await place() == "thread"  # somebody else waits
+
+    with_app(settings, scenario)
+
+
+def test_cheap_searches_say_nothing_about_long_queries(settings: Settings, places: list[str]) -> None:
+    """Where searches for a few terms are cheap, the first for many are searched by a thread, alone or in a batch."""
+    long = {"vector": {"indices": list(range(40)), "values": [1.0] * 40}}
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        async def place(address: str, body: dict[str, Any]) -> str:
+            assert (await client.post(address, json=body)).status_code == 200
+            return places.pop()
+
+        costs = app.service.searchers["docs"]._costs
+        await asyncio.to_thread(app.service.catalog["docs"].warm)
+        assert await place(SEARCH, QUERY) == "thread"
+        (few,) = costs
+        costs[few] = 0.0001
+        assert await place(SEARCH, QUERY) == "loop"
+        assert await place(SEARCH, long) == "thread"
+        (many,) = costs.keys() - {few}
+        costs.pop(many)
+        costs[few] = 0.0001
+        assert await place(BATCH, {"queries": [QUERY] * 3}) == "loop"
+        costs[few] = 0.0001
+        assert await place(BATCH, {"queries": [QUERY, long]}) == "thread"
+        costs |= {few: 0.0001, many: 0.2}
+        assert await place(BATCH, {"queries": [QUERY, long]}) == "thread"
+        assert await place(SEARCH, long | {"budget_ms": 60_000}) == "thread"
+        costs |= {few: 0.0001, many: 0.0002}
+        assert await place(BATCH, {"queries": [QUERY, long]}) == "loop"
+
+    with_app(settings, scenario)
+
+
+def test_what_waited_is_judged_by_what_is_known_when_its_turn_comes(settings: Settings, places: list[str]) -> None:
+    """A search of which nothing was known when it came is no cheap one, if another of its kind has shown the cost."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        searcher, source = app.service.searchers["docs"], app.service.catalog["docs"].source
+        found = searcher.submit(source, ([1, 2, 3], [1.0, 2.0, 0.5]), 10, None, None, None)
+        searcher._costs[searcher._waiting[0].kind] = 0.2
+        assert len(await found) == 10
+        assert places == ["thread"]
+
+    with_app(settings, scenario)
+
+
+def test_queries_of_a_batch_have_taken_as_long_as_they_are(settings: Settings) -> None:
+    """Of the time of a batch, one of 3,000 terms has taken nearly all, and 63 short ones nearly none."""
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        searcher = app.service.searchers["docs"]
+        searcher.learn([3] * 63 + [3000], [10] * 64, [None] * 64, 0.1)
+        (few, cheap), (many, dear) = sorted(searcher._costs.items())
+        assert (few.term_bits, many.term_bits) == (2, 12)
+        assert dear > 0.09
+        assert 63 * cheap + dear == pytest.approx(0.1)
+        searcher.learn([1, 1], [10, 1000], [None] * 2, 0.1)  # of which it is not known what took the time
+        assert len(searcher._costs) == 2
 
     with_app(settings, scenario)
 
@@ -150,6 +215,41 @@ def test_searches_for_groups_wait_their_turn(settings: Settings) -> None:
         assert (await client.post(SEARCH, json=body)).status_code == 200
 
     with_app(strict, scenario)
+
+
+def test_a_search_whose_time_is_over_before_its_turn_is_refused(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gets 503, as one that comes too late does; one that has time left is searched, and so is one that is alone."""
+    go_on, search = threading.Event(), Index.search
+
+    def slow(index: Index, *arguments: Any, **options: Any) -> Any:
+        assert go_on.wait(PATIENCE)
+        return search(index, *arguments, **options)
+
+    monkeypatch.setattr(Index, "search", slow)
+
+    async def scenario(app: App, client: httpx.AsyncClient) -> None:
+        searcher = app.service.searchers["docs"]
+        ways: list[dict[str, Any]] = [{}, {"budget_ms": 60_000}, {"budget_ms": 50_000}]
+        asked = []
+        for way in [*ways, {"budget_ms": 60_000, "group_by": "year"}]:
+            asked.append(asyncio.create_task(client.post(SEARCH, json=QUERY | way)))
+            while app.service.admission.num_waiting < len(asked):
+                await asyncio.sleep(0.001)
+        for job in list(searcher._waiting)[1:]:  # behind the first, and one that has time
+            job.deadline = 0.0
+        go_on.set()
+        answers = await asyncio.gather(*asked)
+        assert [answer.status_code for answer in answers] == [200, 200, 503, 503]
+        for answer in answers[2:]:
+            assert answer.json()["type"] == "urn:segmax:problem:overloaded"
+            assert answer.headers["retry-after"] == "1"
+        assert (app.service.admission.num_waiting, app.service.admission.backlog) == (0, 0.0)
+        alone = await client.post(SEARCH, json=QUERY | {"budget_ms": 1e-6})
+        assert alone.status_code == 200
+
+    with_app(settings, scenario)
 
 
 # --- refused before they are requests --------------------------------------------------------------------------------

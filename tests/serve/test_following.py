@@ -18,6 +18,7 @@ pytest.importorskip("prometheus_client")
 
 import segmax
 from segmax.base.errors import FormatError, IndexNotFoundError
+from segmax.collection import changes
 from segmax.collection.collection import Collection
 from segmax.serve import catalog as catalog_module
 from segmax.serve.catalog import Catalog, Served
@@ -189,6 +190,92 @@ def test_a_write_that_cannot_be_read_is_not_left_out(tmp_path: Path, monkeypatch
     opened, sequence = worker.caught_up()
     assert (opened.source.num_docs, sequence) == (COUNTS["old"] + 1, writer.opened.sequence)
     writer.close()
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_change_that_no_process_can_read_ends_the_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, count: int
+) -> None:
+    """A log that another program goes on writing is answered with 503 while a record of it cannot be read."""
+    path = write(tmp_path / "docs", "old")
+    shown = [None] if count == 1 else [Shown(["docs"], tmp_path / "shown") for _ in range(count)]
+    workers = [served_at(path, one) for one in shown]
+    source = workers[0].source
+    with Collection.open(path) as writer:
+        writer.add({"often": "old " * 65_536})  # a count of another type
+        writer.commit()
+        with monkeypatch.context() as patch:
+            patch.delitem(changes._TYPES, "<u4")
+            for _ in range(2):
+                for worker in workers:
+                    worker.follow()
+                    assert not worker.is_open
+                    with pytest.raises(ProblemError, match="type '<u4'") as raised:
+                        worker.level()
+                    assert (raised.value.status, raised.value.headers) == (503, [(b"retry-after", b"1")])
+            path.rename(tmp_path / "away")  # which says nothing about what was written
+            workers[0].follow()
+            assert not workers[0].is_open
+            (tmp_path / "away").rename(path)
+        said = [record.getMessage() for record in caplog.records]
+        assert len(said) == count
+        assert all("'docs': it is not served: " in line for line in said)
+        for worker in workers:
+            worker.follow()
+            found = worker.level()
+            assert found is not None
+            assert found[0].source.num_docs == COUNTS["old"] + 1
+    assert workers[0].source is source  # what is open has taken it over
+
+
+def test_a_change_that_cannot_be_read_is_named_in_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches get it, `GET /v1/indexes` lists it, and so it is until it can be read; others are answered."""
+    path, other = write(tmp_path / "docs", "old"), build(tmp_path / "other", "new")
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def status(name: str) -> int:
+            return (await client.post(f"/v1/indexes/{name}/search", json={"text": "old"})).status_code
+
+        assert await status("docs") == 200
+        with Collection.open(path) as writer, monkeypatch.context() as patch:
+            writer.add({"often": "old " * 65_536})
+            writer.commit()
+            patch.delitem(changes._TYPES, "<u4")
+            while await status("docs") == 200:
+                await asyncio.sleep(0.02)
+            answer = await client.post("/v1/indexes/docs/search", json={"text": "old"})
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:segmax:problem:damaged")
+            assert "type '<u4'" in (await client.get("/v1/indexes")).json()["unavailable"]["docs"]
+            assert await status("other") == 200
+        while await status("docs") == 503:
+            await asyncio.sleep(0.02)
+        found = (await client.post("/v1/indexes/docs/search", json={"text": "old"})).json()["hits"]
+        assert "often" in [hit["id"] for hit in found]
+
+    ask(Settings(paths={"docs": path, "other": other}), scenario)
+
+
+def test_a_collection_that_is_being_copied_back_is_served_meanwhile(tmp_path: Path) -> None:
+    """A copy of itself, of which files are missing, says nothing about what was written: the old one is searched."""
+    path = write(tmp_path / "docs", "old")
+    served = served_at(path)
+    with Collection.open(path) as writer:
+        writer.add({"more": "old"})
+        writer.compact()
+    put_aside(path)
+    shutil.copytree(path.with_name("aside"), path)
+    missing = [file for file in path.rglob("*") if file.is_file() and file.name != "manifest.json"]
+    for file in missing:
+        file.rename(tmp_path / f"{file.parent.name}-{file.name}")
+    for _ in range(2):
+        served._next_try = 0.0
+        served.follow()
+        assert served.source.num_docs == COUNTS["old"]
+    for file in missing:
+        (tmp_path / f"{file.parent.name}-{file.name}").rename(file)
+    served._next_try = 0.0
+    served.follow()
+    assert served.source.num_docs == COUNTS["old"] + 1
 
 
 def raising(error: Exception) -> Any:

@@ -278,9 +278,14 @@ def test_a_key_has_sixteen_characters_at_least(tmp_path: Path) -> None:
     assert "kkk" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("mode", "is_open"), [(0o600, False), (0o640, False), (0o604, True), (0o602, True)])
+@pytest.mark.parametrize(
+    ("mode", "is_open"), [(0o600, False), (0o640, False), (0o601, False), (0o604, True), (0o602, True)]
+)
 def test_keys_that_others_can_read_are_warned_about(tmp_path: Path, mode: int, is_open: bool) -> None:
-    """The warning names the file and what to do; the keys are taken, and a group may read them."""
+    """The warning names the file and what to do; the keys are taken, and a group may read them.
+
+    To run the file is of no use to anybody.
+    """
     path = keys_file(tmp_path, "read " + "k" * 16, mode)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -144,6 +144,7 @@ class Served:
         self._lock = threading.Lock()
         self._now: Opened | ProblemError = unavailable(f"'{name}' is being opened")
         self._trouble: ProblemError | None = None  # why the disk could not be followed when that was last tried
+        self._behind: ProblemError | None = None  # why changes of what is open cannot be read, if there are some
         self._said = ""  # about it
         self._wanted = 0  # what was shown when this process was behind last
         self._next_try = self._next_look = 0.0
@@ -152,16 +153,18 @@ class Served:
 
     @property
     def opened(self) -> Opened:
-        """What is open; raise the problem if nothing is."""
-        now = self._now
+        """What is open; raise the problem if nothing is, or if it has changed and that cannot be read."""
+        now, behind = self._now, self._behind
         if isinstance(now, ProblemError):
             raise now.again()
+        if behind is not None:
+            raise behind.again()
         return now
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is."""
-        return isinstance(self._now, Opened)
+        """Whether anything is, and requests for it are answered."""
+        return isinstance(self._now, Opened) and self._behind is None
 
     @property
     def source(self) -> Source:
@@ -193,7 +196,7 @@ class Served:
             if mark != self._wanted:  # another process has opened what this one could not
                 self._wanted, self._next_try = mark, 0.0
             for _ in range(_ATTEMPTS):
-                found = self.level()
+                found = self.level() if self._behind is None else None
                 if found is not None:
                     return found
                 self._follow()
@@ -218,7 +221,7 @@ class Served:
     def fail(self, error: Exception) -> None:
         """Note why it cannot be opened; requests are answered with that while nothing else is open."""
         self._trouble = _problem(self.name, error)
-        if not self.is_open:
+        if not isinstance(self._now, Opened):
             self._now = self._trouble
         if str(error) != self._said:
             what = "what took its place cannot be opened, the old one stays" if self.is_open else "it is not served"
@@ -255,7 +258,7 @@ class Served:
             if _stamp(self.path) != opened.stamp:
                 opened.source.close()
                 return False
-            self._now, self._trouble, self._said = opened, None, ""
+            self._now, self._trouble, self._behind, self._said = opened, None, None, ""
             if self._shown is not None:
                 self._shown.raise_to(self.name, opened.mark, opened.sequence)
         return True
@@ -297,7 +300,7 @@ class Served:
             if stamp not in (now.stamp, _GONE):
                 self._open_again()
             elif isinstance(now.source, Collection):
-                self._refresh(now.source)
+                self._refresh(now.source, now.stamp)
         if self.is_open:
             self.show()
 
@@ -313,14 +316,20 @@ class Served:
             self.fail(error)
             opened.source.close()
 
-    def _refresh(self, source: Collection) -> None:
+    def _refresh(self, source: Collection, stamp: Stamp) -> None:
+        """Take over what was written to a collection; stop serving it while that is there and cannot be read."""
         try:
             source.refresh()
         except (SegmaxError, OSError) as error:
-            self._trouble = self._trouble or _problem(self.name, error)
-            self._open_again()  # another collection took its place
+            problem = _problem(self.name, error)
+            self._trouble = self._trouble or problem
+            if not _is_away(error) and _stamp(self.path) == stamp:
+                self._behind = problem
+            self._open_again()  # another collection took its place, or this one can be read from its beginning
         else:
-            self._trouble, self._said = None, ""
+            if self._behind is not None:
+                _LOG.info("'%s' is served again", self.name)
+            self._trouble, self._behind, self._said = None, None, ""
 
     def _open_again(self) -> None:
         """Open what is there now. Searches that run go on with what they have, until nobody uses it anymore.
@@ -351,6 +360,15 @@ class Served:
 
 def _changing(path: Path | str) -> SegmaxError:
     return SegmaxError(f"'{path}' is replaced again and again", hint="try again when that is over")
+
+
+def _is_away(error: BaseException | None) -> bool:
+    """Whether something could not be read because it is not there, as while a folder is moved or copied."""
+    while error is not None:
+        if isinstance(error, FileNotFoundError | NotADirectoryError):
+            return True
+        error = error.__cause__
+    return False
 
 
 def _problem(name: str, error: Exception) -> ProblemError:

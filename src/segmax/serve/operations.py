@@ -38,7 +38,7 @@ from segmax.serve.catalog import Served, Source
 from segmax.serve.documents import document_by_id, documents_by_id, documents_by_row
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
-from segmax.serve.searching import Grouping, PlainQuery
+from segmax.serve.searching import Grouping, PlainQuery, num_terms
 from segmax.serve.service import Service, Target
 from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
@@ -163,11 +163,13 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
             plain = await _plain_queries(context, target, queries[part])
             how = depths[part], params[part], wheres[part], max_shards
             work = partial(_searched_batch, context, target, message, plain, *how, results)
-            is_short = len(service.requests) == 1 and total <= _MOST_INLINE and not has_more
-            is_here = is_short and searcher.are_quick(depths, params)  # so it holds up nobody
+            sizes = np.diff(plain.indptr).tolist() if isinstance(plain, Csr) else [num_terms(query) for query in plain]
+            is_short = len(queries) <= _SLICE and total <= _MOST_INLINE and not has_more
+            is_alone = len(service.requests) == 1  # so it holds up nobody
+            is_here = is_short and is_alone and searcher.are_quick(sizes, depths, params)
             seconds = work() if is_here else await service.run(work, of=target.source)
             if not has_more:
-                searcher.learn(depths[part], params[part], seconds)
+                searcher.learn(sizes, depths[part], params[part], seconds)
     return messages.BatchResult(results=results.whole(), took_ms=(time.perf_counter() - context.arrived) * 1e3)
 
 

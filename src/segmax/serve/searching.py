@@ -12,8 +12,8 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
@@ -28,8 +28,6 @@ from segmax.shards.sharded import ShardedIndex
 
 #: A query as `Index.search` takes it: terms and weights, or a mapping of words to weights.
 PlainQuery = tuple[Any, Any] | Mapping[str, float]
-#: Searches of one kind take about as long: about how many results, the method, whether there are a filter and groups.
-Kind = tuple[int, str, bool, bool]
 #: What became of a search, and how many seconds it took.
 Answer = tuple[Hits | Groups | BaseException, float]
 
@@ -41,6 +39,16 @@ _LEAST_BUDGET_MS = 0.001
 _WAIT_COSTS = 8  # searches of the same kind that one may always wait for, however long they take
 _ALWAYS_WAITING = 16  # searches per thread that may always wait: what an ordinary pool of connections sends
 BATCHES_ON_RAY = 4  #: batches of searches of an index on Ray that are under way at the same time
+
+
+class Kind(NamedTuple):
+    """What the time of a search depends on most: searches of one kind take about as long."""
+
+    term_bits: int  #: of the number of terms in the query
+    k_bits: int
+    method: str
+    is_filtered: bool
+    is_grouped: bool
 
 
 class Grouping(NamedTuple):
@@ -65,6 +73,7 @@ class Job:
     future: asyncio.Future[Any]
     cost: float
     kind: Kind
+    is_behind: bool  #: others were waiting or running when it came
     max_shards: int | None = None
     grouping: Grouping | None = None
 
@@ -72,6 +81,10 @@ class Job:
         """Whether both can be searched in one batch: the index was not replaced between them, for instance."""
         is_like = self.source is other.source and self.max_shards == other.max_shards
         return is_like and self.grouping is None and other.grouping is None
+
+    def is_late(self) -> bool:
+        """Whether its time was over before its turn came, because of others. One that is alone finds what it can."""
+        return self.is_behind and self.deadline is not None and time.perf_counter() > self.deadline
 
     def params_now(self) -> SearchParams | None:
         """Return the parameters, with what is left of the time until the deadline as budget."""
@@ -204,7 +217,7 @@ class Searcher:
         """Search here and now, if that takes next to no time and nothing else is going on; otherwise return None."""
         if self._served.is_on_ray:
             return None
-        kind = _kind_of(k, params, is_filtered=False)
+        kind = _kind_of(num_terms(query), k, params)
         cost = self._costs.get(kind)
         if cost is None or cost > _INLINE_SECONDS or self._admission.num_waiting or not self._is_known(query):
             return None
@@ -214,19 +227,23 @@ class Searcher:
         self._on_batch()
         return hits
 
-    def are_quick(self, depths: Sequence[int], params: Sequence[SearchParams | None]) -> bool:
-        """Whether some searches without filters are expected to take next to no time, all of them together."""
+    def are_quick(self, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None]) -> bool:
+        """Whether some searches without filters are expected to take next to no time, all of them together.
+
+        `sizes` are numbers of terms.
+        """
         if self._served.is_on_ray or self._admission.num_waiting or not self._served.is_warm:
             return False
-        kinds = Counter(_kind_of(depth, one, is_filtered=False) for depth, one in zip(depths, params, strict=True))
-        costs = [self._costs.get(kind, math.inf) * count for kind, count in kinds.items()]
-        return sum(costs) <= _INLINE_SECONDS
+        return self._expected(map(_kind_of, sizes, depths, params)) <= _INLINE_SECONDS
 
-    def learn(self, depths: Sequence[int], params: Sequence[SearchParams | None], seconds: float) -> None:
-        """Take the time of searches that were run elsewhere into account, if all of them are of one kind."""
-        kinds = {_kind_of(depth, one, is_filtered=False) for depth, one in zip(depths, params, strict=True)}
-        if len(kinds) == 1:
-            self._learn(kinds.pop(), seconds / len(depths))
+    def learn(
+        self, sizes: Sequence[int], depths: Sequence[int], params: Sequence[SearchParams | None], seconds: float
+    ) -> None:
+        """Take the time of searches that were run elsewhere into account, if they differ in their sizes at most."""
+        kinds = list(map(_kind_of, sizes, depths, params))
+        if len({kind._replace(term_bits=0) for kind in kinds}) == 1:
+            for kind, part in dict(zip(kinds, _parts_of(seconds, kinds), strict=True)).items():
+                self._learn(kind, part)
 
     def submit(
         self,
@@ -244,11 +261,13 @@ class Searcher:
         They are `Hits`, or `Groups` with a grouping, to which the offset belongs then.
         """
         depth = k if grouping is None else (k + grouping.offset) * grouping.group_size
-        kind = _kind_of(depth, params, is_filtered=where is not None, is_grouped=grouping is not None)
+        kind = _kind_of(num_terms(query), depth, params, where is not None, grouping is not None)
         cost = self._costs.get(kind, _FIRST_COST)
+        is_behind = self._admission.num_waiting > 0
         self._admission.take(cost, deadline, time.perf_counter())
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._waiting.append(Job(source, query, k, params, where, deadline, future, cost, kind, max_shards, grouping))
+        how = source, query, k, params, where, deadline
+        self._waiting.append(Job(*how, future, cost, kind, is_behind, max_shards, grouping))
         self._schedule()
         return future
 
@@ -273,17 +292,19 @@ class Searcher:
             if is_enough and self._threads == 1 and not is_on_ray:
                 break  # one thread gains nothing from larger batches, and sockets have to be looked at
             job = self._waiting.popleft()
-            seconds += job.cost
-            if job.future.done():  # whoever asked has gone
+            if job.is_late() and not job.future.done():
+                job.future.set_exception(overloaded(0.0))
+            if job.future.done():  # or whoever asked has gone
                 self._admission.give_back(job.cost)
             else:
+                seconds += job.cost
                 jobs.append(job)
         self._waiting.extendleft(reversed(others))
         if not jobs:
             return
         self._on_batch()
-        is_cheap = not is_on_ray and seconds <= _INLINE_SECONDS and (len(jobs) == 1 or self._threads == 1)
-        if is_cheap and all(self._is_plain(job) for job in jobs):
+        is_cheap = not is_on_ray and self._expected(job.kind for job in jobs) <= _INLINE_SECONDS
+        if is_cheap and (len(jobs) == 1 or self._threads == 1) and all(self._is_plain(job) for job in jobs):
             self._admission.note_busy()
             self._finish(jobs, _searched_one_by_one(jobs))
         else:
@@ -312,6 +333,10 @@ class Searcher:
         if self._waiting and not self._is_scheduled:
             self._drain()
 
+    def _expected(self, kinds: Iterable[Kind]) -> float:
+        """Return how many seconds searches take by what is known now; no end of them if it is not about one."""
+        return sum(self._costs.get(kind, math.inf) for kind in kinds)
+
     def _learn(self, kind: Kind, seconds: float) -> None:
         """Take the time of a search into account for the next ones of its kind."""
         before = self._costs.get(kind, seconds)
@@ -329,9 +354,22 @@ class Searcher:
                 job.future.set_result(answer)
 
 
-def _kind_of(k: int, params: SearchParams | None, *, is_filtered: bool, is_grouped: bool = False) -> Kind:
-    """Return what the time of a search depends on most."""
-    return k.bit_length(), (params or EXACT).method, is_filtered, is_grouped
+def num_terms(query: PlainQuery) -> int:
+    """Return how many terms a query has."""
+    return len(query if isinstance(query, Mapping) else query[0])
+
+
+def _kind_of(
+    size: int, k: int, params: SearchParams | None, is_filtered: bool = False, is_grouped: bool = False
+) -> Kind:
+    return Kind(size.bit_length(), k.bit_length(), (params or EXACT).method, is_filtered, is_grouped)
+
+
+def _parts_of(seconds: float, kinds: Sequence[Kind]) -> list[float]:
+    """Return what each of some searches has of the time of all: about as much as it has terms."""
+    sizes = [1 << kind.term_bits for kind in kinds]
+    total = sum(sizes)
+    return [seconds * size / total for size in sizes]
 
 
 def _limits(job: Job) -> dict[str, Any]:
@@ -384,5 +422,5 @@ def _searched(jobs: list[Job], threads: int) -> list[Answer]:
         return [(error, 0.0)] * len(jobs)  # which took until the deadline, and would again
     except Exception:
         return _searched_one_by_one(jobs)
-    seconds = (time.perf_counter() - start) * min(threads, len(jobs)) / len(jobs)
-    return [(hits, seconds) for hits in found]
+    seconds = (time.perf_counter() - start) * min(threads, len(jobs))
+    return [*zip(found, _parts_of(seconds, [job.kind for job in jobs]), strict=True)]

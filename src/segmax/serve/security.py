@@ -65,10 +65,12 @@ class Keys:
             raise ConfigError(
                 option="api_keys", expected="a file of keys that can be read", got=f"'{path}' ({error})"
             ) from error
-        if mode & 0o007:
+        if mode & 0o006:  # read or write: a file of keys is not run
             hint = f"chmod 600 '{path}'"
             warnings.warn(
-                f"everybody on this machine can read the keys in '{path}': {hint}", SegmaxWarning, stacklevel=2
+                f"everybody on this machine can read or change the keys in '{path}': {hint}",
+                SegmaxWarning,
+                stacklevel=2,
             )
         roles: dict[str, Role] = {}
         for number, line in enumerate(lines, start=1):
