@@ -24,7 +24,7 @@ from metadata import twin
 from reference import SAFE_METHODS, as_query
 from segmax import _core
 from segmax.errors import ConfigError, FormatError, InputError
-from segmax.metadata import parse_where
+from segmax.metadata import Metadata, parse_where
 from segmax.metadata import store as metadata_store
 from segmax.metadata.where import narrowed
 from segmax.search import queries as query_features
@@ -188,6 +188,19 @@ def test_groups_of_a_field_without_columns(kind: str, tmp_path: Path, monkeypatc
         assert groups(LONG, where, 3, 4) == [(name, members[:4]) for name, members in wanted[:3]]
     if isinstance(source, segmax.Collection):
         source.close()
+
+
+def test_values_of_a_field_without_columns_are_told_apart() -> None:
+    """By each of them alone as by the document itself, though what is kept of them is short."""
+    values = [*LONG_VALUES, "true", "0x1", "\U0001f600", "1 0x1", 1e300, 0.1, -1, -(2**70)]
+    metadata = [{LONG: value} for value in values] + [{}]
+    stored = Metadata.from_rows(metadata)
+    for value in [*(value for value in values if not isinstance(value, (list, dict))), "\ud800", 3, False]:
+        where = {LONG: value}
+        assert stored.rows(where).tolist() == [twin.matches(where, one) for one in metadata], value
+    for number in range(9):
+        stored.rows({f"{number}" * 140: 1})
+    assert len(stored._members) == 4
 
 
 def test_filters_of_groups_are_filters() -> None:
