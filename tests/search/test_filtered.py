@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import enum
 import json
+import pickle
 import threading
 import types
+from collections import Counter
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from metadata import twin
 from reference import SAFE_METHODS, as_query
 from segmax import _core
 from segmax.errors import ConfigError, FormatError, InputError
-from segmax.metadata import parse_where
+from segmax.metadata import Metadata, parse_where
+from segmax.metadata import store as metadata_store
+from segmax.metadata.where import narrowed
 from segmax.search import queries as query_features
 from segmax.search.queries import FilterCache, Kept
 
@@ -126,6 +130,86 @@ def test_groups_are_those_of_the_whole_ranking(case: Any, data: st.DataObject) -
     assert [(twin.named(group.value), group.hits.rows.tolist()) for group in found] == wanted
     assert found.values == [group.value for group in found]
     assert found.complete
+
+
+LONG, WIDE = "v" * 140, "w" * 140  # names too long for columns
+#: Values of such a field: equal ones of several types, and others that are nearly equal as numbers or as text.
+LONG_VALUES: list[Any] = [*VALUES, 2**70, float(2**70), 2**70 + 1, 10**4200, 0, -0.0, "", "1", [True, 1, 1.0]]
+
+
+def opened(kind: str, docs: sp.csr_matrix, metadata: list[Any], dead: set[int], path: Path) -> Any:
+    """The same documents as an index, a collection of two parts, or a view of one."""
+    ids = [f"d{row}" for row in range(docs.shape[0])]
+    if kind == "index":
+        return segmax.build(docs, ids=ids, metadata=metadata, calibrate=False)
+    collection = segmax.Collection.create(path)
+    for rows in (slice(0, 160), slice(160, None)):
+        collection.add(docs[rows], ids=ids[rows], metadata=metadata[rows])
+    collection.delete([ids[row] for row in sorted(dead)])
+    return collection.snapshot() if kind == "snapshot" else collection
+
+
+@pytest.mark.parametrize("kind", ["index", "collection", "snapshot"])
+def test_groups_of_a_field_without_columns(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are those of the whole ranking; all groups together read each document once, and a filter once more."""
+    rng = np.random.default_rng(29)
+    values = [LONG_VALUES[rng.integers(len(LONG_VALUES))] for _ in range(240)]
+    metadata: list[dict[str, Any]] = [
+        {"id": row, "n": row % 3, WIDE: row % 3} | ({LONG: value, "v": value} if row % 20 else {})
+        for row, value in enumerate(values)
+    ]
+    docs = random_docs(rng, len(values), 40, 6.0, 1)
+    query = as_query(rng, 40, 12, 40)
+    dead = set(range(0, 240, 7)) if kind in ("collection", "snapshot") else set()
+    source = opened(kind, docs, metadata, dead, tmp_path / "docs")
+    reads: Counter[bytes] = Counter()
+    from_json = metadata_store.from_json
+    monkeypatch.setattr(metadata_store, "from_json", lambda text: reads.update([text]) or from_json(text))
+
+    def groups(field: str, where: Any, k: int, size: int) -> list[tuple[str, list[str]]]:
+        found = source.search(query, k, where=where, group_by=field, group_size=size)
+        return [(twin.named(group.value), group.hits.ids) for group in found]
+
+    wide = {WIDE: {"$ne": 2}}
+    for where, most in ((None, 2), (None, 1), ({"n": {"$ne": 2}}, 1), (wide, 2), (wide, 1)):
+        expected: dict[str, list[str]] = {}
+        for row in ranking(docs, query, metadata, where or {}):
+            value = metadata[row].get(LONG)
+            own = [one for one in (value if isinstance(value, list) else [value]) if type(one) is not dict]
+            for name in dict.fromkeys(map(twin.named, own)):
+                if name != "null" and row not in dead:
+                    expected.setdefault(name, []).append(f"d{row}")
+        wanted = [(name, members[:6]) for name, members in expected.items()]
+        reads.clear()
+        assert groups(LONG, where, 9, 6) == wanted[:9]
+        assert max(reads.values(), default=0) <= most  # one of which is for the ranking that the groups are found in
+        assert len(reads) == 240 if most == 2 else len(reads) <= 64
+        assert groups("v", where, 9, 6) == wanted[:9]
+        assert groups(LONG, where, 3, 4) == [(name, members[:4]) for name, members in wanted[:3]]
+    if isinstance(source, segmax.Collection):
+        source.close()
+
+
+def test_values_of_a_field_without_columns_are_told_apart() -> None:
+    """By each of them alone as by the document itself, though what is kept of them is short."""
+    values = [*LONG_VALUES, "true", "0x1", "\U0001f600", "1 0x1", 1e300, 0.1, -1, -(2**70)]
+    metadata = [{LONG: value} for value in values] + [{}]
+    stored = Metadata.from_rows(metadata)
+    for value in [*(value for value in values if not isinstance(value, (list, dict))), "\ud800", 3, False]:
+        where = {LONG: value}
+        assert stored.rows(where).tolist() == [twin.matches(where, one) for one in metadata], value
+    for number in range(9):
+        stored.rows({f"{number}" * 140: 1})
+    assert len(stored._members) == 4
+
+
+def test_filters_of_groups_are_filters() -> None:
+    """Narrowed ones have the key of the same filter as written, also when they come from another process."""
+    base = parse_where({"$and": [{"a": 1}, {"b": 2}]})
+    for where, same in ((base, {"a": 1, "b": 2, "c": "x"}), (None, {"c": "x"})):
+        group = pickle.loads(pickle.dumps(narrowed(where, "c", "x")))
+        assert group == parse_where(same)
+        assert group.base == where
 
 
 @pytest.fixture

@@ -266,6 +266,37 @@ def test_a_budget_ends_the_evaluation_of_a_filter(tmp_path: Path) -> None:
     assert [hit["id"] for hit in first.json()["hits"]] == [hit["id"] for hit in again.json()["hits"]] == ["7"]
 
 
+@pytest.mark.parametrize("where", [None, {"n": {"$lt": 150}}])
+def test_nobody_waits_for_groups_without_columns(tmp_path: Path, where: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While all documents are read for the groups of a field, other searches of the index are answered."""
+    field = "k" * 200
+    index = segmax.from_texts(["wave"] * 200, metadata=[{field: row % 70, "n": row} for row in range(200)])
+    expected = index.search("wave", 5, where=where, group_by=field, group_size=2)
+    index.save(tmp_path / "wide")
+    others_are_answered = threading.Event()
+    several = Metadata._several
+
+    def slowly(metadata: Metadata, rows: Any) -> Any:
+        assert others_are_answered.wait(20)
+        return several(metadata, rows)
+
+    monkeypatch.setattr(Metadata, "_several", slowly)
+    body = {"text": "wave", "k": 5, "group_by": field, "group_size": 2, "where": where}
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        slow = asyncio.create_task(client.post("/v1/indexes/wide/search", json=body))
+        await asyncio.sleep(0.01)
+        found = [await client.post("/v1/indexes/wide/search", json={"text": "wave"}) for _ in range(3)]
+        assert not slow.done()
+        others_are_answered.set()
+        return [*found, await slow]
+
+    *others, slow = ask(settings_for(wide=tmp_path / "wide"), scenario)
+    assert [other.status_code for other in others] == [200] * 3
+    found = [(group["value"], [hit["id"] for hit in group["hits"]]) for group in slow.json()["groups"]]
+    assert found == [(group.value, group.hits.ids) for group in expected]
+
+
 def test_names_of_fields_have_a_limit(settings: Settings) -> None:
     """1,000 characters are taken, 1,001 refused, in filters, facets and groups."""
     for length, status in ((1000, 200), (1001, 422)):

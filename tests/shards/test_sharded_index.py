@@ -405,8 +405,10 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
     """Filters, facets, counts, groups, texts and metadata are those of one index."""
     words = ["copper", "noise", "diode", "wave", "guide", "tube", "valve", "relay"]
     rng = np.random.default_rng(4)
+    wide = "w" * 140  # too long a name for columns
     records = [
         {"id": f"d{row}", "text": " ".join(rng.choice(words, 6)), "year": int(1950 + row % 7), "lang": str(row % 3)}
+        | {wide: row % 40}
         for row in range(300)
     ]
     path = tmp_path / "docs.jsonl"
@@ -427,6 +429,11 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
         groups.append(many.search(query, k=3, group_by="lang", group_size=2, target_recall=0.9))
         found, expected, awaited, targeted = ([(g.value, g.hits.ids) for g in each] for each in groups)
         assert found == expected == awaited == targeted
+        for where in (None, {"year": {"$gte": 1953}}, {wide: {"$lt": 30}}):
+            how = {"k": 9, "where": where, "group_by": wide, "group_size": 5}
+            found, expected = ([(g.value, g.hits.ids) for g in index.search(query, **how)] for index in (many, one))
+            assert found == expected
+            assert len(found) == 9
         own = {"year": 1951}
         assert many.search(query, where=own, target_recall=0.9).ids == one.search(query, where=own).ids
         batch = many.search_batch([query] * 3, where=[own, None, own], target_recall=0.9)

@@ -28,7 +28,7 @@ from segmax.search.calibration import Calibration, Expectation
 from segmax.search.explain import explain, subject_of
 from segmax.search.inside import InsideView, inside
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Matches, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Matches, Wanted, best, grouped, matching
 from segmax.search.results import BatchHits, BatchStats, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.texts import StoredText
@@ -590,8 +590,17 @@ class Filters:
         """Return by view which rows are alive and match, and the core's mask of them."""
         num_docs = sum(view.part.num_docs for view in state.views)
 
+        def matches(part: Part, where: Where) -> NDArray[np.bool_]:
+            return self._matches(where, num_docs, partial(make, part, where), part.serial).rows
+
+        def make(part: Part, where: Where) -> Matches:
+            metadata = part.metadata
+            if metadata is None:
+                metadata = Metadata.from_rows([None] * part.num_docs)
+            return Matches(matching(where, metadata, partial(matches, part)))
+
         def living(view: View) -> Kept:
-            found = self._matches(where, num_docs, partial(_matching, view.part, where), view.part.serial).rows
+            found = matches(view.part, where)
             rows = found if view.alive is None else found & view.alive
             return Kept(rows, _core.Mask(view.part.engine.core, rows))
 
@@ -600,13 +609,6 @@ class Filters:
     def are_known(self, state: State, where: Where) -> bool:
         """Whether it is known which rows of every part match a filter."""
         return all(self._matches.has(where, view.part.serial) for view in state.views)
-
-
-def _matching(part: Part, where: Where) -> Matches:
-    metadata = part.metadata
-    if metadata is None:
-        metadata = Metadata.from_rows([None] * part.num_docs)
-    return Matches(metadata.rows(where))
 
 
 def explained(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from array import array
 from collections.abc import Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,6 +115,38 @@ def scalars_of(value: Any) -> Iterable[Scalar]:
     return found.values()
 
 
+class Members(NamedTuple):
+    """The documents of every value of a field without columns: a row and a digest for each of their scalars."""
+
+    rows: NDArray[np.uint32]
+    digests: NDArray[np.uint64]  #: two numbers each
+
+    def having(self, value: Scalar, num_docs: int) -> Mask:
+        """Return by row whether a document has a value, by itself or in a list."""
+        found = np.zeros(num_docs, dtype=np.bool_)
+        found[self.rows[(self.digests == np.frombuffer(_digest(value), dtype=np.uint64)).all(axis=1)]] = True
+        return found
+
+
+def members_of(field: str, documents: Iterable[dict[str, Any] | None]) -> Members:
+    """Return which documents have which values of a field, from one look at each."""
+    rows, digests = array("I"), bytearray()
+    for row, metadata in enumerate(with_breaks(documents)):
+        for value in scalars_of(find(metadata, field)):
+            rows.append(row)
+            digests += _digest(value)
+    return Members(np.array(rows, dtype=np.uint32), np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))
+
+
+def _digest(value: Scalar) -> bytes:
+    """Return 16 bytes that are the same for equal values only."""
+    kind, key = value_key(value)
+    if isinstance(key, float) and key.is_integer():
+        key = int(key)
+    text = hex(key) if isinstance(key, int) else str(key)  # an integer may be too long for decimal digits
+    return hashlib.blake2b(f"{kind} {text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def values_of(
     columns: Mapping[str, Column] | None, field: str, rows: NDArray[np.int64], documents: Documents
 ) -> list[Any]:
@@ -134,6 +168,6 @@ def values_of(
 def _look_up(
     places: Iterable[int], field: str, rows: NDArray[np.int64], documents: Documents, found: list[Any]
 ) -> None:
-    for place in places:
+    for place in with_breaks(places):
         value = find(documents[int(rows[place])], field)
         found[place] = None if value is MISSING else value

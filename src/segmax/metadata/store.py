@@ -16,15 +16,17 @@ from segmax.base.errors import InputError, SegmaxError, damaged
 from segmax.metadata.columns import Column, Mask
 from segmax.metadata.directory import read_fields
 from segmax.metadata.evaluating import matching_rows
-from segmax.metadata.facets import counted_values, values_of
+from segmax.metadata.facets import Members, counted_values, members_of, values_of
 from segmax.metadata.layout import DOCUMENTS
 from segmax.metadata.packing import pack_metadata
 from segmax.metadata.values import Scalar, from_json
-from segmax.metadata.where import Where, checked_field, parse_where
+from segmax.metadata.where import Test, Where, checked_field, parse_where
 from segmax.storage.blocks import Append, Blocks
 
 #: The components that metadata lie in.
 METADATA_COMPONENTS = ("metadata_offset", "metadata_first_row", "metadata_data", "metadata_column")
+
+_MOST_MEMBERS = 4  # fields without columns whose values are kept by row
 
 
 class Metadata(Sequence[dict[str, Any] | None]):
@@ -62,6 +64,7 @@ class Metadata(Sequence[dict[str, Any] | None]):
         self._entry = entry
         self._path = path
         self._num_docs = num_docs
+        self._members: dict[str, Members] = {}  # replaced, never changed: threads share it
         self.documents = Blocks(DOCUMENTS, arrays, num_docs, path)
         with self._damage():
             self._fields, self.unlisted = _opened(entry, arrays["metadata_column"], num_docs)
@@ -142,7 +145,18 @@ class Metadata(Sequence[dict[str, Any] | None]):
         """
         root = parse_where(where).root
         with self._damage():
+            if isinstance(root, Test) and root.is_of_scalar and self.columns(root.field) is None:
+                return self._members_of(root.field).having(root.operand, self._num_docs)
             return matching_rows(root, self._num_docs, self.columns, self._several)
+
+    def _members_of(self, field: str) -> Members:
+        """Return the documents of every value of a field without columns: read once for all filters and groups."""
+        found = self._members.get(field)
+        if found is None:
+            found = members_of(field, self._several(np.arange(self._num_docs)))
+            others = [(name, old) for name, old in self._members.items() if name != field]
+            self._members = dict([*others[1 - _MOST_MEMBERS :], (field, found)])
+        return found
 
     def columns(self, field: str) -> Mapping[str, Column] | None:
         """Return the columns of a field, checked; None where only the JSON of documents tells which of them have it."""

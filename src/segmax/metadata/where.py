@@ -34,6 +34,11 @@ class Test:
         operand = list(self.operand) if self.operator == "in" else self.operand
         return f'{{{_text(self.field)}:{{"${self.operator}":{_text(_canonical(operand))}}}}}'
 
+    @property
+    def is_of_scalar(self) -> bool:
+        """Whether it wants one scalar, which groups are made of, too."""
+        return self.operator == "eq" and not isinstance(self.operand, (list, dict))
+
     @cached_property
     def wanted(self) -> frozenset[tuple[int, Any]]:
         """Of `in`: the values by which others are equal to one of them."""
@@ -244,9 +249,26 @@ def checked_field(name: object, where: str = "") -> str:
     return str.__str__(name)
 
 
-def narrowed(where: Where | None, field: str, value: Scalar) -> Where:
+class Narrowed(Where):
+    """A filter that also wants a field to have a value, and remembers the filter that it narrows."""
+
+    __slots__ = ("base", "test")
+
+    base: Where | None  #: The filter without the field; None: everything.
+    test: Test  #: What the field has to be equal to.
+
+    def __init__(self, base: Where | None, test: Test) -> None:
+        super().__init__(_all_of([*([] if base is None else [base.root]), test]))
+        object.__setattr__(self, "base", base)
+        object.__setattr__(self, "test", test)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Narrowed, (self.base, self.test)
+
+
+def narrowed(where: Where | None, field: str, value: Scalar) -> Narrowed:
     """Return the filter that also wants a field to have a value."""
-    return Where(_all_of([*([] if where is None else [where.root]), Test(field, "eq", value)]))
+    return Narrowed(where, Test(field, "eq", value))
 
 
 class _Parser:

@@ -23,7 +23,7 @@ from segmax.search.engine import Engine, check_environment
 from segmax.search.explain import explain
 from segmax.search.inside import InsideView, inside
 from segmax.search.methods import ASC, SearchParams
-from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped
+from segmax.search.queries import Filter, FilterCache, FilterParser, Kept, Wanted, best, grouped, matching
 from segmax.search.results import BatchHits, ClusterBounds, Explanation, Groups, Hits
 from segmax.search.tuning import Targets, measured_on
 from segmax.storage.config import BuildConfig
@@ -686,7 +686,7 @@ class Index:
         engine, metadata = self._engine, self._needed_metadata
 
         def make() -> Kept:
-            rows = metadata.rows(where)
+            rows = matching(where, metadata, lambda base: self._kept(base).rows)
             return Kept(rows, _core.Mask(engine.core, rows))
 
         return self._masks(where, engine.core.num_docs, make)

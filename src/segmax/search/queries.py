@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from segmax import _core
 from segmax.base.checks import checked_int, checked_number, shown
 from segmax.base.errors import ConfigError
-from segmax.metadata import Scalar, Where, parse_where
+from segmax.metadata import Metadata, Scalar, Where, parse_where
 from segmax.metadata.facets import scalars_of
 from segmax.metadata.values import checked_value, value_key
-from segmax.metadata.where import checked_field, narrowed
+from segmax.metadata.where import Narrowed, checked_field, narrowed
 from segmax.search.arguments import checked_k
 from segmax.search.results import Group, Groups, Hits
 
@@ -207,6 +207,14 @@ class Matches(NamedTuple):
     def num_bytes(self) -> int:
         """How much memory it takes."""
         return self.rows.nbytes
+
+
+def matching(where: Where, metadata: Metadata, known: Callable[[Where], NDArray[np.bool_]]) -> NDArray[np.bool_]:
+    """Return by row whether a filter matches; `known` returns that for the filter that it narrows, which is kept."""
+    if not isinstance(where, Narrowed):
+        return metadata.rows(where)
+    found = metadata.rows(Where(where.test))
+    return found if where.base is None else np.logical_and(found, known(where.base), out=found)
 
 
 class _Kept(Protocol):

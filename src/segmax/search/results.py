@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
+from segmax.base.breaks import with_breaks
 from segmax.base.checks import shown
 from segmax.base.display import counted, plain_number, short_number
 from segmax.base.optional import need
@@ -194,7 +195,7 @@ class Hits(Sequence[Hit]):
     @cached_property
     def metadata(self) -> list[dict[str, Any] | None]:
         """The metadata of each document, if the index stores any, looked up on first use."""
-        return [self._docs.metadata_of(int(row)) for row in self.rows]
+        return [self._docs.metadata_of(row) for row in with_breaks(self.rows.tolist())]
 
     def taken(self, places: slice | NDArray[np.int64]) -> Hits:
         """Return some of the results, by their places in the ranking, as results of the same search."""

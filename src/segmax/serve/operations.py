@@ -79,7 +79,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
     marker = service.marker(target, query, message)
-    await service.know(target, message.where, deadline)
+    await service.know(target, message.where, deadline, message.group_by)
     if message.group_by is not None or message.group_size != 1:
         grouping = Grouping(message.group_by, message.group_size, message.offset, message.min_score)
         searcher, how = service.searchers[target.name], (params, message.where, deadline, max_shards, grouping)

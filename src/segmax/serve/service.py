@@ -15,9 +15,11 @@ import numpy as np
 
 from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25
+from segmax.metadata.where import checked_field, narrowed
 from segmax.paper.methods import METHODS
 from segmax.search.arguments import EXACT
 from segmax.search.methods import SearchParams
+from segmax.search.queries import Filter
 from segmax.serve import messages
 from segmax.serve.allowance import Allowance
 from segmax.serve.answers import Marker
@@ -325,16 +327,26 @@ class Service:
         if k * group_size > self.limits.k:
             raise over_limit("k x group_size", self.limits.k, k * group_size)
 
-    async def know(self, target: Target, where: Mapping[str, Any] | None, deadline: float | None) -> None:
-        """Find out which documents a filter matches before the search with it takes its turn: others do not wait."""
+    async def know(
+        self,
+        target: Target,
+        where: Mapping[str, Any] | None,
+        deadline: float | None,
+        group_by: str | None = None,
+    ) -> None:
+        """Find out which documents a filter matches before the search with it takes its turn: others do not wait.
+
+        Likewise the documents of every group, where only their JSON tells them.
+        """
         source = target.source
-        if (
-            where is None
-            or isinstance(source, ShardedIndex)
-            or (_is_within(where, _SHORT_FILTER) and source.knows(where))
-        ):
+        if isinstance(source, ShardedIndex):
             return
-        await self.run(_count, source, where, deadline)
+        if where is not None and not (_is_within(where, _SHORT_FILTER) and source.knows(where)):
+            await self.run(_count, source, where, deadline)
+        if group_by is not None:
+            group = narrowed(None, checked_field(group_by, "group_by"), None)  # one tells all groups
+            if not source.knows(group):
+                await self.run(_count, source, group, deadline)
 
     def check_where(self, where: Mapping[str, Any] | None) -> None:
         """Raise the problem of a filter that is too large."""
@@ -353,7 +365,7 @@ class Service:
         return Marker(frozenset(_words(target.source, query)), split, highlight.width)
 
 
-def _count(source: Source, where: Mapping[str, Any], deadline: float | None) -> None:
+def _count(source: Source, where: Filter, deadline: float | None) -> None:
     with ended_at(deadline):
         source.count(where)
 

@@ -23,7 +23,7 @@ from segmax.search.arguments import core_params, input_errors
 from segmax.search.engine import Engine
 from segmax.search.explain import explain
 from segmax.search.methods import SearchParams, TermParams
-from segmax.search.queries import FilterCache, Kept
+from segmax.search.queries import FilterCache, Kept, matching
 from segmax.search.results import Explanation
 from segmax.shards.router import Prepared
 from segmax.storage.reading import index_errors, load_index
@@ -183,7 +183,7 @@ class Shard:
 
     def _kept(self, where: Where) -> Kept:
         def make() -> Kept:
-            rows = self._metadata.rows(where)
+            rows = matching(where, self._metadata, lambda base: self._kept(base).rows)
             return Kept(rows, _core.Mask(self._core, rows))
 
         return self._masks(where, self._core.num_docs, make)
