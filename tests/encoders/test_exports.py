@@ -126,6 +126,25 @@ def test_exports_beside_a_model_are_used(model: Path, written: list[Path]) -> No
     assert find_export(str(model), "SparseModel") is None
 
 
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "other"}', b'{"format": "segmax-export", "version": 9}'])
+def test_exports_that_cannot_be_read(model: Path, written: list[Path], content: bytes) -> None:
+    """Beside a model they count as none; of the cache's own the error says what makes it again."""
+    beside = model / EXPORT_FOLDER
+    beside.mkdir()
+    (beside / EXPORT_NAME).write_bytes(content)
+    assert find_export(str(model), "SparseModel") is None
+    found = exported_again(model)
+    assert found == cached_place(str(model))
+    (found / EXPORT_NAME).write_bytes(content)
+    with refused(InputError, where=EXPORT_NAME, hint="segmax encoder export MODEL --overwrite"):
+        exported_again(model)
+    assert exported_again(model, again=True) == found == find_export(str(model), "SparseModel")
+    (beside / EXPORT_NAME).write_bytes((found / EXPORT_NAME).read_bytes())
+    change_json(beside / EXPORT_NAME, documents=None)
+    shutil.rmtree(found)
+    assert find_export(str(model), "SparseModel") is None
+
+
 def test_users_without_a_home(
     model: Path, written: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
