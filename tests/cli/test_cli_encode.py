@@ -344,6 +344,21 @@ def test_parts_that_do_not_belong_together_are_refused(
     assert not Path("out").exists()
 
 
+@pytest.mark.parametrize("command", ["index", "add", "encode"])
+def test_stored_is_no_name_where_nothing_is_opened(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What makes vectors anew has no index that names a model, so nothing is asked of a hub, and nothing is written."""
+    (tmp_path / "docs.jsonl").write_text('{"id": "a", "text": "one cat"}\n')
+    docs, out = str(tmp_path / "docs.jsonl"), str(tmp_path / "out")
+    paths = [out, docs] if command == "add" else [docs, out]
+    assert main([command, *paths, "--encoder", "stored"]) == 2
+    said = capsys.readouterr().err
+    assert "expected --encoder to be the name or the folder of an encoder" in said
+    assert "where one is opened" in said
+    assert not Path(out).exists()
+
+
 def test_an_encoder_needs_vectors_with_words(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Columns that are only numbers cannot be matched with the words of queries; --terms names them."""
     import scipy.sparse as sp

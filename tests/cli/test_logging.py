@@ -14,6 +14,8 @@ from segmax.cli.commands import COMMANDS
 from segmax.cli.log_lines import log_lines
 from segmax.cli.main import main
 from segmax.cli.parser import shows_progress
+from segmax.cli.spelling import Spelling
+from segmax.encoders.pace import Pace
 
 
 @pytest.fixture
@@ -44,7 +46,7 @@ def test_lines_about_encoders_are_shown(
     """Without -v as well, where a command asks for them; once, whether or not -v shows them, too."""
 
     def run(_: object) -> None:
-        with log_lines("segmax.encoders"):
+        with log_lines(Spelling(COMMANDS["index"].load().parser(), {}), "segmax.encoders"):
             logging.getLogger("segmax.encoders").info("int8 on cpu")
             logging.getLogger("segmax.building").info("read")
 
@@ -53,6 +55,21 @@ def test_lines_about_encoders_are_shown(
     assert capsys.readouterr().err == "segmax: int8 on cpu\n"
     assert main([*logging_command, "-v"]) == 0
     assert capsys.readouterr().err == "segmax: int8 on cpu\nsegmax: read\n"
+
+
+@pytest.mark.parametrize("name", ["index", "add", "encode", "inspect"])
+def test_lines_about_encoders_name_options_as_they_are_typed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where the command has such options; nothing else is changed, not a model that is called like one."""
+    with log_lines(Spelling(COMMANDS[name].load().parser(), {}), "segmax.encoders"):
+        Pace("my/dtype", lambda: "dtype 'int8', several times as fast; leave batch_size out")._say(
+            "documents take long"
+        )
+    options = ("dtype 'int8'", "batch_size") if name == "inspect" else ("--dtype int8", "--batch-size")
+    faster = f"{options[0]}, several times as fast; leave {options[1]} out"
+    said = capsys.readouterr().err
+    assert said == f"segmax: my/dtype: documents take long; faster: {faster}\n"
 
 
 def test_logging_is_restored(logging_command: list[str]) -> None:

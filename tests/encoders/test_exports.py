@@ -30,7 +30,7 @@ from segmax.cli.main import main
 from segmax.encoders import LexMAE, SparseModel, UniCOIL, export_encoder, load_encoder
 from segmax.encoders.choosing import agreement_of, choose_for
 from segmax.encoders.exported import Description, Side, cached_place, described, files_of, find_export
-from segmax.encoders.exporting import export
+from segmax.encoders.exporting import export, export_to
 from segmax.encoders.model_files import EXPORT_FOLDER, EXPORT_NAME
 from segmax.encoders.transformer import TransformerEncoder
 from segmax.vectors.documents import Document
@@ -55,6 +55,8 @@ def model(splade: Path, tmp_path: Path) -> Path:
 
 class Named:
     """As much of an encoder as an export that is made of a description needs."""
+
+    query_table = None
 
     def __init__(self, folder: Path) -> None:
         self.name = str(folder)
@@ -124,6 +126,25 @@ def test_exports_beside_a_model_are_used(model: Path, written: list[Path]) -> No
     assert find_export(str(model), "SparseModel") is None
 
 
+@pytest.mark.parametrize("content", [b"{", b"[]", b'{"format": "other"}', b'{"format": "segmax-export", "version": 9}'])
+def test_exports_that_cannot_be_read(model: Path, written: list[Path], content: bytes) -> None:
+    """Beside a model they count as none; of the cache's own the error says what makes it again."""
+    beside = model / EXPORT_FOLDER
+    beside.mkdir()
+    (beside / EXPORT_NAME).write_bytes(content)
+    assert find_export(str(model), "SparseModel") is None
+    found = exported_again(model)
+    assert found == cached_place(str(model))
+    (found / EXPORT_NAME).write_bytes(content)
+    with refused(InputError, where=EXPORT_NAME, hint="segmax encoder export MODEL --overwrite"):
+        exported_again(model)
+    assert exported_again(model, again=True) == found == find_export(str(model), "SparseModel")
+    (beside / EXPORT_NAME).write_bytes((found / EXPORT_NAME).read_bytes())
+    change_json(beside / EXPORT_NAME, documents=None)
+    shutil.rmtree(found)
+    assert find_export(str(model), "SparseModel") is None
+
+
 def test_users_without_a_home(
     model: Path, written: list[Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -160,9 +181,10 @@ def test_exports_at_the_same_time(model: Path, written: list[Path]) -> None:
     assert len(written) == 1
 
 
-def test_what_killed_exports_leave_is_removed(model: Path, cache: Path, written: list[Path]) -> None:
-    """A process that ends in the middle leaves no export; the next one removes what is left of it."""
+def killed(model: Path, call: str) -> None:
+    """Export a model in a process that is killed in the middle."""
     program = f"""
+from pathlib import Path
 import os
 from segmax.encoders import exporting
 class SparseModel:
@@ -171,13 +193,50 @@ def write(encoder, folder):
     (folder / "model.onnx").write_bytes(bytes(1000))
     os._exit(7)
 exporting.write_export = write
-exporting.export(SparseModel())
+exporting.{call}
 """
     assert subprocess.run([sys.executable, "-c", program]).returncode == 7
+
+
+def test_what_killed_exports_leave_is_removed(model: Path, cache: Path, written: list[Path]) -> None:
+    """A process that ends in the middle leaves no export; the next one removes what is left of it."""
+    killed(model, "export(SparseModel())")
     assert [path.stat().st_size for path in cache.rglob("model.onnx")] == [1000]
     assert find_export(str(model), "SparseModel") is None
     found = exported_again(model)
     assert list(cache.rglob("model.onnx")) == [found / "model.onnx"]
+    killed(model, "export(SparseModel(), again=True)")
+    assert len(list(cache.rglob("model.onnx"))) == 2
+    assert exported_again(model) == found  # it is there already
+    assert list(cache.rglob("model.onnx")) == [found / "model.onnx"]
+
+
+def test_what_killed_exports_leave_in_a_chosen_folder_is_removed(
+    model: Path, tmp_path: Path, written: list[Path]
+) -> None:
+    """Beside OUT only what exports to OUT have left: the folders of others stay, whatever they are called."""
+    out = tmp_path / "mine" / "out"
+    killed(model, f"export_to(SparseModel(), Path({str(out)!r}), overwrite=False)")
+    (left,) = out.parent.iterdir()
+    others = [out.parent / name for name in (".out.settings", ".other.ab12cd34", "out.ab12cd34")]
+    for folder in others:
+        (folder / ("new" if folder.name != ".out.settings" else "kept")).mkdir(parents=True)
+    others.append(out.parent / ".out.ab12cd34")
+    others[-1].write_text("a file")
+    encoder = Named(model)
+    export_to(encoder, out, overwrite=False)  # type: ignore[arg-type]
+    assert sorted(out.parent.iterdir()) == sorted([out, *others])
+    shutil.copytree(out, left / "old")  # as if it had been killed between moving the old export and the new one
+    (left / "new").mkdir()
+    shutil.rmtree(out)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("segmax.encoders.exporting.write_export", lambda encoder, folder: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            export_to(encoder, out, overwrite=True)  # type: ignore[arg-type]
+    assert (left / "old" / "model.onnx").exists()
+    export_to(encoder, out, overwrite=True)  # type: ignore[arg-type]
+    export_to(encoder, out, overwrite=True)  # type: ignore[arg-type]
+    assert sorted(out.parent.iterdir()) == sorted([out, *others])
 
 
 def test_an_export_that_fails_changes_nothing(

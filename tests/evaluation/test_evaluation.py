@@ -381,6 +381,17 @@ def test_no_share_of_documents_is_above_all(rng: np.random.Generator, tmp_path: 
         assert [method.docs_scored_share for method in found] == [1.0, 1.0]
 
 
+def test_empty_places_of_blocks_are_no_documents(rng: np.random.Generator) -> None:
+    """A cluster whose last block is not full counts with its documents, whatever the core scored beside them."""
+    docs = sp.csr_matrix(rng.integers(1, 255, (45, 12)))
+    index = segmax.build(docs, num_clusters=7)
+    raw = index.search_batch(docs[:4], k=45, params=segmax.ASC(max_blocks=1000)).stats.docs_scored
+    assert raw.max() > 45
+    found = evaluate(index, docs[:4], methods=["asc:max_blocks=1000"], k=45, passes=1).methods[0]
+    assert found.docs_scored == np.minimum(raw, 45).mean()
+    assert found.docs_scored_share <= 1
+
+
 def test_no_figure_is_cut(rng: np.random.Generator) -> None:
     """However long the names of methods, they are wrapped and no figure is."""
     docs, _ = topic_docs(rng, 40)

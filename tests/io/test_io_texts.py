@@ -196,6 +196,21 @@ def test_ir_datasets_without_a_network(monkeypatch: pytest.MonkeyPatch, name: st
         read_queries(name)
 
 
+def test_ir_datasets_without_a_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package asks for the user's home while it is imported; the error says what to set where there is none."""
+
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    (tmp_path / "ir_datasets.py").write_text("from pathlib import Path\nPath.home()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "ir_datasets", raising=False)
+    monkeypatch.setattr(Path, "home", home)
+    for read in (open_texts, read_queries, read_qrels):
+        with refused(InputError, where="collection 'vaswani'", expected="a home for ir_datasets", hint="set HOME"):
+            read("irds:vaswani")
+
+
 def test_collections_of_ir_datasets_that_lack_a_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """Some have no documents, queries or judgments of their own; the error names the collection and the part."""
     module = types.ModuleType("ir_datasets")

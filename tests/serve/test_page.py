@@ -190,6 +190,23 @@ def test_pages(tab: Tab) -> None:
     assert tab.ids() == second
 
 
+@pytest.mark.parametrize(
+    ("index", "said"), [("papers", "90 of 90 documents scored"), ("notes", "5,024 documents scored")]
+)
+def test_no_more_documents_are_scored_than_there_are(tab: Tab, index: str, said: str) -> None:
+    """Empty places of blocks do not count; deleted documents of a collection do, so it has no number of all."""
+
+    def counted(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["stats"] |= {"docs_scored": 5024, "swept": False}
+        route.fulfill(json=answer)
+
+    tab.page.route("**/search", counted)
+    page = tab.open(f"#/search?index={index}&q=copper")
+    expect(page.locator(".status").first).to_contain_text(said)
+    expect(page.locator(".status").first).not_to_contain_text("5,024 of")
+
+
 def test_back_leads_to_what_was_typed(tab: Tab) -> None:
     """After a pause in typing, the query before it is an entry of the history."""
     page = tab.open("#/search?index=papers")
@@ -535,6 +552,20 @@ def test_inside(tab: Tab) -> None:
     page.get_by_role("link", name="first 30").click()
     tab.settle()
     assert page.locator(".clusters .sum").get_attribute("d").count("M") == 30
+
+
+def test_inside_counts_documents_and_no_empty_places(tab: Tab) -> None:
+    """No more documents were scored than were searched."""
+
+    def counted(route: Any) -> None:
+        answer = route.fetch().json()
+        answer["stats"]["docs_scored"] = 2024
+        route.fulfill(json=answer)
+
+    tab.page.route("**/inside", counted)
+    page = tab.open(VIEWS["inside"])
+    expect(page.locator(".tiles")).to_contain_text("2,000 of 2,000, 100%")
+    expect(page.get_by_role("status").filter(has_text="2,000 documents scored")).to_have_count(1)
 
 
 def many_clusters(number: int) -> dict[str, Any]:

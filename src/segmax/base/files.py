@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -130,7 +131,7 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     ['one.txt']
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+    scratch = Path(tempfile.mkdtemp(prefix=_scratch_prefix(path), dir=path.parent))
     try:
         made = scratch / "new"
         made.mkdir()
@@ -143,6 +144,35 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         sync_folder(path.parent)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def folders_of_writers(path: Path) -> list[Path]:
+    """Return the folders of `replacing_folder` beside a path: those of processes at work, and of killed ones.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp(), "notes")
+    >>> with replacing_folder(path):
+    ...     len(folders_of_writers(path))
+    1
+    >>> folders_of_writers(path)
+    []
+    """
+    names = re.compile(re.escape(_scratch_prefix(path)) + r"[a-z0-9_]{8}")
+    try:
+        beside = [
+            entry
+            for entry in path.parent.iterdir()
+            if names.fullmatch(entry.name) and entry.is_dir() and not entry.is_symlink()
+        ]
+        return [entry for entry in beside if {inner.name for inner in entry.iterdir()} in ({"new"}, {"new", "old"})]
+    except OSError:  # nothing is beside it, or not for this user
+        return []
+
+
+def _scratch_prefix(path: Path) -> str:
+    return f".{path.name[:100]}."
 
 
 def _install(made: Path, path: Path, old: Path) -> None:

@@ -19,6 +19,7 @@ from segmax.cli.log_lines import log_lines
 from segmax.cli.parser import CommandParser, add_progress, shows_progress
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
+from segmax.cli.spelling import Spelling
 from segmax.collection.manifest import read_manifest
 from segmax.encoders import load_encoder
 from segmax.io import TextReader, open_documents
@@ -71,7 +72,7 @@ def run(args: argparse.Namespace) -> None:
     documents = open_documents(args.documents)  # before a collection is created
     if not isinstance(documents, BaseVectors):
         note_texts(documents, _kept(fields))
-    with _opened(args, documents) as collection, log_lines("segmax.encoders"):
+    with _opened(args, documents) as collection, log_lines(Spelling(parser(), {}), "segmax.encoders"):
         put = collection.upsert if "upsert" in args else collection.add
         count = put(documents, metadata=fields, progress=shows_progress(getattr(args, "progress", None)))
         collection.commit()

@@ -14,6 +14,7 @@ from segmax.cli.log_lines import log_lines
 from segmax.cli.parser import CommandParser, add_progress, if_interrupted, shows_progress
 from segmax.cli.reading import note_numbered, read_texts
 from segmax.cli.show import say
+from segmax.cli.spelling import Spelling
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, Document, Queries, read_queries
 from segmax.text import encode_texts
@@ -78,7 +79,7 @@ def run(args: argparse.Namespace) -> None:
     encoder = load_encoder(args.encoder, **encoder_options(args), **pooling)
     start = time.perf_counter()
     resuming = f"finished work is in '{args.output}.encoding'; run the same command again to resume"
-    with if_interrupted(resuming), log_lines("segmax.encoders"):
+    with if_interrupted(resuming), log_lines(Spelling(parser(), {}), "segmax.encoders"):
         done = encode_texts(
             encoder,
             texts,

@@ -20,6 +20,7 @@ from segmax.cli.options import CLUSTERINGS, OPTIONS, add_build_options
 from segmax.cli.parser import CommandParser, add_inputs_and_output, if_interrupted, inputs_and_output
 from segmax.cli.reading import named_fields, note_texts
 from segmax.cli.show import say
+from segmax.cli.spelling import Spelling
 from segmax.encoders import load_encoder
 from segmax.io import TEXT_FORMATS, VECTOR_FORMATS, open_documents
 from segmax.text.fields import chosen_fields
@@ -111,7 +112,7 @@ def run(args: argparse.Namespace) -> None:
     inputs, output = inputs_and_output(args, "index")
     asked = read_build_arguments(args, _CLUSTERINGS)
     start = time.perf_counter()
-    with if_interrupted("no part of an index was written"), log_lines("segmax.encoders"):
+    with if_interrupted("no part of an index was written"), log_lines(Spelling(parser(), {}), "segmax.encoders"):
         index = _built(inputs, output, asked, args)
     with index:
         say(*summary(index, output, time.perf_counter() - start))

@@ -86,12 +86,13 @@ def _run_command(command: Command, arguments: list[str]) -> int:
     if inner is not None:
         return _run_command(inner, arguments[1:])
     parser = module.parser()
+    spelling = Spelling(parser, getattr(module, "NAMES", {}))
     try:
         args = parser.parse_intermixed_args(arguments)
-        with log_lines() if args.verbose else contextlib.nullcontext():
+        with log_lines(spelling) if args.verbose else contextlib.nullcontext():
             return module.run(args) or 0
     except SegmaxError as error:
-        return _fail(error.text(Spelling(parser, getattr(module, "NAMES", {}))))
+        return _fail(error.text(spelling))
 
 
 def _main_parser() -> argparse.ArgumentParser:

@@ -31,7 +31,8 @@ class Spelling:
     """
 
     def __init__(self, parser: argparse.ArgumentParser, names: Mapping[str, str]) -> None:
-        self._actions = {action.dest: action for action in parser._actions}
+        by_values = sorted(parser._actions, key=lambda action: action.nargs != 0)  # --dtype is named, and not --exact
+        self._actions = {action.dest: action for action in by_values}
         self._names = names
 
     def __call__(self, name: str, value: str) -> str:

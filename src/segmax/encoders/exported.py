@@ -125,10 +125,22 @@ def find_export(name: str, kind: str) -> Path | None:
         return Path(name)
     for folder in export_places(name):
         if (folder / EXPORT_NAME).is_file():
-            content = _read(folder)
-            if content.get("kind") == kind and content.get("files") == files_of(name):
-                return folder
+            try:
+                content = _read(folder)
+                if content.get("kind") == kind and content.get("files") == files_of(name):
+                    read_description(folder)
+                    return folder
+            except InputError as error:
+                if folder == cached_place(name):
+                    raise (_to_export_again(error) if error.expected else error) from error
+                # one beside the model that cannot be read counts as none: the cache can have one
     return None
+
+
+def _to_export_again(error: InputError) -> InputError:
+    """Return the error about an export in the cache, with what makes it again."""
+    hint = "export it again: segmax encoder export MODEL --overwrite"
+    return InputError(where=error.where, expected=error.expected, got=error.got, hint=hint)
 
 
 def can_run(backend: str, name: str, kind: str) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from segmax.base.errors import ConfigError, SegmaxError
-from segmax.base.files import check_replaceable, replacing_folder, write_errors
+from segmax.base.files import check_replaceable, folders_of_writers, replacing_folder, write_errors
 from segmax.base.optional import need
 from segmax.base.system import locked_folder
 from segmax.encoders.exported import (
@@ -65,10 +65,13 @@ def export(encoder: TransformerEncoder, *, again: bool = False) -> Path:
         As for `write_export`.
     """
     found = None if again else _found(encoder)
+    target = cached_place(encoder.name)
     if found is not None:
+        if target is not None and _leftovers(target):
+            with contextlib.suppress(OSError), _only_writer(target):  # a cache may be one that only others write to
+                pass
         return found
     _need_packages()
-    target = cached_place(encoder.name)
     if target is None:
         raise ConfigError(
             where="exporting a model",
@@ -76,15 +79,11 @@ def export(encoder: TransformerEncoder, *, again: bool = False) -> Path:
             got="a user without a home",
             hint="set XDG_CACHE_HOME, or choose a folder: segmax encoder export MODEL OUT",
         )
-    with write_errors(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with locked_folder(target.parent):
-            found = None if again else _found(encoder)  # by now another process may have made it
-            if found is None:
-                for left in target.parent.glob(".*.*"):  # by processes that were killed: nobody else writes now
-                    shutil.rmtree(left, ignore_errors=True)
-                with replacing_folder(target) as folder:
-                    write_export(encoder, folder)
+    with write_errors(target), _only_writer(target):
+        found = None if again else _found(encoder)  # by now another process may have made it
+        if found is None:
+            with replacing_folder(target) as folder:
+                write_export(encoder, folder)
     return found or target
 
 
@@ -96,17 +95,33 @@ def export_to(encoder: TransformerEncoder, target: Path, *, overwrite: bool) -> 
     IndexExistsError
         Something is at the path, and it is not an export to overwrite.
     """
-    check_export_target(target, overwrite=overwrite)
     found = None if overwrite else _found(encoder)
-    with write_errors(target), replacing_folder(target) as folder:
-        if found is None:
-            write_export(encoder, folder)
-        else:
-            for name in (*sorted(set(FILES.values())), TOKENIZER, EXPORT_NAME):
-                shutil.copyfile(found / name, folder / name)
-        table = encoder.query_table
-        if table is not None:
-            table.save(folder / EXPORTED_TABLE)
+    with write_errors(target), _only_writer(target):
+        check_export_target(target, overwrite=overwrite)
+        with replacing_folder(target) as folder:
+            if found is None:
+                write_export(encoder, folder)
+            else:
+                for name in (*sorted(set(FILES.values())), TOKENIZER, EXPORT_NAME):
+                    shutil.copyfile(found / name, folder / name)
+            table = encoder.query_table
+            if table is not None:
+                table.save(folder / EXPORTED_TABLE)
+
+
+@contextlib.contextmanager
+def _only_writer(target: Path) -> Iterator[None]:
+    """Be the only process that writes exports beside a path; remove what killed ones have left there for this path."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with locked_folder(target.parent):
+        for left in _leftovers(target):
+            shutil.rmtree(left, ignore_errors=True)
+        yield
+
+
+def _leftovers(target: Path) -> list[Path]:
+    """Return the folders of `replacing_folder` beside a path, except one that keeps what was there before."""
+    return [path for path in folders_of_writers(target) if target.exists() or not (path / "old").exists()]
 
 
 def check_export_target(target: Path, *, overwrite: bool) -> None:

@@ -36,6 +36,8 @@ from segmax.vectors.documents import POOLINGS
 
 T = TypeVar("T")
 
+#: What a caller passes to have the model loaded that an index names.
+STORED = "stored"
 #: The prefixes that state the kind of a model: "unicoil:NAME".
 _KINDS: Mapping[str, type[TransformerEncoder]] = {"sparse": SparseModel, "unicoil": UniCOIL, "lexmae": LexMAE}
 #: How encoders are read from a folder whose class does not do that itself.
@@ -206,6 +208,13 @@ def _class_of_name(name: str) -> type[TransformerEncoder]:
             where=f"'{name}'",
             expected=f"an encoder ({FILE_NAME}, {TABLE_NAME}, {EXPORT_NAME}, modules.json or config.json)",
             got="a folder without one",
+        )
+    if name == STORED:
+        raise ConfigError(
+            option="encoder",
+            expected="the name or the folder of an encoder",
+            got=f"{STORED!r}, which stands for the model that an index names, where one is opened",
+            hint="name the model",
         )
     check_name(name, "an encoder")
     spoken = name.lower()

@@ -19,15 +19,13 @@ from segmax.encoders.base import Encoder
 from segmax.encoders.bm25 import BM25, stored_options
 from segmax.encoders.exported import BACKENDS, can_run
 from segmax.encoders.lexmae import LexMAE
-from segmax.encoders.loading import encoder_class, load_encoder, load_for_queries
+from segmax.encoders.loading import STORED, encoder_class, load_encoder, load_for_queries
 from segmax.encoders.model_files import is_export, is_there
 from segmax.encoders.query_table import QueryTable
 from segmax.encoders.sparse_model import SparseModel, is_sparse_encoder
 from segmax.encoders.transformer import DTYPES, LARGEST, TransformerEncoder, checked_min_weight
 from segmax.encoders.unicoil import UniCOIL
 
-#: What a caller passes to have the model loaded that an index names.
-STORED = "stored"
 #: What the error about a model that an index names expects.
 _YOUR_CHOICE = "an encoder of your choice (segmax loads no model that an index names unless you ask for it)"
 _SHARED_OPTIONS = frozenset({"dtype", "backend", "top_n", "min_weight", "max_length"})

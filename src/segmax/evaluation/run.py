@@ -340,7 +340,8 @@ class _Tally:
         measures = self._relevance[0] if judged else {}
         per_query = {what: np.concatenate([part[what] for part in self._relevance]) for what in measures}
         visits = isinstance(params, ASC | ClusterParams)
-        docs_scored = float(columns["docs"].mean())
+        num_searched = _num_searched(index)
+        docs_scored = float(np.minimum(columns["docs"], num_searched).mean())  # the core counts empty places of blocks
         shares = {"clusters_visited": columns["clusters"] / index.num_clusters} if visits else {}
         return MethodResult(
             name=name,
@@ -354,7 +355,7 @@ class _Tally:
             p99_ms=float(np.quantile(milliseconds, 0.99)),
             clusters_visited=float(columns["clusters"].mean() / index.num_clusters) if visits else None,
             docs_scored=docs_scored,
-            docs_scored_share=docs_scored / _num_searched(index),
+            docs_scored_share=docs_scored / num_searched,
             swept=float(columns["swept"].mean()) if visits else 0.0,
         )
 

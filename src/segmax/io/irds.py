@@ -45,6 +45,13 @@ def load_ir_dataset(name: str) -> Any:
     except MissingPackageError as error:
         hint = "if it is an ir_datasets id, run: pip install 'segmax[ir-datasets]'"
         raise InputError(f"there is no file or folder '{name}'", hint=hint) from error
+    except RuntimeError as error:  # of Path.home(), even where IR_DATASETS_HOME is set
+        raise InputError(
+            where=_collection(name),
+            expected="a home for ir_datasets to keep its files in",
+            got=f"none ({_shortened(error)})",
+            hint="set HOME to a folder; IR_DATASETS_HOME alone is not enough",
+        ) from error
     with downloading(name):
         try:
             return ir_datasets.load(name)

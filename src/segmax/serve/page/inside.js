@@ -146,6 +146,7 @@ export class InsideView {
     if (answer === null) return;
     const {state, info} = this.app;
     const {stats, clusters} = answer;
+    const scored = Math.min(stats.docs_scored, answer.num_docs); // the core counts places of blocks, some are empty
     this.tiles.replaceChildren(
       tile(
         "Blocks looked at",
@@ -155,7 +156,7 @@ export class InsideView {
       ),
       tile(
         "Documents scored",
-        stats.docs_scored,
+        scored,
         answer.num_docs,
         "Of all that were searched, deleted ones that are still there among them",
       ),
@@ -169,7 +170,7 @@ export class InsideView {
     );
     this.notes.replaceChildren(...this.#remarks(answer).map((text) => h("p", {class: "remark"}, text)));
     const visited = `${plural(stats.clusters_visited, "cluster")} of ${count(answer.num_clusters)} visited`;
-    this.status.textContent = `${visited}, ${plural(stats.docs_scored, "document")} scored`;
+    this.status.textContent = `${visited}, ${plural(scored, "document")} scored`;
     this.#drawLegend(clusters);
     this.#drawPicture();
   }

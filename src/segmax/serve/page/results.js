@@ -13,6 +13,15 @@ import {name} from "./text.js";
 const SLOW_MS = 120; // after an answer that took longer, wait for a pause in typing
 const PAUSE_MS = 110;
 
+/**
+ * How many documents a search scored, of all. A collection scores deleted ones that are still there too, so no number of
+ * all is known for it; what the core counts in an index includes the empty places of blocks.
+ */
+function scored({docs_scored: found}, {kind, num_docs: all}) {
+  if (kind === "collection") return `${plural(found, "document")} scored`;
+  return `${count(Math.min(found, all))} of ${plural(all, "document")} scored`;
+}
+
 export class ResultsView {
   #latest = new Latest();
   #asked = "";
@@ -167,8 +176,8 @@ export class ResultsView {
       parts.push(
         h(
           "span",
-          {title: "Documents that the search scored, of all"},
-          `${count(stats.docs_scored)} of ${plural(info.num_docs, "document")} scored`,
+          {title: "Documents that the search scored"},
+          scored(stats, info),
         ),
       );
     }
