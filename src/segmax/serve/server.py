@@ -17,7 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from segmax.base.display import printable
 from segmax.base.errors import MissingPackageError
-from segmax.base.system import EVENT_LOOP, most_open_files, on_stop
+from segmax.base.system import EVENT_LOOP, INTERRUPT, most_open_files, on_stop
 from segmax.serve.app import App
 from segmax.serve.catalog import Catalog
 from segmax.serve.http_protocol import guarded, look_at_connections
@@ -74,8 +74,9 @@ class Server(uvicorn.Server):
         self._app = app
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop. Asked again while collections write what is in memory, end at once: their logs have it."""
-        if self.should_exit and self._app is not None and not self._app.is_started:
+        """Stop. At Ctrl-C while collections write what is in memory, end at once: their logs have it."""
+        is_closing = self.should_exit and self._app is not None and not self._app.is_started
+        if is_closing and sig == INTERRUPT:
             raise KeyboardInterrupt
         super().handle_exit(sig, frame)
 

@@ -23,7 +23,7 @@ from typing import Literal
 
 from segmax.base.display import printable
 from segmax.base.errors import SegmaxError
-from segmax.base.system import leave_group, on_stop, stop_process, without_interrupts
+from segmax.base.system import INTERRUPT, leave_group, on_stop, stop_process, without_interrupts
 from segmax.serve.needed import need_packages
 from segmax.serve.settings import Settings
 
@@ -149,8 +149,8 @@ class Processes:
                 self._end()
 
     def _asked_to_stop(self, number: int, frame: object) -> None:
-        """Stop in order; asked again, at once."""
-        if self._stop.closed:
+        """Stop in order; at Ctrl-C while that is done, at once."""
+        if self._stop.closed and number == INTERRUPT:
             raise KeyboardInterrupt
         self._stop.close()
 
@@ -200,7 +200,7 @@ class Processes:
     def _end(self) -> None:
         """Let workers finish their requests, then the processes that they need, and wait for all of them.
 
-        If a second signal asks to stop meanwhile, kill them: what collections have in memory is in their logs.
+        At Ctrl-C meanwhile, kill them: what collections have in memory is in their logs.
         """
         self._sock.close()  # so that nobody connects to a port that nobody serves anymore
         groups = [[child.process for child in group if child.process is not None] for group in self._groups]

@@ -16,6 +16,7 @@ from typing import IO, Any, NoReturn
 
 __all__ = [
     "CAN_RUN_WORKERS",
+    "INTERRUPT",
     "STOP_SIGNALS",
     "ReadableScratch",
     "anonymous_memory",
@@ -47,6 +48,8 @@ __all__ = [
 _ASSUMED_MEMORY = 4 * 2**30
 #: Ask a process to stop.
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+#: What Ctrl-C sends.
+INTERRUPT = signal.SIGINT
 
 # A file has one position for all threads where the system cannot read and write at a place.
 _POSITION_LOCK = threading.Lock()
