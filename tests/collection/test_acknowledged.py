@@ -12,28 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from histories import FAST, SLOW
 from segmax.collection import store
 from segmax.collection.collection import Collection
 from segmax.errors import SegmaxError
 
 #: Weights that a lattice has not foreseen are stored as smaller ones.
 pytestmark = pytest.mark.filterwarnings("ignore:weights up to:segmax.errors.SegmaxWarning")
-
-#: The fast suite runs the same few histories every time; the slow one looks for new ones.
-#: (To make a failure smaller takes minutes: it is left out.)
-FAST = settings(
-    derandomize=True,
-    max_examples=5,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
-)
-SLOW = settings(FAST, derandomize=False, max_examples=150)
 
 # --- what can be written ---------------------------------------------------------------------------------------------
 

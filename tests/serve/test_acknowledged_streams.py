@@ -16,24 +16,14 @@ pytest.importorskip("msgspec")
 pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import segmax
+from histories import FAST, SLOW
 from segmax.collection.collection import Collection
 from segmax.serve.settings import Settings
 from serve.in_process import ask
-
-FAST = settings(
-    derandomize=True,
-    max_examples=4,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    report_multiple_bugs=False,
-    suppress_health_check=list(HealthCheck),
-)
-SLOW = settings(FAST, derandomize=False, max_examples=150)
 
 ODD = ["", "a\0b", "\ud800", "é", "İ", "ΑΣ", "日本語", "😀", "copper"]
 words = st.sampled_from(ODD) | st.text(max_size=6)

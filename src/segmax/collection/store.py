@@ -85,11 +85,6 @@ class Settings:
         self.config = BuildConfig.from_dict(dict(manifest.config))
 
 
-def empty_state(lattice: Lattice) -> State:
-    """Return the state of a collection without documents."""
-    return State(lattice, (), 0, None, 0, lattice.to_core())
-
-
 def create_store(
     path: Path,
     manifest: Manifest,

@@ -108,11 +108,6 @@ class Router:
         """How many shards it knows."""
         return int(self.tops.shape[1])
 
-    @property
-    def rules_out(self) -> bool:
-        """Whether it has bounds by which shards may be left out."""
-        return self.bounds_table is not None
-
     def bounds(self, queries: Prepared) -> Bounds:
         """Return the bounds of all shards for every query."""
         if self.bounds_table is None:
