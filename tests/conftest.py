@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import os
 import re
+import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TypeVar
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import settings
 
 import segmax
 from segmax.errors import SegmaxError
@@ -30,8 +32,50 @@ TESTED = Path(__file__).resolve().parents[1] / "build" / "test" / "python"
 if TESTED.is_dir():
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(TESTED), os.environ.get("PYTHONPATH")]))
 
+# Hypothesis draws the same examples in every run; the nightly parts draw ten times as many, by a seed that they print.
+RANDOM = os.environ.get("SEGMAX_EXAMPLES") == "random"
+settings.register_profile("segmax", derandomize=not RANDOM, deadline=None, print_blob=RANDOM)
+settings.load_profile("segmax")
+
+#: CPU seconds, of a test and the processes it waits for, above which it fails unless it is marked deep or slow.
+MOST_CPU_SECONDS = 2.0
+_CPU_SECONDS = pytest.StashKey[float]()
+
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 WIKI = SHARED / "data" / "wiki"
+
+
+def examples(number: int) -> int:
+    """How many examples Hypothesis draws: so many, or ten times as many in the nightly parts."""
+    return 10 * number if RANDOM else number
+
+
+def cpu_seconds() -> float:
+    """The CPU time of this process and of all processes that it has waited for."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef, request: pytest.FixtureRequest) -> Iterator[None]:
+    """Add the time of a test's own fixtures to its time; what is made once for many tests is nobody's."""
+    before = cpu_seconds()
+    result = yield
+    if fixturedef.scope == "function":
+        stash = request.node.stash
+        stash[_CPU_SECONDS] = stash.get(_CPU_SECONDS, 0.0) + cpu_seconds() - before
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Fail a test that takes too long for `make test`, by CPU time, so that a busy machine fails none."""
+    before = cpu_seconds()
+    result = yield
+    used = item.stash.get(_CPU_SECONDS, 0.0) + cpu_seconds() - before
+    if used > MOST_CPU_SECONDS and not (RANDOM or {"deep", "slow"} & {mark.name for mark in item.iter_markers()}):
+        pytest.fail(f"took {used:.1f} CPU seconds, more than {MOST_CPU_SECONDS:g}: mark it deep, or make it faster")
+    return result
 
 
 @contextlib.contextmanager

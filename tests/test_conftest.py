@@ -1,9 +1,12 @@
-"""The helpers of the tests: `refused` must be able to fail."""
+"""The helpers of the tests: `refused` and the bound on CPU time must be able to fail."""
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
+import conftest
 from conftest import refused
 from segmax.errors import ConfigError, InputError
 
@@ -39,3 +42,28 @@ def test_refused_lets_other_errors_pass() -> None:
     """An error of another kind is not caught."""
     with pytest.raises(ConfigError), refused(InputError):
         raise ERROR
+
+
+def burn(seconds: float, request: pytest.FixtureRequest) -> None:
+    """Run the hook around a test that takes so many CPU seconds."""
+    now = iter([10.0, 10.0 + seconds])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(conftest, "RANDOM", False)
+        patch.setattr(conftest, "cpu_seconds", lambda: next(now))
+        call = conftest.pytest_runtest_call(request.node)
+        next(call)
+        with contextlib.suppress(StopIteration):
+            call.send(None)
+
+
+def test_much_cpu_time_fails_a_test(request: pytest.FixtureRequest) -> None:
+    """More than the bound fails, less does not."""
+    burn(1.9, request)
+    with pytest.raises(pytest.fail.Exception, match=r"2\.5 CPU seconds"):
+        burn(2.5, request)
+
+
+@pytest.mark.deep
+def test_deep_tests_may_take_more(request: pytest.FixtureRequest) -> None:
+    """The mark is all it takes; this test has it."""
+    burn(100.0, request)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import segmax
+from conftest import examples
 from segmax.collection import maintenance as maintenance_module
 from segmax.collection.collection import Collection
 
@@ -211,7 +212,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
 TestCollection = CollectionMachine.TestCase
 TestCollection.settings = settings(
-    max_examples=25, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(25), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -292,7 +293,7 @@ class FloatMachine(RuleBasedStateMachine):
 
 TestFloats = FloatMachine.TestCase
 TestFloats.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=30, suppress_health_check=list(HealthCheck)
 )
 
 WORDS = ["copper", "wire", "silver", "spoon", "tubes", "lasers"]
@@ -380,7 +381,7 @@ class WordsMachine(RuleBasedStateMachine):
 
 TestWords = WordsMachine.TestCase
 TestWords.settings = settings(
-    max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=examples(15), stateful_step_count=30, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -392,7 +393,5 @@ def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance_module, "FLUSH_DOCS", 16)
     run_state_machine_as_test(
         CollectionMachine,
-        settings=settings(
-            max_examples=60, stateful_step_count=100, deadline=None, suppress_health_check=list(HealthCheck)
-        ),
+        settings=settings(max_examples=examples(60), stateful_step_count=100, suppress_health_check=list(HealthCheck)),
     )

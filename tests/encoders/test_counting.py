@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from conftest import examples
 from segmax import _core
 from segmax.base.vocabulary import GrowingVocabulary
 from segmax.encoders.bm25 import BM25
@@ -67,7 +68,7 @@ MIXED = st.text(st.one_of(st.sampled_from(TRICKY), st.characters(exclude_categor
 
 
 @pytest.mark.parametrize("rules", RULES)
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=examples(150))
 @given(texts=st.lists(st.one_of(ASCII, WORDS.map(" ".join), MIXED), max_size=8))
 @example(texts=[])
 @example(texts=["", "a", "_", "x" * 100_000, "\0ab\0", "The the THE", "don't can't", "1 22 333"])

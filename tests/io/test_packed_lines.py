@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import segmax
-from conftest import refused
+from conftest import examples, refused
 from segmax import _core
 from segmax.base.errors import InputError
 from segmax.io import open_texts
@@ -50,7 +50,7 @@ def read(path: Path, *, packed: bool) -> tuple[list[Document], str]:
     return [Document(*document) for document in found], ""
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=examples(300))
 @given(lines=st.lists(LINE, max_size=5))
 @example(lines=['{"id": 007, "text": "a"}'])
 @example(lines=['{"id": -0, "text": "a"}'])

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import metadata.twin as twin
 import segmax
-from conftest import refused
+from conftest import examples, refused
 from segmax.errors import ConfigError, FormatError, InputError
 from segmax.metadata import (
     METADATA_COMPONENTS,
@@ -179,7 +179,7 @@ def test_the_number_of_documents() -> None:
 # --- filters ---------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400))
 @given(st.lists(documents, max_size=25), filters)
 def test_filters_match_as_python_says(given: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
     """Every operator, on every kind of value, however nested."""
@@ -191,7 +191,7 @@ def test_filters_match_as_python_says(given: list[dict[str, Any] | None], where:
     assert metadata.rows(json.loads(parse_where(where).key)).tolist() == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50))
 @given(st.lists(documents, max_size=25), filters)
 def test_fields_without_columns_match_as_well(given: list[dict[str, Any] | None], where: dict[str, Any]) -> None:
     """Where there are more fields than columns, the JSON is looked at."""
@@ -437,7 +437,7 @@ def _counts(metadata: Metadata, field: str, rows: Any = None) -> dict[str, int]:
     return {twin.named(value): count for value, count in found}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(documents, max_size=25), st.data())
 def test_facets_count_as_python_does(given: list[dict[str, Any] | None], data: st.DataObject) -> None:
     """Over all documents and over some of them."""
@@ -449,7 +449,7 @@ def test_facets_count_as_python_does(given: list[dict[str, Any] | None], data: s
         assert _counts(metadata, field, mask) == twin.facet(chosen, field)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(st.lists(documents, min_size=1, max_size=25), st.data())
 def test_values_by_row(given: list[dict[str, Any] | None], data: st.DataObject) -> None:
     """In any order, rows twice; None where a field is missing."""
@@ -687,7 +687,7 @@ def _merged(given: list[list[Any] | None], source: list[int], row: list[int]) ->
     return Metadata.packed(lambda append: merge_metadata(sources, chosen, places, append), len(source))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(st.lists(st.none() | st.lists(documents, min_size=1, max_size=12), min_size=1, max_size=4), st.data())
 def test_merging_is_packing_again(given: list[list[Any] | None], data: st.DataObject) -> None:
     """Some documents of several sources, in any order: the bytes are those of a fresh start."""

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import examples
 from segmax.ray.fleet import Fleet, HedgeBudget, Latencies, Policy, Replica
 from segmax.ray.hedging import Asking, Attempt
 
@@ -313,7 +314,7 @@ def simulate(seed: int, replicas: list[int], requests: int, deadline: float, pol
     return fleet, hedges
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60))
 @given(
     seed=st.integers(0, 2**32),
     replicas=st.lists(st.integers(1, 3), min_size=1, max_size=4),

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import segmax
-from conftest import random_docs
+from conftest import examples, random_docs
 from reference import SAFE_METHODS, as_query, best
 from segmax.paper import Anytime
 from segmax.search.hooks import with_hooks
@@ -56,7 +56,7 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
     return docs, labels, config, query, k
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(cases())
 def test_every_safe_method_equals_brute_force(case: tuple) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import segmax
-from conftest import topic_docs
+from conftest import examples, topic_docs
 from segmax import _core, paper
 from segmax.search.methods import SearchParams
 
@@ -223,7 +223,7 @@ def queries(draw: st.DrawFn, num_terms: int) -> dict[int, float]:
     return dict(zip(terms.tolist(), weights.tolist(), strict=True))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(st.data())
 def test_parts_answer_like_one_index_over_all_documents(data: st.DataObject) -> None:
@@ -250,7 +250,7 @@ def test_parts_answer_like_one_index_over_all_documents(data: st.DataObject) -> 
         assert stats["budget_hit"] == 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(st.data())
 def test_an_index_with_the_lattice_answers_like_its_part(data: st.DataObject) -> None:
@@ -276,7 +276,7 @@ def test_an_index_with_the_lattice_answers_like_its_part(data: st.DataObject) ->
             assert factor == scale
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(st.data(), st.sampled_from([1, 2, 5]))
 def test_batches_of_parts(data: st.DataObject, threads: int) -> None:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import segmax
-from conftest import random_docs, refused, topic_docs
+from conftest import examples, random_docs, refused, topic_docs
 from reference import SAFE_METHODS, as_query
 from segmax import _core, paper
 from segmax.errors import ConfigError, InputError
@@ -115,7 +115,7 @@ def floors(draw: st.DrawFn, docs: sp.csr_matrix, query: Query) -> Floor | None:
     }[kind]
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(cases())
 def test_masks_and_floors(case: tuple) -> None:

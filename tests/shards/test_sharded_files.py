@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conftest import refused
+from conftest import examples, refused
 from segmax.errors import FormatError, IndexNotFoundError
 from segmax.shards.common import common_arrays, common_bytes
 from segmax.shards.making.building import build
@@ -168,7 +168,7 @@ def test_there_has_to_be_an_index(tmp_path: Path) -> None:
             open_local(path)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200))
 @given(data=st.data())
 def test_common_files_of_strangers_cannot_crash(data: st.DataObject) -> None:
     """Whatever bytes a common file has, it is read or refused."""
@@ -207,7 +207,7 @@ def router_arrays(index: Any) -> dict[str, Any]:
     return {name: array.copy() for name, array in join_maxima([shard_maxima(p, RouterPlan()) for p in parts]).items()}
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=examples(150))
 @given(data=st.data())
 def test_routers_of_strangers_are_checked(built: Path, data: st.DataObject) -> None:
     """A router with changed arrays is refused, or answers without leaving its memory."""

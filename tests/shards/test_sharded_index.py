@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import segmax
+from conftest import examples
 from segmax.collection.part import Documents, small_part
 from segmax.errors import ConfigError, IndexClosedError, InputError, ShardsUnavailableError, UnknownIdError
 from segmax.search.results import STATS_FIELDS
@@ -459,7 +460,7 @@ def segmax_json(record: dict[str, Any]) -> str:
     return json.dumps(record)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**31), num_docs=st.integers(1, 80), shards=st.integers(1, 9), k=st.integers(1, 30))
 def test_any_collection_agrees(
     tmp_path_factory: pytest.TempPathFactory, seed: int, num_docs: int, shards: int, k: int

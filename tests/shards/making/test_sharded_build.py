@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import segmax
-from conftest import refused
+from conftest import examples, refused
 from segmax.pruning import DocThreshold, MaxPostings, TopTerms
 from segmax.shards.making import text_files
 from segmax.shards.making.building import build
@@ -223,7 +223,7 @@ def test_a_model_encodes_piece_by_piece(tmp_path: Path) -> None:
     check_same_documents(tmp_path / "index", made, segmax.from_texts(tmp_path / "texts", encoder=Letters()))
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_small_collection(tmp_path: Path, data: st.DataObject) -> None:
     """However documents, shards and files are cut, shards hold what one index holds, and find the same."""
