@@ -10,7 +10,7 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
-.PHONY: demo docs test test-slow test-extras test-ray lint types tidy tested aarch64-test cross-test portable-test docker-test wheels wheels-test wheels-quick-test sdist sdist-test sanitize fuzz bench race soak crash report stubs format clean
+.PHONY: demo docs test test-deep test-slow test-random test-extras test-ray test-ray-smoke lint types tidy tested aarch64-test cross-test portable-test docker-test wheels wheels-test wheel-test sdist sdist-test sanitize fuzz bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.
 MODEL ?= $(wildcard ../shared/models/splade-mini)
@@ -22,9 +22,21 @@ test:
 	$(MAKE) --no-print-directory -j 2 --output-sync=target lint types tested
 	$(PY) -m pytest -q -n auto --dist worksteal
 
-# Without those of Ray and of models, which have targets of their own.
-test-slow: sanitize
-	$(PY) -m pytest -q -m slow -n auto --dist worksteal --ignore=tests/ray --ignore=tests/encoders
+# Those of Ray and of models have targets of their own, which run all of their tests.
+OWN_TARGETS := --ignore=tests/ray --ignore=tests/encoders
+
+# What takes over half a CPU second, and so is not in make test.
+test-deep: $(VENV)/.installed tested
+	$(PY) -m pytest -q -m deep -n auto --dist worksteal $(OWN_TARGETS)
+
+# SAMPLE=10 takes every tenth test, others after each commit.
+test-slow: sanitize tested
+	SEGMAX_SAMPLE=$(SAMPLE) $(PY) -m pytest -q -m slow -n auto --dist worksteal $(OWN_TARGETS)
+
+# Ten times as many examples of every property; SEED=N draws those of a run that failed again.
+test-random: $(VENV)/.installed tested
+	seed=$(or $(SEED),$$(shuf -i 1-999999999 -n 1)); echo "make test-random SEED=$$seed"; \
+	SEGMAX_EXAMPLES=random $(PY) -m pytest -q -m hypothesis --hypothesis-seed=$$seed -n auto --dist worksteal $(OWN_TARGETS)
 
 # Kills, failing disks and power losses at every system call of a collection's history: about an hour.
 crash: $(VENV)/.installed
@@ -45,6 +57,11 @@ test-extras: $(VENV)/.encoders
 test-ray: $(VENV)/.ray
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m "slow or not slow" tests/ray
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q tests/test_documents.py -k "run and (sharding or machines)"
+
+# The same without a cluster, and one test with one.
+test-ray-smoke: $(VENV)/.ray
+	$(PY) -m pytest -q -m "not slow" tests/ray
+	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_local.py
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 
@@ -99,11 +116,12 @@ $(VENV)/.tidy: $(VENV)/.dependencies
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py tidy)
 	touch $@
 
-# clang-tidy with the checks of .clang-tidy.
+# clang-tidy with the checks of .clang-tidy; SINCE="3 days" takes the files that commits of that time changed.
 tidy: $(VENV)/.tidy
 	$(CMAKE) --preset tidy -DPython_EXECUTABLE=$(CURDIR)/$(PY) > /dev/null
 	$(PY) $(VENV)/bin/run-clang-tidy.py -clang-tidy-binary $(CURDIR)/$(VENV)/bin/clang-tidy -p build/tidy -quiet \
-		'^$(CURDIR)/(cpp/(src|tests)|bindings)/'
+		'^$(CURDIR)/$(if $(SINCE),($(shell git log --since='$(SINCE)' --name-only --pretty= -- 'cpp/*.cpp' 'bindings/*.cpp' \
+		| sort -u | paste -sd'|'))$$,(cpp/(src|tests)|bindings)/)'
 
 # CMakePresets.json has the options of every build and its folder.
 CMAKE := $(VENV)/bin/cmake -S . -G Ninja -DCMAKE_MAKE_PROGRAM=$(CURDIR)/$(VENV)/bin/ninja
@@ -186,14 +204,15 @@ sdist: $(VENV)/.wheels
 	$(PY) -m build -q --sdist
 
 # The wheels and the sdist of dist/ where there is no compiler: in fresh Debian roots, which need root and debootstrap,
-# and under an emulator. All fast tests for x86-64, a part for aarch64; the quick way has a smaller part for both.
+# and under an emulator. All fast tests for x86-64, a part for aarch64.
 wheels-test: wheels $(VENV)/.installed
 	$(PY) -m pytest -q tests/deploy
 	$(PY) .ci/wheels_test.py
 
-wheels-quick-test: wheels $(VENV)/.installed
-	$(PY) -m pytest -q tests/deploy
-	$(PY) .ci/wheels_test.py --quick
+# One of them, with the tests that say most.
+wheel-test: sdist
+	$(PY) .ci/wheels.py --arch x86_64 --abi cp312-abi3
+	$(PY) .ci/wheels_test.py --quick --arch x86_64
 
 sdist-test: sdist
 	$(PY) .ci/sdist_test.py

@@ -47,19 +47,21 @@ def main() -> int:
     """Build every wheel that can be built here, and say which cannot."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--arch", choices=ARCHITECTURES, action="append", help="only this architecture")
+    parser.add_argument("--abi", choices=[abi.tag for abi in ABIS], action="append", help="only for these Pythons")
     parser.add_argument("--debian", action="store_true", help="Debian's Python, not one of this machine")
     args = parser.parse_args()
     shutil.rmtree(WORK / "source", ignore_errors=True)
     source = unpack_sdist(WORK / "source")
     find_what_is_called(source)
     tools = write_tools()
+    abis = [abi for abi in ABIS if abi.tag in (args.abi or abi.tag)]
     skipped = 0
     for arch in args.arch or ARCHITECTURES:
         # Files of an sdist have no dates by which ninja could see what has changed.
         shutil.rmtree(WORK / arch, ignore_errors=True)
         for old in DIST.glob(f"segmax-*_{arch}.whl"):
             old.unlink()
-        for abi in ABIS:
+        for abi in abis:
             python = None if args.debian else find_python(abi.versions)
             if not (python := python or unpacked_python(abi.suite, "amd64")):
                 say(f"skipped {abi.tag} for {arch}: no Python {' or '.join(abi.versions)} with headers, and no apt")
@@ -68,7 +70,7 @@ def main() -> int:
             start = time.monotonic()
             wheel = check(repair(build(source, abi, arch, python, tools), arch), abi, arch)
             say(f"{time.monotonic() - start:6.1f} s  {wheel.name}  {wheel.stat().st_size / 1e6:.2f} MB")
-    return 1 if skipped == len(ABIS) else 0
+    return 1 if skipped == len(abis) else 0
 
 
 def say(line: str) -> None:

@@ -37,20 +37,19 @@ COMPILERS = ("c++", "cc", "clang", "cmake", "g++", "gcc", "ninja", "zig")
 PROMISED_SECONDS = 15
 EXTRAS = ("arrow", "client", "evaluate", "ir-datasets", "plot", "serve", "test", "zstd")
 
-#: What CI runs on every wheel for x86-64; otherwise all fast tests run.
+#: What CI runs on a wheel for x86-64; otherwise all fast tests run.
 QUICK = ("tests/core", "tests/cli/test_cli_startup.py", "tests/search/test_api.py", "tests/storage")
 #: What runs under the emulator, which is about ten times slower: the core, files, and every way to search.
 EMULATED = (
     "tests/building", "tests/core", "tests/encoders/test_bm25.py", "tests/encoders/test_counting.py", "tests/io",
     "tests/metadata", "tests/paper", "tests/search", "tests/storage", "tests/vectors",
 )  # fmt: skip
-EMULATED_QUICK = ("tests/core/test_arithmetic.py", "tests/search/test_api.py", "tests/storage/test_golden.py")
 
 
 def main() -> int:
     """Test what is in dist/."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--quick", action="store_true", help="a named part of the tests")
+    parser.add_argument("--quick", action="store_true", help="for x86-64 a named part of the tests")
     parser.add_argument("--arch", choices=["x86_64", "aarch64"], action="append", help="only this architecture")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -62,7 +61,7 @@ def main() -> int:
     try:
         for arch in args.arch or ["x86_64", "aarch64"]:
             if arch == "aarch64":
-                test_aarch64(args.quick)
+                test_aarch64()
             elif missing := what_is_missing():
                 say(f"skipped the wheels for x86-64: fresh Debian roots need {missing}")
             else:
@@ -169,9 +168,9 @@ def inside(image: Image, command: list[str], *, show: bool = False) -> str:
 # --- aarch64 ---------------------------------------------------------------------------------------------------------
 
 
-def test_aarch64(quick: bool) -> None:
-    """Install each wheel for a Python that an emulator runs, and test it; the quick way takes the last wheel only."""
-    for abi in ABIS[-1:] if quick else ABIS:
+def test_aarch64() -> None:
+    """Install each wheel for a Python that an emulator runs, and test it."""
+    for abi in ABIS:
         if not (wheel := find_wheel(abi, "aarch64")):
             continue
         if not (python := unpacked_python(abi.suite, "arm64")):
@@ -183,8 +182,7 @@ def test_aarch64(quick: bool) -> None:
             shutil.rmtree(site)
             install_for_aarch64([str(wheel), *test_packages(quick=True)], site, version)
         folder = unpack_sdist(WORK / wheel.stem)
-        tests = EMULATED_QUICK if quick else EMULATED
-        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+        command = [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *EMULATED]
         with timed(f"tests of {wheel.name}, emulated"):
             subprocess.run(command, cwd=folder, env=without_compilers(), check=True)
 
