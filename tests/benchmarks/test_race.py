@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from benchmarks.race_tables import Results
 
+from bench_samples import in_this_process
 from benchmarks import race, race_tables, wiki
 
 
@@ -177,6 +178,7 @@ class TestSets:
         monkeypatch.chdir(tmp_path)
         flags = ["--engines", "segmax", "--k", "10", "--passes", "1", "--screen", "1", "--wiki", str(tmp_path)]
         monkeypatch.setattr(sys, "argv", ["race", *flags])
+        monkeypatch.setattr("segmax.bench.race.in_fresh_process", in_this_process)
         race.main()
         records = map(json.loads, Path("benchmarks/results/race.jsonl").read_text().splitlines())
         assert [record["documents"] for record in records if record["type"] == "build"] == [4, 1, 2]

@@ -16,10 +16,12 @@ import scipy.sparse as sp
 
 import segmax
 from beir_samples import write_beir
+from bench_samples import in_this_process
+from segmax.bench import race
 from segmax.bench.engines.catalog import ENGINES
 from segmax.cli.main import main
 
-#: Fast enough for a test: two processes besides that of the exact results.
+#: Fast enough for a test.
 QUICK = ["--engines", "segmax", "-k", "10", "--passes", "1", "--screen", "2", "--max-queries", "12"]
 
 
@@ -29,6 +31,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def one_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Races of deep tests are real; the others run in the process of the test."""
+    if request.node.get_closest_marker("deep") is None:
+        monkeypatch.setattr(race, "in_fresh_process", in_this_process)
 
 
 def write_vectors(folder: Path, seed: int = 0) -> None:
@@ -51,6 +60,7 @@ def exact_row(found: dict[str, Any]) -> dict[str, Any]:
     return next(row for row in found["rows"] if (row["engine"], row["setting"]) == ("segmax", "exact"))
 
 
+@pytest.mark.deep
 def test_a_generated_collection(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Exact search finds everything; the note warns; the record has machine, versions and every query."""
     found, out = benched(capsys, "--generate", "300", "--doc-terms", "30", "--query-terms", "8")
@@ -192,6 +202,7 @@ def test_what_an_interrupted_run_left_is_removed(here: Path, capsys: pytest.Capt
     assert not folder.exists()
 
 
+@pytest.mark.deep
 def test_a_benchmark_that_is_stopped_cleans_up(here: Path) -> None:
     """Asked to stop, as by a CI job that is canceled, it removes its folder."""
     command = [sys.executable, "-m", "segmax.cli", "bench", "--generate", "20000", "--engines", "segmax"]

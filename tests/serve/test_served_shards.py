@@ -413,15 +413,13 @@ def test_too_many_searches_are_refused(settings: Settings, opener: Opener) -> No
             gate = opener.transports[0].gate = threading.Event()
             body = {"text": "word1"}
             waiting = [asyncio.create_task(client.post("/v1/indexes/docs/search", json=body)) for _ in range(400)]
-            done, _ = await asyncio.wait(waiting, timeout=1)
-            refused = [task.result().status_code for task in done]
+            await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)  # no shard answers: it was refused
             gate.set()
-            accepted = [answer.status_code for answer in await asyncio.gather(*(set(waiting) - done))]
-            assert set(accepted) == {200}
-            assert len(accepted) >= 64
-            return refused
+            return [answer.status_code for answer in await asyncio.gather(*waiting)]
 
-    assert set(asyncio.run(scenario())) == {503}
+    found = asyncio.run(scenario())
+    assert set(found) == {200, 503}
+    assert found.count(200) >= 64
 
 
 # --- the client ------------------------------------------------------------------------------------------------------

@@ -203,12 +203,17 @@ def stdout_to_stderr() -> Iterator[None]:
         os.close(kept)
 
 
+def outcome_of(task: Record, folder: Path) -> Record:
+    """Do a task beside the vectors of a folder."""
+    return _STAGES[task["stage"]](task, folder)
+
+
 def main() -> None:
     """Do the task of a file."""
     path = Path(sys.argv[1])
     task = json.loads(path.read_text(encoding="utf-8"))
     with stdout_to_stderr():
-        outcome = _STAGES[task["stage"]](task, path.parent)
+        outcome = outcome_of(task, path.parent)
     path.write_text(json.dumps(outcome), encoding="utf-8")
 
 
