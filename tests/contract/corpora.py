@@ -1,4 +1,4 @@
-"""Three small corpora and their answers, computed by plain loops: nothing of segmax but the form of one encoder."""
+"""Three small corpora and their answers, computed by plain loops: nothing of segmax but the form of one encoder.
 
 Weights are whole numbers, so that scores are exact and many are equal.
 """
