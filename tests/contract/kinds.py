@@ -36,7 +36,8 @@ PYTHON = frozenset(
     [
         "search",
         "batch",
-        "matrices",
+        "own options",
+        "encodes",
         "rows",
         "count",
         "facets",
@@ -62,7 +63,21 @@ KINDS: dict[str, frozenset[str]] = {
     "client of a collection": PYTHON | {"own_threads", "fields", "deletes", "max_shards_over_http"},
     "client of shards": PYTHON | {"own_threads", "fields", "max_shards", "max_shards_over_http"},
     "async client": PYTHON - {"texts_by_row", "words"} | {"fields", "deletes", "awaits", "max_shards_over_http"},
-    "http": frozenset({"search", "batch", "rows", "count", "facets", "explain", "score", "documents", "fields"}),
+    "http": frozenset(
+        {
+            "search",
+            "batch",
+            "own options",
+            "encodes",
+            "rows",
+            "count",
+            "facets",
+            "explain",
+            "score",
+            "documents",
+            "fields",
+        }
+    ),
     "command": frozenset({"search", "batch"}),
     "ray": PYTHON | {"own_threads", "max_shards", "awaits"},
 }
@@ -150,6 +165,11 @@ class Opened:
     def is_refused(self, what: str) -> bool:
         """Whether the table of refusals has something about this kind."""
         return self.kind in REFUSALS[what]
+
+
+def ranking(hits: Any) -> list[tuple[Any, float]]:
+    """Ids and scores."""
+    return list(zip(hits.ids, hits.scores.tolist(), strict=True))
 
 
 def over(corpus: str, *needs: str) -> pytest.MarkDecorator:
