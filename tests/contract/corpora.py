@@ -163,9 +163,9 @@ def _metadata(row: int) -> dict[str, Any]:
     if row % 5:
         found["author"] = {"name": f"A{row % 7}", "age": 20 + row % 30}
     if row % 7 == 2:
-        found["note"] = None
+        found["more"] = {"note": None}  # beside an id, null means that there is no such field
     elif row % 7 == 3:
-        found["note"] = "seen"
+        found["more"] = {"note": "seen"}
     return found | {"price": row % 9 / 4, "sold": row % 2 == 0}
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from segmax.base.checks import check_listed, checked_bool, checked_int, checked_number, shown
 from segmax.base.display import counted, printable
-from segmax.base.errors import ConfigError, IndexClosedError, InputError, UnknownIdError
+from segmax.base.errors import ConfigError, IndexClosedError, InputError, SegmaxError, UnknownIdError
 from segmax.collection.state import checked_ids
 from segmax.metadata import Scalar, Where
 from segmax.metadata.facets import Counts
@@ -613,6 +613,9 @@ class ShardedIndex:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise SegmaxError("a sharded index cannot be pickled", hint="pickle its address, and open that again")
 
     # --- inside ------------------------------------------------------------------------------------------------------
 

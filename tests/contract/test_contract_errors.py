@@ -1,0 +1,119 @@
+"""What is refused: values out of range, filters, ids, options and weights that mean nothing."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from segmax.errors import ConfigError, InputError, UnknownIdError
+
+from .corpora import Query
+from .kinds import CommandError, Opened, Problem, over, ranking
+
+QUERY: Query = {0: 2.0, 1: 1.0, 5: 3.0}
+
+
+@over("docs", "search")
+def test_k_is_a_whole_number_from_1(opened: Opened) -> None:
+    """Nothing else, neither of a search nor of a batch."""
+    for k in (0, -1, 1.5, "many", True):
+        with opened.refuses(ConfigError, option="^k$", expected="integer|at least 1|whole", got="."):
+            opened.source.search(QUERY, k=k)
+        with opened.refuses(ConfigError, option="^k$", expected="integer|at least 1|whole", got="."):
+            opened.source.search_batch([QUERY], k=k)
+
+
+@over("docs", "search")
+def test_pages_and_least_scores_are_numbers(opened: Opened) -> None:
+    """An offset is a whole number from 0, a least score any number but NaN."""
+    for option, value in (("offset", -1), ("offset", 1.5), ("min_score", math.nan), ("min_score", "much")):
+        with opened.refuses(ConfigError, option=f"^{option}$"):
+            opened.source.search(QUERY, **{option: value})
+        with opened.refuses(ConfigError, option=f"^{option}$"):
+            opened.source.search_batch([QUERY], **{option: value})
+
+
+@over("docs", "search")
+def test_a_filter_with_an_unknown_operator_is_refused(opened: Opened) -> None:
+    """The error says where it is and what was probably meant."""
+    where = {"year": {"$gtt": 1955}}
+    with opened.refuses(InputError, where="where.*year", got="gtt", hint="gte?"):
+        opened.source.search(QUERY, where=where)
+    with opened.refuses(InputError, where="where.*year", got="gtt", hint="gte?"):
+        opened.source.search_batch([QUERY], where=where)
+
+
+@over("docs", "everything")
+def test_filters_are_checked_wherever_they_are_taken(opened: Opened) -> None:
+    """In counts, facets and explanations as in searches."""
+    where = {"$both": [{"lang": "en"}]}
+    for ask in (
+        lambda: opened.source.count(where),
+        lambda: opened.source.facets("lang", where),
+        lambda: opened.source.explain(QUERY, "d1", where=where),
+    ):
+        with opened.refuses(InputError, where="where", got="both"):
+            ask()
+
+
+@over("docs", "everything")
+def test_an_unknown_id_is_an_error(opened: Opened) -> None:
+    """Wherever a document is asked for by its id or its row."""
+    for ask in (
+        lambda: opened.source.row_of("nobody"),
+        lambda: opened.source.text("nobody"),
+        lambda: opened.source.metadata("nobody"),
+        lambda: opened.source.score(QUERY, ["d1", "nobody"]),
+        lambda: opened.source.explain(QUERY, "nobody"),
+    ):
+        with opened.refuses(UnknownIdError, message="nobody"):
+            ask()
+    with opened.refuses(UnknownIdError, message="10000"):
+        opened.source.id_of(10_000)
+
+
+@over("docs", "search")
+def test_an_unknown_option_is_an_error(opened: Opened) -> None:
+    """Rather than a search that ignores it."""
+    with pytest.raises((TypeError, Problem, CommandError), match=r"tops|unrecognized"):
+        opened.source.search(QUERY, tops=3)
+
+
+@over("docs", "everything")
+def test_weights_of_queries_are_finite_and_not_negative(opened: Opened) -> None:
+    """NaN, infinity, negative numbers and texts are none."""
+    weights: tuple[Any, ...] = (math.nan, math.inf, -1.0, "heavy")
+    for query in (*({0: 1.0, 1: weight} for weight in weights), ([0, 1], [1.0, math.nan])):
+        with opened.refuses(InputError, expected="weight", got="."):
+            opened.source.search(query)
+        with opened.refuses(InputError, expected="weight", got="."):
+            opened.source.search_batch([QUERY, query])
+
+
+@over("numbers", "everything")
+def test_words_need_a_vocabulary(opened: Opened) -> None:
+    """An index whose terms are numbers refuses a word, and a text without an encoder."""
+    with opened.refuses(InputError, expected="term numbers|vocabulary"):
+        opened.source.search({"copper": 1.0})
+    with opened.refuses(InputError):
+        opened.source.search("copper")
+
+
+@over("docs", "python")
+def test_lists_of_options_have_one_for_each_query(opened: Opened) -> None:
+    """Neither fewer nor more."""
+    for options in ({"k": [3]}, {"k": [3, 3, 3]}, {"where": [None]}, {"params": [None, None, None]}):
+        with opened.refuses(ConfigError, option=f"^{next(iter(options))}$", expected="one for each of 2 queries"):
+            opened.source.search_batch([QUERY, QUERY], **options)
+
+
+@over("docs", "everything")
+def test_groups_need_a_field(opened: Opened) -> None:
+    """A size goes with a field, and is a whole number from 1."""
+    with opened.refuses(ConfigError, option="^group_size$", expected="group_by"):
+        opened.source.search(QUERY, group_size=2)
+    with opened.refuses(ConfigError, option="^group_size$"):
+        opened.source.search(QUERY, group_by="lang", group_size=0)
+    assert ranking(opened.source.search(QUERY, group_size=1, k=3)) == opened.corpus.best(QUERY, 3)
