@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from segmax.errors import ConfigError, InputError, UnknownIdError
+from segmax import ASC
+from segmax.errors import ConfigError, InputError, SegmaxError, UnknownIdError
 
 from .corpora import Query
 from .kinds import CommandError, Opened, Problem, over, ranking
@@ -70,8 +72,9 @@ def test_an_unknown_id_is_an_error(opened: Opened) -> None:
     ):
         with opened.refuses(UnknownIdError, message="nobody"):
             ask()
-    with opened.refuses(UnknownIdError, message="10000"):
-        opened.source.id_of(10_000)
+    for row in (10_000, *([-1, 2**70] if "python" in opened.can else [])):
+        with opened.refuses(UnknownIdError, message=str(row)):
+            opened.source.id_of(row)
 
 
 @over("docs", "search")
@@ -99,6 +102,27 @@ def test_words_need_a_vocabulary(opened: Opened) -> None:
         opened.source.search({"copper": 1.0})
     with opened.refuses(InputError):
         opened.source.search("copper")
+
+
+@over("docs", "python")
+def test_things_of_other_types_are_refused(opened: Opened) -> None:
+    """As a query, a batch, a method, a filter, a field or several ids."""
+    asks: list[tuple[type[Any], Callable[[], Any]]] = [
+        (InputError, lambda: opened.source.search(3)),
+        (InputError, lambda: opened.source.search(["copper", "noise"])),
+        (InputError, lambda: opened.source.search_batch(["copper", {0: 1.0}])),
+        (InputError, lambda: opened.source.search({-3: 1.0})),
+        (ConfigError, lambda: opened.source.search(QUERY, params="asc")),
+        (ConfigError, lambda: opened.source.search_batch([QUERY], params=["asc"])),
+        (ConfigError, lambda: opened.source.search(QUERY, group_by=3)),
+        (ConfigError, lambda: opened.source.search(QUERY, target_recall=2)),
+        (ConfigError, lambda: opened.source.search(QUERY, params=ASC(), target_recall=0.9)),
+        (InputError, lambda: opened.source.search(QUERY, where="lang")),
+        (SegmaxError, lambda: opened.source.score(QUERY, "d1")),
+    ]
+    for error, ask in asks:
+        with opened.refuses(error):
+            ask()
 
 
 @over("docs", "python")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metadata import twin
+from segmax.metadata import parse_where
 
 from .corpora import Query
 from .kinds import CHANGED, Opened, over, ranking
@@ -79,6 +80,15 @@ def test_a_batch_may_have_one_filter_or_one_for_each_query(opened: Opened) -> No
     ]
 
 
+@over("docs", "python")
+def test_a_filter_may_be_parsed_before(opened: Opened) -> None:
+    """It is the same filter."""
+    for where in FILTERS[:4]:
+        found = opened.source.search(BROAD, k=60, where=parse_where(where))
+        assert ranking(found) == opened.corpus.best(BROAD, 60, where=where)
+        assert opened.source.count(parse_where(where)) == opened.corpus.count(where)
+
+
 @over("docs", "everything")
 def test_counts_are_those_of_matching_documents(opened: Opened) -> None:
     """With or without a common term; without a filter, all documents count."""
@@ -91,13 +101,21 @@ def test_counts_are_those_of_matching_documents(opened: Opened) -> None:
 def test_no_metadata_no_filter(opened: Opened) -> None:
     """An index without metadata refuses filters; the documents of a collection may have none, and match none."""
     if opened.is_refused("metadata of none"):
-        for ask in (lambda: opened.source.search({0: 1.0}, where={"a": 1}), lambda: opened.source.count({"a": 1})):
+        for ask in (
+            lambda: opened.source.search({0: 1.0}, where={"a": 1}),
+            lambda: opened.source.search_batch([{0: 1.0}], where={"a": 1}),
+            lambda: opened.source.search({0: 1.0}, group_by="a"),
+            lambda: opened.source.count({"a": 1}),
+            lambda: opened.source.facets("a"),
+        ):
             with opened.as_designed("metadata of none"):
                 ask()
     else:
         assert opened.source.count({"a": 1}) == 0
         assert opened.source.count({"a": {"$exists": False}}) == opened.corpus.num_docs
+        assert opened.source.facets("a") == []
         assert ranking(opened.source.search({0: 1.0}, where={"a": 1})) == []
+        assert len(opened.source.search({0: 1.0}, group_by="a")) == 0
     assert opened.source.count() == opened.corpus.num_docs
 
 
