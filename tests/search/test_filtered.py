@@ -220,20 +220,6 @@ def index(tmp_path: Path) -> segmax.Index:
     return segmax.build(docs, ids=["a", "b", "c"], metadata=metadata, path=tmp_path / "index")
 
 
-def test_an_index_with_metadata(index: segmax.Index, tmp_path: Path) -> None:
-    """Written, opened, copied: counts, facets, fields, and what documents are described by."""
-    index.save(tmp_path / "copy")
-    with segmax.open(tmp_path / "copy", verify=True) as copy:
-        for one in (index, copy):
-            assert one.search({0: 1}, where={"lang": "en"}).ids == ["a", "c"]
-            assert one.metadata("b") == {"lang": "de", "year": 2021}
-            assert one.count() == 3
-            assert one.count({"year": {"$gt": 2020}}) == 2
-            assert one.facets("lang") == [("en", 2), ("de", 1)]
-            assert one.facets("lang", {"year": {"$gt": 2020}}, limit=1) == [("de", 1)]
-            assert one.fields == {"lang": ("string",), "tags": ("list",), "year": ("int",)}
-
-
 def test_results_as_tables(index: segmax.Index) -> None:
     """With a column of metadata; groups with a column of their value."""
     pytest.importorskip("pandas")
@@ -254,52 +240,12 @@ def test_results_as_tables(index: segmax.Index) -> None:
 
 
 def test_an_index_without_metadata_says_so() -> None:
-    """Filters, facets, groups and look-ups."""
+    """It has no fields, and its documents and results no metadata."""
     index = segmax.build(sp.csr_matrix([[1]]))
     assert index.fields == {}
-    assert index.count() == 1
-    for ask in (
-        lambda: index.search({0: 1}, where={"a": 1}),
-        lambda: index.search_batch([{0: 1}], where={"a": 1}),
-        lambda: index.search({0: 1}, group_by="a"),
-        lambda: index.search({0: 1}).metadata,
-        lambda: index.count({"a": 1}),
-        lambda: index.facets("a"),
-        lambda: index.metadata(0),
-    ):
+    for ask in (lambda: index.search({0: 1}).metadata, lambda: index.metadata(0)):
         with refused(InputError, message="keeps no metadata", hint="build it with {metadata=...}"):
             ask()
-
-
-@pytest.mark.parametrize(
-    ("options", "kind", "parts"),
-    [
-        ({"offset": -1}, ConfigError, {"option": "offset"}),
-        ({"offset": 1.5}, ConfigError, {"option": "offset"}),
-        ({"min_score": "1"}, ConfigError, {"option": "min_score"}),
-        ({"min_score": float("nan")}, ConfigError, {"option": "min_score", "got": "nan"}),
-        ({"where": {"lang": {"$gtt": 1}}}, InputError, {"hint": "did you mean"}),
-        ({"where": "lang"}, InputError, {"where": "where"}),
-        ({"group_by": 3}, ConfigError, {"option": "group_by"}),
-        ({"group_by": "lang", "group_size": 0}, ConfigError, {"option": "group_size"}),
-        ({"group_size": 2}, ConfigError, {"option": "group_size", "expected": "group_by"}),
-    ],
-)
-def test_options_that_are_refused(
-    index: segmax.Index, options: dict[str, Any], kind: type, parts: dict[str, str]
-) -> None:
-    """With the option or the place."""
-    with refused(kind, **parts):
-        index.search({0: 1}, **options)
-
-
-def test_filters_of_a_batch(index: segmax.Index) -> None:
-    """One for all, or one for each of them."""
-    with refused(ConfigError, option="where", expected="one for each of 2 queries", got="1"):
-        index.search_batch([{0: 1}, {1: 1}], where=[{"lang": "en"}])
-    found = index.search_batch([{0: 1}, {0: 1}], [1, 3], [segmax.ASC(), segmax.Exhaustive()], where={"lang": "en"})
-    assert found.ids == [["a"], ["a", "c"]]
-    assert index.search_batch([], where=[]).ids == []
 
 
 def test_a_target_recall_with_a_filter_is_exact(rng: np.random.Generator) -> None:
