@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 import segmax
 from conftest import examples
 from segmax.collection.part import Documents, small_part
-from segmax.errors import ConfigError, IndexClosedError, InputError, ShardsUnavailableError, UnknownIdError
+from segmax.errors import ConfigError, ShardsUnavailableError
 from segmax.search.results import STATS_FIELDS
 from segmax.shards import router
 from segmax.shards.asking import Asking, Decision, Rules
@@ -90,15 +91,6 @@ def test_exact_search_of_shards_is_that_of_one_index(pair: Pair, k: int) -> None
     same(pair.many.search_batch(pair.queries, k=k), pair.one.search_batch(pair.queries, k=k))
 
 
-def test_one_query_is_answered_like_a_batch(pair: Pair) -> None:
-    """One query gives the same ids and scores as one index."""
-    for query in pair.queries[:10]:
-        found, expected = pair.many.search(query, k=7), pair.one.search(query, k=7)
-        assert found.ids == expected.ids
-        assert found.scores.tolist() == expected.scores.tolist()
-        assert found.complete
-
-
 @pytest.mark.parametrize("max_shards", [None, 3])
 @pytest.mark.parametrize("mu", [1.0, 0.8])
 def test_one_query_is_decided_about_as_in_a_batch(pair: Pair, mu: float, max_shards: int | None) -> None:
@@ -130,21 +122,6 @@ def test_exact_methods_agree_with_one_index(pair: Pair, params: segmax.SearchPar
     """Every method that is exact, or drops terms before it is, returns what it returns on one index."""
     expected = pair.one.search_batch(pair.queries, k=10, params=params)
     same(pair.many.search_batch(pair.queries, k=10, params=params), expected)
-
-
-def test_offsets_and_least_scores_are_those_of_one_index(pair: Pair) -> None:
-    """Pages and least scores cut the same ranking."""
-    options: dict[str, Any] = {"k": 5, "offset": 3, "min_score": 1.5}
-    same(pair.many.search_batch(pair.queries, **options), pair.one.search_batch(pair.queries, **options))
-    found, expected = (index.search(pair.queries[0], **options) for index in (pair.many, pair.one))
-    assert found.ids == expected.ids
-
-
-def test_every_query_may_have_its_own_k_and_parameters(pair: Pair) -> None:
-    """A batch takes a k and parameters for each query."""
-    ks = [1 + number % 13 for number in range(pair.queries.shape[0])]
-    params = [segmax.Exhaustive() if number % 2 else segmax.ASC() for number in range(pair.queries.shape[0])]
-    same(pair.many.search_batch(pair.queries, ks, params), pair.one.search_batch(pair.queries, ks, params))
 
 
 def test_mu_keeps_proposition_3(pair: Pair) -> None:
@@ -282,18 +259,6 @@ def test_event_loops_are_not_blocked(pair: Pair, monkeypatch: pytest.MonkeyPatch
     assert main not in threads
 
 
-def test_async_forms_return_the_same(pair: Pair) -> None:
-    """What an event loop awaits is what the blocking methods return."""
-
-    async def both() -> tuple[segmax.Hits, segmax.BatchHits]:
-        one = await pair.many.search_async(pair.queries[0], k=5, offset=1)
-        return one, await pair.many.search_batch_async(pair.queries, k=5)
-
-    one, batch = asyncio.run(both())
-    assert one.ids == pair.one.search(pair.queries[0], k=5, offset=1).ids
-    same(batch, pair.one.search_batch(pair.queries, k=5))
-
-
 def test_explanations_name_the_shard(pair: Pair) -> None:
     """An explanation says which shard has the document, its score, and its rank among all shards."""
     query = pair.queries[1]
@@ -312,18 +277,10 @@ def test_explanations_name_the_shard(pair: Pair) -> None:
 
 
 def test_documents_are_found_wherever_they_are(pair: Pair) -> None:
-    """Rows, ids, vectors, scores and frequencies are those of one index."""
-    ids = [3, 700, 1199, 3]
-    assert [pair.many.row_of(id) for id in ids] == ids
-    assert pair.many.id_of(700) == 700
-    assert (pair.many.vectors(ids) != pair.one.vectors(ids)).nnz == 0
-    assert pair.many.score(pair.queries[0], ids).tolist() == pair.one.score(pair.queries[0], ids).tolist()
+    """Frequencies are those of one index, and so is which documents there are."""
     assert pair.many.frequencies([0, 5, 999]).tolist() == pair.one.frequencies([0, 5, 999]).tolist()
     assert 5 in pair.many
     assert 5000 not in pair.many
-    with pytest.raises(UnknownIdError):
-        pair.many.vector(5000)
-    assert len(pair.many) == 1200
     assert pair.many.cluster_sizes().sum() == 1200
 
 
@@ -333,27 +290,15 @@ def test_statistics_count_all_shards(pair: Pair) -> None:
     names = ("visited", "pruned", "tied", "stopped", "limited", "zero")
     assert sum(getattr(stats, f"clusters_{name}") for name in names) == pair.many.num_clusters
     assert stats.elapsed_ns > 0
-    assert pair.many.search({0: 1.0, 10_000: 2.0}).stats.unknown_terms == 1
 
 
 @pytest.mark.parametrize(
-    ("options", "error"),
-    [
-        ({"max_shards": 0}, ConfigError),
-        ({"max_shards": 2, "target_recall": 0.9}, ConfigError),
-        ({"target_recall": 2}, ConfigError),
-        ({"deadline_s": 0}, ConfigError),
-        ({"allow_partial": "no"}, ConfigError),
-        ({"k": 0}, ConfigError),
-        ({"trace": True}, ConfigError),
-        ({"params": "asc"}, ConfigError),
-        ({"where": {"year": 1}}, InputError),
-        ({"where": {"$no": 1}}, InputError),
-    ],
+    "options",
+    [{"max_shards": 0}, {"max_shards": 2, "target_recall": 0.9}, {"deadline_s": 0}, {"allow_partial": "no"}],
 )
-def test_bad_arguments_are_refused(pair: Pair, options: dict[str, Any], error: type[Exception]) -> None:
+def test_bad_arguments_are_refused(pair: Pair, options: dict[str, Any]) -> None:
     """What makes no sense is an error that names it."""
-    with pytest.raises(error):
+    with pytest.raises(ConfigError):
         pair.many.search(pair.queries[0], **options)
 
 
@@ -391,19 +336,8 @@ def test_partial_answers_are_marked(pair: Pair) -> None:
         index.search(pair.queries[0], k=5000)
 
 
-def test_closed_indexes_answer_nothing(tmp_path: Path) -> None:
-    """A closed index raises, and closing it twice is fine."""
-    documents = collection("whole", 100)
-    build(documents, tmp_path / "index", shards=2)
-    with open_local(tmp_path / "index") as index:
-        assert index.search({0: 1.0}) is not None
-    index.close()
-    with pytest.raises(IndexClosedError):
-        index.search({0: 1.0})
-
-
-def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
-    """Filters, facets, counts, groups, texts and metadata are those of one index."""
+def test_filters_and_groups_of_wide_fields(tmp_path: Path) -> None:
+    """Groups of fields without columns, those that are awaited, and a target recall are those of one index."""
     words = ["copper", "noise", "diode", "wave", "guide", "tube", "valve", "relay"]
     rng = np.random.default_rng(4)
     wide = "w" * 140  # too long a name for columns
@@ -413,23 +347,17 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
         for row in range(300)
     ]
     path = tmp_path / "docs.jsonl"
-    path.write_text("".join(f"{segmax_json(record)}\n" for record in records))
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     build(path, tmp_path / "index", shards=4, encoder="bm25", metadata="all", num_clusters=16)
     many = open_local(tmp_path / "index")
     many.routing = trusting(4)
     one = segmax.from_texts(path, metadata="all")
     for query in ("copper noise", "relay", "diode wave guide tube"):
-        for where in (None, {"year": {"$gte": 1953}}, {"lang": "1", "year": 1950}, {"year": np.int16(1950)}):
-            found, expected = many.search(query, k=12, where=where), one.search(query, k=12, where=where)
-            assert found.ids == expected.ids
-            assert found.scores.tolist() == expected.scores.tolist()
-            assert found.texts == expected.texts
-            assert found.metadata == expected.metadata
-        groups = [index.search(query, k=3, group_by="lang", group_size=2) for index in (many, one)]
-        groups.append(asyncio.run(many.search_async(query, k=3, group_by="lang", group_size=2)))
+        expected = one.search(query, k=3, group_by="lang", group_size=2)
+        groups = [asyncio.run(many.search_async(query, k=3, group_by="lang", group_size=2))]
         groups.append(many.search(query, k=3, group_by="lang", group_size=2, target_recall=0.9))
-        found, expected, awaited, targeted = ([(g.value, g.hits.ids) for g in each] for each in groups)
-        assert found == expected == awaited == targeted
+        for found in groups:
+            assert [(g.value, g.hits.ids) for g in found] == [(g.value, g.hits.ids) for g in expected]
         for where in (None, {"year": {"$gte": 1953}}, {wide: {"$lt": 30}}):
             how = {"k": 9, "where": where, "group_by": wide, "group_size": 5}
             found, expected = ([(g.value, g.hits.ids) for g in index.search(query, **how)] for index in (many, one))
@@ -440,24 +368,9 @@ def test_filters_facets_texts_and_groups(tmp_path: Path) -> None:
         batch = many.search_batch([query] * 3, where=[own, None, own], target_recall=0.9)
         assert batch.ids[0] == batch.ids[2] == one.search(query, where=own).ids
         assert batch.ids[1] == many.search(query, max_shards=1).ids
-    assert many.count({"year": 1951}) == one.count({"year": 1951})
     years = np.array([1950.0, 1952.0])
     assert many.count({"year": {"$in": years}}) == one.count({"year": {"$in": [1950, 1952]}}) > 0
     assert many.count({"year": {"$in": years.view(np.int64)}}) == 0  # the same bytes
-    assert many.facets("lang") == one.facets("lang")
-    assert many.fields == one.fields
-    assert many.text("d7") == one.text("d7")
-    assert many.texts is not None
-    assert many.texts[7] == one.text("d7")
-    assert many.metadata("d7") == one.metadata("d7")
-    assert many.explain("copper", "d7").matched == one.explain("copper", "d7").matched
-
-
-def segmax_json(record: dict[str, Any]) -> str:
-    """Return a record as a line."""
-    import json
-
-    return json.dumps(record)
 
 
 @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
