@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import inspect
 import io
 import json
@@ -369,8 +370,8 @@ class Posting:
 
 def params_of(params: segmax.SearchParams) -> dict[str, Any]:
     """Return a method as the service takes it."""
-    given = {name: getattr(params, name) for name in ("mu", "eta") if getattr(params, name, 1.0) != 1.0}
-    return {"method": params.method, **given}
+    given = {field.name: (getattr(params, field.name), field.default) for field in dataclasses.fields(params)}
+    return {"method": params.method, **{name: value for name, (value, default) in given.items() if value != default}}
 
 
 class CommandError(Exception):
@@ -411,7 +412,11 @@ class Commanding:
             arguments.append(f"--{name.replace('_', '-')}={given}")
         if params is not None:
             chosen = params_of(params)
-            arguments += ["--method", chosen.pop("method"), *(f"--{name}={value}" for name, value in chosen.items())]
+            arguments += [
+                "--method",
+                chosen.pop("method"),
+                *(f"--{name.replace('_', '-')}={value}" for name, value in chosen.items()),
+            ]
         printed, said = io.StringIO(), io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
             code = main(arguments)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from segmax import ASC
 from segmax.errors import IndexClosedError
 
 from .corpora import WORDS, Query
@@ -20,7 +21,7 @@ QUERIES: list[Query] = [QUERY, {2: 1.0, 3: 2.0}, {7: 1.0}]
 
 @over("docs", "everything")
 def test_an_explanation_has_the_score_and_its_parts(opened: Opened) -> None:
-    """Each shared term with its word and what it adds, and the rank of the document."""
+    """Each shared term with its word, what it adds and whether the method searches for it, and the document's rank."""
     corpus = opened.corpus
     ranks = {row: rank for rank, row in enumerate(corpus.ranked(QUERY), start=1)}
     for row in (0, 9, 59, *list(ranks)[:2]):
@@ -29,6 +30,8 @@ def test_an_explanation_has_the_score_and_its_parts(opened: Opened) -> None:
         assert {match.term: match.contribution for match in found.matched} == corpus.matched(row, QUERY)
         assert all(match.word == WORDS[match.term] for match in found.matched)
         assert all(match.contribution == match.query_weight * match.document_weight for match in found.matched)
+        shortened = opened.source.explain(QUERY, corpus.ids[row], k=60, params=ASC(max_terms=1))
+        assert {match.term for match in shortened.matched if match.searched} == corpus.matched(row, {0: 2.0}).keys()
 
 
 @over("docs", "everything")

@@ -82,9 +82,12 @@ def test_pages_end_at_the_least_score(opened: Opened) -> None:
 
 @over("docs", "search")
 def test_every_method_is_exact_unless_it_is_told_not_to_be(opened: Opened) -> None:
-    """With the options that they have by default, all methods return the same results."""
+    """By default, all methods return the same results; one that is to search for one term searches for the heaviest."""
     for params in METHODS:
         assert ranking(opened.source.search(WIDE, k=7, params=params)) == opened.corpus.best(WIDE, 7), params
+    heaviest = opened.corpus.best({0: 2.0}, 60)  # copper, which adds most to a document
+    assert ranking(opened.source.search(WIDE, k=60, params=ASC(max_terms=1))) == heaviest
+    assert [ranking(one) for one in opened.source.search_batch([WIDE], k=60, params=ASC(max_terms=1))] == [heaviest]
 
 
 @over("docs", "search")

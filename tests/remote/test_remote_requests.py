@@ -5,7 +5,6 @@ from __future__ import annotations
 import email.utils
 import itertools
 import json
-import pickle
 import socket
 import threading
 import time
@@ -23,7 +22,6 @@ import segmax  # noqa: E402
 from segmax.errors import (  # noqa: E402
     ConfigError,
     FormatError,
-    IndexClosedError,
     IndexNotFoundError,
     InputError,
     SegmaxWarning,
@@ -875,22 +873,6 @@ def test_a_service_that_does_not_answer_in_time() -> None:
 
 
 # --- the connection --------------------------------------------------------------------------------------------------
-
-
-def test_closing() -> None:
-    """Closing twice is fine; using it afterwards is an error of its own."""
-    index = Service(HITS).connect()
-    with index:
-        pass
-    index.close()
-    with pytest.raises(IndexClosedError, match=r"segmax\.connect"):
-        index.search("copper")
-
-
-def test_connections_over_other_transports_cannot_be_pickled() -> None:
-    """The transport may be anything, so pickle is told so instead of failing inside."""
-    with pytest.raises(segmax.SegmaxError, match="cannot be pickled"):
-        pickle.dumps(Service(HITS).connect())
 
 
 def test_threads_share_a_connection() -> None:
