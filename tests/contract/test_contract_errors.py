@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from segmax import ASC
@@ -128,9 +129,11 @@ def test_things_of_other_types_are_refused(opened: Opened) -> None:
 @over("docs", "python")
 def test_lists_of_options_have_one_for_each_query(opened: Opened) -> None:
     """Neither fewer nor more."""
-    for options in ({"k": [3]}, {"k": [3, 3, 3]}, {"where": [None]}, {"params": [None, None, None]}):
+    for options in ({"k": [3]}, {"k": np.array([3, 3, 3])}, {"where": [None]}, {"params": [None, None, None]}):
         with opened.refuses(ConfigError, option=f"^{next(iter(options))}$", expected="one for each of 2 queries"):
             opened.source.search_batch([QUERY, QUERY], **options)
+    with opened.refuses(ConfigError, option="^k$", expected="at least 1", got="0"):
+        opened.source.search_batch([QUERY, QUERY], k=[1, 0])
 
 
 @over("docs", "everything")

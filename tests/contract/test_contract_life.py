@@ -93,6 +93,7 @@ def test_only_shards_can_be_left_out(opened: Opened) -> None:
     everything = opened.corpus.best(QUERY, 60)
     assert ranking(found) == [one for one in everything if one[0] in found.ids]
     assert 0 < len(found.ids) < len(everything)
+    assert not found.complete
     assert list(map(ranking, opened.source.search_batch([QUERY], k=60, max_shards=1))) == [ranking(found)]
 
 

@@ -135,10 +135,9 @@ def test_a_batch_of_nothing_is_empty(opened: Opened) -> None:
 def test_arrays_of_a_batch_are_padded(opened: Opened) -> None:
     """They are as wide as the largest k of documents that exist; behind the results are row -1 and score 0."""
     queries: list[Query] = [*QUERIES, {}]
-    found = opened.source.search_batch(queries, k=[2, 60, 1, 60, 3], min_score=2.0)
-    expected = [
-        opened.corpus.best(query, k, min_score=2.0) for query, k in zip(queries, [2, 60, 1, 60, 3], strict=True)
-    ]
+    ks = np.array([2, 60, 1, 60, 3])
+    found = opened.source.search_batch(queries, k=ks, min_score=2.0)
+    expected = [opened.corpus.best(query, k, min_score=2.0) for query, k in zip(queries, ks.tolist(), strict=True)]
     assert found.rows.shape == found.scores.shape == (5, 60)
     assert found.counts.tolist() == list(map(len, expected))
     assert found.ids == [[id for id, _ in one] for one in expected]
