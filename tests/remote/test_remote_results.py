@@ -19,8 +19,6 @@ import segmax
 from segmax.metadata import parse_where
 from segmax.search.protocol import Searchable, is_searchable
 
-WHERE = {"$or": [{"year": {"$gte": 1960}}, {"lang": {"$in": ["de", "fr"]}}]}
-
 
 class Pair(NamedTuple):
     """The same data at a service and on this machine."""

@@ -14,7 +14,7 @@ import segmax
 from conftest import examples, random_docs, refused, topic_docs
 from reference import SAFE_METHODS, as_query
 from segmax import _core, paper
-from segmax.errors import ConfigError, InputError
+from segmax.errors import InputError
 from segmax.search.arguments import input_errors
 from segmax.search.hooks import with_hooks
 from segmax.search.methods import SearchParams
@@ -292,38 +292,6 @@ def test_queries_of_a_batch_may_differ_in_everything(collection: tuple, threads:
         assert (rows[number, count:] == -1).all()
         assert (scores[number, count:] == 0).all()
         assert np.delete(stats[number], elapsed).tolist() == np.delete(one_stats.reshape(-1), elapsed).tolist()
-
-
-def test_batches_of_an_index_take_a_list_of_k_and_parameters(collection: tuple) -> None:
-    """What single searches return; any other number of them is refused."""
-    _, index = collection
-    rng = np.random.default_rng(11)
-    queries = [spread_query(rng) for _ in range(6)]
-    ks = [1, 50, 3, 10, 2, 6000]
-    methods = [
-        segmax.ASC(),
-        segmax.ASC(eta=0.5),
-        segmax.ASC(query_mass=0.5),
-        segmax.ASC(max_blocks=2),
-        segmax.Exhaustive(),
-        paper.ASC(mu=0.5),
-    ]
-    for each_k in (ks, np.array(ks), tuple(ks)):
-        batch = index.search_batch(queries, k=each_k, params=methods)
-        assert batch.rows.shape == (6, 6000)
-        for query, k, params, hits in zip(queries, ks, methods, batch, strict=True):
-            one = index.search(query, k=k, params=params)
-            assert (hits.rows.tolist(), hits.scores.tolist()) == (one.rows.tolist(), one.scores.tolist())
-            assert hits.complete == one.complete
-    for name, wrong in (("k", {"k": [1, 2]}), ("params", {"params": [segmax.ASC()] * 7})):
-        with refused(ConfigError, option=name, expected="one, or one for each of 6 queries"):
-            index.search_batch(queries, **wrong)
-    with refused(ConfigError, option="k", expected="at least 1", got="0"):
-        index.search_batch(queries, k=[1, 1, 0, 1, 1, 1])
-    with refused(ConfigError, option="params", expected="a method such as ASC or Exhaustive", got="str"):
-        index.search_batch(queries, params=["asc"] * 6)
-    with refused(ConfigError, option="k", expected="one number with target_recall"):
-        index.search_batch(queries, k=ks, target_recall=0.9)
 
 
 def test_a_batch_needs_one_k_and_parameters_or_as_many_as_queries(collection: tuple) -> None:

@@ -41,7 +41,6 @@ TEXTS = {
 }
 METADATA = [{"year": 1957, "tags": ["a", "b"]}, {"year": 1960}, {"year": 1962, "tags": ["b"]}, {"year": 2**70}]
 READ, WRITE = "read-0123456789abcdef", "write-0123456789abcdef"
-NOT_FOUND_KIND = "urn:segmax:problem:unknown-index"
 
 
 @pytest.fixture(scope="module")
