@@ -56,6 +56,7 @@ test-extras: $(VENV)/.encoders
 # Tests on a real Ray cluster of several simulated nodes, in a network namespace that has the loopback device alone.
 test-ray: $(VENV)/.ray
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m "slow or not slow" tests/ray
+	PYTHONPATH=tests/ray .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m deep tests/contract
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q tests/test_documents.py -k "run and (sharding or machines)"
 
 # The same without a cluster, and one test with one.

@@ -536,10 +536,8 @@ class House:
         return ends.enter_context(open_local(self._shards_path(corpus), encoder=encoder_of(corpus)))
 
     def _ray(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
-        pytest.importorskip("ray", exc_type=ImportError)
-        from ray_cluster import outer_devices
-
-        if outer_devices():
+        pytest.importorskip("ray.cluster_utils", exc_type=ImportError)
+        if pytest.importorskip("ray_cluster", reason="needs tests/ray: use make test-ray").outer_devices():
             pytest.skip("Ray would bind to an address that others can reach: use make test-ray")
         return ends.enter_context(segmax.ray.open(self._shards_path(corpus), encoder=encoder_of(corpus)))
 
