@@ -48,9 +48,7 @@ def output_of(program: str, argument: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in NAMES]
-)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in NAMES])
 def test_cpp(name: str) -> None:
     """The test of this name in cpp/tests passes."""
     assert f"ok   {name} (" in output_of("segmax_tests", name)
