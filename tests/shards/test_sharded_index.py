@@ -460,7 +460,7 @@ def segmax_json(record: dict[str, Any]) -> str:
     return json.dumps(record)
 
 
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**31), num_docs=st.integers(1, 80), shards=st.integers(1, 9), k=st.integers(1, 30))
 def test_any_collection_agrees(
     tmp_path_factory: pytest.TempPathFactory, seed: int, num_docs: int, shards: int, k: int
