@@ -50,7 +50,7 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -n auto --dist worksteal -m "slow or not slow" tests/encoders tests/integrations tests/io \
 		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe.py
-	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -n auto --dist worksteal tests/test_documents.py
+	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -m "not slow" -n auto --dist worksteal tests/test_documents.py
 	$(PY) -m pytest -q -n auto --dist worksteal -k torch --ignore=tests/encoders
 
 # Tests on a real Ray cluster of several simulated nodes, in a network namespace that has the loopback device alone.
@@ -95,13 +95,14 @@ $(VENV)/.docs: $(VENV)/.installed
 	$(PY) -m pip install -q $$($(PY) .ci/requirements.py docs)
 	touch $@
 
-# --- the documentation site, in build/docs: built without a warning, then checked: names, commands, links, and its looks
-# where a browser and playwright are installed (make test-extras installs the latter) ---
+# --- the documentation site, in build/docs: built without a warning, then checked: names, commands, links, the longest
+# tutorials, and its looks where a browser and playwright are installed (make test-extras installs the latter) ---
 
 docs: $(VENV)/.docs
 	rm -rf build/docs docs/api/names
 	$(PY) -m sphinx -q -E -W --keep-going -j auto -d build/doctrees docs build/docs
-	SEGMAX_SITE=$(CURDIR)/build/docs $(PY) -m pytest -q -m "slow or not slow" tests/site
+	SEGMAX_SITE=$(CURDIR)/build/docs $(PY) -m pytest -q -m "slow or not slow" tests/site \
+		$(foreach page,experiments tutorial-paper,"tests/test_documents.py::test_blocks_in_documents_run[docs/$(page).md]")
 
 # --- checks ---
 

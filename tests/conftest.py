@@ -199,7 +199,8 @@ def shared() -> Path:
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a masked language model, for tests that need torch."""
+    """A folder with a masked language model, for tests that need torch; without it, they are skipped."""
+    pytest.importorskip("sentence_transformers")
     from tiny_models import write_bert
 
     folder = tmp_path_factory.mktemp("bert")

@@ -39,6 +39,20 @@ FIRST_STEPS = [
     "docs/tutorial-serving.md",
     "docs/tuning.md",
 ]
+#: Their blocks take over half a CPU second.
+DEEP = {
+    "docs/building.md",
+    "docs/client.md",
+    "docs/encoders.md",
+    "docs/evaluation.md",
+    "docs/filters.md",
+    "docs/scale.md",
+    "docs/service.md",
+    "docs/tutorial-machines.md",
+    "docs/versions.md",
+}
+#: Theirs take longest, and run where the site is made (make docs).
+WITH_THE_SITE = {"docs/experiments.md", "docs/tutorial-paper.md"}
 #: The port that `segmax serve` takes, and documents name; where they are tested, it is any free one.
 PORT = "8080"
 #: What runs models that documents name.
@@ -200,14 +214,25 @@ def skip_if_blocks_were_left_out(packages: list[str]) -> None:
         pytest.skip(f"all blocks ran but those that need {', '.join(dict.fromkeys(packages))}")
 
 
+def mark(document: str) -> tuple[pytest.MarkDecorator, ...]:
+    """When the blocks of a document run."""
+    return (pytest.mark.slow,) if document in WITH_THE_SITE else (pytest.mark.deep,) if document in DEEP else ()
+
+
 @pytest.mark.parametrize(
-    "document", [name for name in DOCUMENTS if name not in {*FIRST_STEPS, *ON_STAND_INS} and runnable(name)]
+    "document",
+    [
+        pytest.param(name, marks=mark(name))
+        for name in DOCUMENTS
+        if name not in {*FIRST_STEPS, *ON_STAND_INS} and runnable(name)
+    ],
 )
 def test_blocks_in_documents_run(document: str, folder: Path, terminal: Terminal) -> None:
     """Every Python and shell block works, in order."""
     skip_if_blocks_were_left_out(run_blocks(document, terminal))
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("document", FIRST_STEPS)
 def test_first_steps_run_twice(document: str, folder: Path, terminal: Terminal) -> None:
     """All blocks work, and work again in the same folder; `.ci/readme.py` runs the README's shell."""

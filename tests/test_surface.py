@@ -96,7 +96,13 @@ def test_the_quick_start_is_short() -> None:
     assert len(block[1].strip().splitlines()) <= 15
 
 
-@pytest.mark.parametrize("example", sorted(p.name for p in (ROOT / "examples").glob("*.py")))
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path.name, marks=pytest.mark.deep if path.stem[:2] in ("02", "04", "05") else ())
+        for path in sorted((ROOT / "examples").glob("*.py"))
+    ],
+)
 def test_examples_run(example: str) -> None:
     """Every example is a program that runs and prints something."""
     result = subprocess.run([sys.executable, str(ROOT / "examples" / example)], capture_output=True, text=True)

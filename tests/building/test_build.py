@@ -29,7 +29,7 @@ from conftest import clusters_of, random_docs, refused, topic_docs
 from reference import SAFE_METHODS, as_query, best
 from segmax import _core
 from segmax.base import memory
-from segmax.building import assemble, kmeans, spool
+from segmax.building import assemble, kmeans, points, spool
 from segmax.building.builder import BuildArguments, BuildKeywords
 from segmax.clustering import Dense, Labels
 from segmax.errors import ConfigError, FormatError, InputError, SegmaxWarning, WriteError
@@ -37,10 +37,12 @@ from segmax.paper import Anytime, MaxScore
 from segmax.pruning import DocThreshold, MassShare, MaxPostings, QueryThreshold, TopTerms
 from segmax.search.calibration import BUILD_QUERIES
 from segmax.storage.config import BuildOptions
+from segmax.vectors import rows as rows_module
 from segmax.vectors.csr import Csr, matrix_to_csr
 from segmax.vectors.pruning import prune_batches, prune_rows
 
-NUM_DOCS = 40_000  # three slabs of a spool
+SLAB_DOCS = 4096  # smaller than they are, so that few documents fill several
+NUM_DOCS = 10_000  # three slabs
 SRC = Path(segmax.__file__).parents[1]
 
 
@@ -70,6 +72,15 @@ def in_batches(docs: sp.csr_matrix, sizes: Iterable[int]) -> Iterator[sp.csr_mat
         number += 1
 
 
+@pytest.fixture(scope="module", autouse=True)
+def small_slabs() -> Iterator[None]:
+    """Slabs of a few documents."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (spool, points, rows_module):
+            patch.setattr(module, "SLAB_DOCS", SLAB_DOCS)
+        yield
+
+
 # --- the same bytes --------------------------------------------------------------------------------------------------
 
 
@@ -94,10 +105,10 @@ def floats() -> sp.csr_matrix:
 
 PRUNING = (
     DocThreshold(threshold=2),
-    MaxPostings(count=400),
+    MaxPostings(count=100),
     QueryThreshold(threshold=0.5),
     MassShare(share=0.9),
-    MaxPostings(count=300),
+    MaxPostings(count=75),
     TopTerms(count=6),
 )
 
@@ -160,8 +171,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Cases:
     return Cases(tmp_path_factory.mktemp("cases"))
 
 
-@pytest.mark.parametrize("threads", [2, 4])
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize(("case", "threads"), [*zip(CASES, itertools.cycle([2, 4]))])
 def test_the_number_of_threads_changes_no_byte(cases: Cases, case: str, threads: int) -> None:
     """Same documents, same seed: all files are those that one thread writes."""
     assert differing(cases.build(case, cases.docs(case), threads=threads), cases.expected(case)) == []
@@ -182,7 +192,7 @@ def uncompressed(docs: sp.csr_matrix, folder: Path) -> object:
 def several_files(docs: sp.csr_matrix, folder: Path) -> object:
     """Files of different sizes, one of them of another format and dtype, one empty."""
     names = [folder / f"part{i}.npz" for i in range(4)]
-    pieces = [docs[:17_001], sp.csr_matrix((0, docs.shape[1])), docs[17_001:17_002].astype(np.float64), docs[17_002:]]
+    pieces = [docs[:4_201], sp.csr_matrix((0, docs.shape[1])), docs[4_201:4_202].astype(np.float64), docs[4_202:]]
     for name, piece in zip(names, pieces, strict=True):
         sp.save_npz(name, piece.tocsc() if piece.shape[0] == 1 else piece)
     return names
@@ -198,7 +208,7 @@ def of_many_kinds(docs: sp.csr_matrix, _: Path) -> object:
         lambda batch: sp.csr_matrix((batch.data, batch.indices, batch.indptr), shape=batch.shape)[:, :],
         backwards,
     ]
-    batches = in_batches(docs, [0, 1, 5_000, 0, 0, 16_384, 3, 16_385])
+    batches = in_batches(docs, [0, 1, 1_000, 0, 0, SLAB_DOCS, 3, SLAB_DOCS + 1])
     return (kinds[i % len(kinds)](batch) for i, batch in enumerate(batches))
 
 
@@ -213,18 +223,18 @@ def backwards(batch: sp.csr_matrix) -> sp.csr_matrix:
 
 def in_one_buffer(docs: sp.csr_matrix, _: Path) -> object:
     """Batches that all live in the same memory, one after the other."""
-    room = max(batch.nnz for batch in in_batches(docs, [3_000]))  # scipy copies what is much smaller than its base
+    room = max(batch.nnz for batch in in_batches(docs, [700]))  # scipy copies what is much smaller than its base
     values, columns = np.empty(room, docs.dtype), np.empty(room, docs.indices.dtype)
-    for batch in in_batches(docs, [3_000]):
+    for batch in in_batches(docs, [700]):
         values[: batch.nnz] = batch.data
         columns[: batch.nnz] = batch.indices
         yield sp.csr_matrix((values[: batch.nnz], columns[: batch.nnz], batch.indptr), shape=batch.shape, copy=False)
 
 
 FORMS: dict[str, Callable[[sp.csr_matrix, Path], object]] = {
-    "batches of 1,000": lambda docs, _: in_batches(docs, [1_000]),
-    "batches of 7,777": lambda docs, _: in_batches(docs, [7_777]),
-    "a list of batches": lambda docs, _: list(in_batches(docs, [16_384])),
+    "batches of 300": lambda docs, _: in_batches(docs, [300]),
+    "batches of 1,777": lambda docs, _: in_batches(docs, [1_777]),
+    "a list of batches": lambda docs, _: list(in_batches(docs, [SLAB_DOCS])),
     **{make.__name__: make for make in (of_many_kinds, in_one_buffer, compressed, uncompressed, several_files)},
 }
 
@@ -233,7 +243,7 @@ FORMS: dict[str, Callable[[sp.csr_matrix, Path], object]] = {
     ("case", "form"),
     [
         *(("whole numbers", form) for form in FORMS),
-        *(("pruned", form) for form in ("batches of 7,777", "of_many_kinds", "several_files")),
+        *(("pruned", form) for form in ("batches of 1,777", "of_many_kinds", "several_files")),
     ],
 )
 def test_the_form_of_the_input_changes_no_byte(cases: Cases, tmp_path: Path, case: str, form: str) -> None:
@@ -587,7 +597,11 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
         pytest.param(300, [299], 20, 300, 8, id="many segments"),
         pytest.param(400, [200, 100, 33], 60, 1, 8, id="one segment"),
         pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="large clusters"),
-        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16, id="large clusters, many columns, 16 bits"),
+        pytest.param(
+            *(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16),
+            id="large clusters, many columns, 16 bits",
+            marks=pytest.mark.deep,
+        ),
     ],
 )
 def test_arrays_are_those_of_the_twin(
@@ -610,6 +624,7 @@ def test_arrays_are_those_of_the_twin(
     assert index.num_postings == docs.nnz
 
 
+@pytest.mark.deep
 def test_arrays_of_many_tiles() -> None:
     """Positions above 65,536, clusters that end inside of spans and tiles, runs of every length."""
     rng = np.random.default_rng(2)
@@ -864,12 +879,14 @@ SIGNALLED = """
 """
 
 
+@pytest.mark.deep
 def test_sigint_in_every_stage(tmp_path: Path) -> None:
     """A real signal while threads are at work: the build ends, nothing is left, and the next one goes well."""
     done = run(SIGNALLED, tmp_path, "SIGINT", *STAGES)
     assert done.stdout.splitlines() == [*(f"{stage} interrupted 0" for stage in STAGES), "['index']"], done.stderr
 
 
+@pytest.mark.deep
 def test_sigint_ends_a_program(tmp_path: Path) -> None:
     """A program that does not catch KeyboardInterrupt ends by the signal, and leaves nothing."""
     done = run(SIGNALLED.replace("except KeyboardInterrupt", "except ZeroDivisionError"), tmp_path, "SIGINT", "write")
@@ -878,6 +895,7 @@ def test_sigint_ends_a_program(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("stage", ["prune", "write"])
 def test_sigkill_leaves_no_scratch_file(tmp_path: Path, stage: str) -> None:
     """Scratch files have no name. What is left of the index itself is no index, and does no harm."""
@@ -959,6 +977,7 @@ def check_memory(path: Path, limit: str, num_docs: int, num_terms: int, threads:
     assert [entry.name for entry in path.iterdir()] == ["index"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("threads", [1, 4])
 def test_a_small_limit_holds(tmp_path: Path, threads: int) -> None:
     """The least limit, for any number of threads."""
@@ -1034,7 +1053,7 @@ def test_progress_callback(cases: Cases, threads: int, stream: bool) -> None:
     """Stages come in order, each from 0 up to its total."""
     reports: list[segmax.typing.BuildProgress] = []
     docs = cases.docs("pruned")
-    vectors = in_batches(docs, [3_000]) if stream else docs
+    vectors = in_batches(docs, [700]) if stream else docs
     config = segmax.BuildConfig(pruning=PRUNING, num_clusters=600)
     index = segmax.build(vectors, config=config, threads=threads, progress=reports.append)
     stages = [*STAGES, "calibrate"]  # the last only where there are enough documents
@@ -1124,7 +1143,7 @@ CAPS = (
         (
             "floats",
             (
-                MaxPostings(count=200),
+                MaxPostings(count=150),
                 TopTerms(count=4),
                 MaxPostings(count=50),
             ),
@@ -1137,14 +1156,14 @@ CAPS = (
 )
 def test_pruning_is_applied(steps: tuple[Any, ...], kind: str, tmp_path: Path) -> None:
     """Building with steps is building from documents pruned by hand; only the configuration differs."""
-    docs, _ = topic_docs(np.random.default_rng(4), 17_000, 20)
+    docs, _ = topic_docs(np.random.default_rng(4), 5_000, 20)
     docs = docs.astype(np.float64)
     if kind == "floats":
         docs.data *= np.random.default_rng(5).lognormal(size=docs.nnz)
     elif kind == "whole numbers once pruned":
         docs.data[docs.data < 3] -= 0.5
     if any(isinstance(step, MaxPostings) for step in steps):
-        parts = [matrix_to_csr(docs[:9_000]), matrix_to_csr(docs[9_000:])]
+        parts = [matrix_to_csr(docs[:2_300]), matrix_to_csr(docs[2_300:])]
         by_hand = sp.vstack([as_matrix(part) for part in prune_batches(steps, lambda: parts, docs.shape[1])()])
     else:
         by_hand = as_matrix(prune_rows(steps, matrix_to_csr(docs)))

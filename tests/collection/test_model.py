@@ -12,7 +12,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 import segmax
 from conftest import examples
@@ -212,7 +219,7 @@ class CollectionMachine(RuleBasedStateMachine):
 
 TestCollection = CollectionMachine.TestCase
 TestCollection.settings = settings(
-    max_examples=examples(25), stateful_step_count=40, suppress_health_check=list(HealthCheck)
+    max_examples=examples(6), stateful_step_count=40, suppress_health_check=list(HealthCheck)
 )
 
 
@@ -293,7 +300,7 @@ class FloatMachine(RuleBasedStateMachine):
 
 TestFloats = FloatMachine.TestCase
 TestFloats.settings = settings(
-    max_examples=examples(15), stateful_step_count=30, suppress_health_check=list(HealthCheck)
+    max_examples=examples(5), stateful_step_count=30, suppress_health_check=list(HealthCheck)
 )
 
 WORDS = ["copper", "wire", "silver", "spoon", "tubes", "lasers"]
@@ -380,16 +387,22 @@ class WordsMachine(RuleBasedStateMachine):
 
 
 TestWords = WordsMachine.TestCase
-TestWords.settings = settings(
-    max_examples=examples(15), stateful_step_count=30, suppress_health_check=list(HealthCheck)
-)
+TestWords.settings = settings(max_examples=examples(3), stateful_step_count=30, suppress_health_check=list(HealthCheck))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("machine", [CollectionMachine, FloatMachine, WordsMachine])
+def test_more_histories(machine: type[RuleBasedStateMachine]) -> None:
+    """More of the same."""
+    run_state_machine_as_test(
+        machine,
+        settings=settings(max_examples=examples(20), stateful_step_count=40, suppress_health_check=list(HealthCheck)),
+    )
 
 
 @pytest.mark.slow
 def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer histories, with merges in the background that come after every few documents."""
-    from hypothesis.stateful import run_state_machine_as_test
-
     monkeypatch.setattr(maintenance_module, "FLUSH_DOCS", 16)
     run_state_machine_as_test(
         CollectionMachine,

@@ -18,6 +18,23 @@ NAMES = [
     for path in sorted((ROOT / "cpp" / "tests").glob("test_*.cpp"))
     for name in re.findall(r"^TEST\((\w+)\)", path.read_text(), flags=re.MULTILINE)
 ]
+#: Those that take over half a CPU second.
+DEEP = {
+    "engine_budget_stops_between_batches",
+    "engine_budgets_of_every_size",
+    "engine_factors_with_masks_and_floors",
+    "engine_gate",
+    "engine_masks_and_floors",
+    "index_arrays_of_terms",
+    "parts_equal_brute_force",
+    "parts_with_floors",
+    "search_after_damage_is_right",
+    "search_equals_brute_force_16_bits",
+    "search_equals_brute_force_8_bits",
+    "search_equals_brute_force_across_zones",
+    "search_survives_damage",
+    "search_with_very_many_terms",
+}
 FUZZED = sorted(path.stem for path in (ROOT / "cpp" / "fuzz").glob("fuzz_*.cpp"))
 
 
@@ -31,10 +48,15 @@ def output_of(program: str, argument: str) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.deep if name in DEEP else ()) for name in NAMES])
 def test_cpp(name: str) -> None:
     """The test of this name in cpp/tests passes."""
     assert f"ok   {name} (" in output_of("segmax_tests", name)
+
+
+def test_deep_tests_exist() -> None:
+    """A name that is no longer one would mark nothing."""
+    assert set(NAMES) >= DEEP
 
 
 @pytest.mark.parametrize("name", FUZZED)

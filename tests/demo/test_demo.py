@@ -28,6 +28,7 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("columns", [80, 60])
 def test_the_demo_shows_relevance_and_speed(
     quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
@@ -52,6 +53,7 @@ def test_the_large_collection_is_large() -> None:
     assert demo.LARGE_DOCS >= 100_000
 
 
+@pytest.mark.deep
 def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every method but exhaustive search scores few of the documents, already on a fifth of that collection."""
     found: list[segmax.typing.Evaluation] = []
@@ -65,6 +67,7 @@ def test_pruning_pays_on_the_large_collection(quick: Path, monkeypatch: pytest.M
     assert shares["asc, μ = 0.7"] <= shares["asc"]
 
 
+@pytest.mark.deep
 def test_the_last_lines_are_commands_that_work(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The printed command searches the demo's index, the last one serves it, and others find the collection."""
     demo.main()
@@ -80,6 +83,7 @@ def test_the_last_lines_are_commands_that_work(quick: Path, capsys: pytest.Captu
         assert index.num_docs == 11_429
 
 
+@pytest.mark.deep
 def test_a_picture_is_saved_beside_it(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The picture is a PNG of a fair size."""
     pytest.importorskip("matplotlib")
@@ -88,6 +92,7 @@ def test_a_picture_is_saved_beside_it(quick: Path, capsys: pytest.CaptureFixture
     assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+@pytest.mark.deep
 def test_a_link_in_place_of_the_picture_is_replaced(quick: Path, tmp_path: Path) -> None:
     """What it leads to is left alone."""
     pytest.importorskip("matplotlib")
@@ -101,6 +106,7 @@ def test_a_link_in_place_of_the_picture_is_replaced(quick: Path, tmp_path: Path)
     assert Path("segmax-demo/speed.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+@pytest.mark.deep
 def test_without_matplotlib_there_is_no_picture(
     quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

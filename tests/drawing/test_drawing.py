@@ -114,7 +114,7 @@ def crowded(num_series: int, kind: str = "line", label: str = "ASC-4096*8, μ=0.
     return Plot(title="t", x_label="x", y_label="y", series=series, kind=kind)
 
 
-@pytest.mark.parametrize("num_series", [1, 2, 6, 12, 24])
+@pytest.mark.parametrize("num_series", [1, 2, 6, 12, pytest.param(24, marks=pytest.mark.deep)])
 def test_texts_at_points_overlap_nothing(num_series: int) -> None:
     """However close points lie, every text is there, and none over another, over a marker, or outside of the plot."""
     plot = crowded(num_series)
@@ -131,7 +131,7 @@ def test_texts_at_points_overlap_nothing(num_series: int) -> None:
     assert not any(box.contains(*point) for box in boxes for point in points)
 
 
-@pytest.mark.parametrize("num_points", [40, 100])
+@pytest.mark.parametrize("num_points", [40, pytest.param(100, marks=pytest.mark.deep)])
 def test_no_text_is_lost(num_points: int) -> None:
     """At one place there is no room for so many: texts move away, with a line to their point, and all are written."""
     marks = tuple(f"μ = {number / 100:.2f}" for number in range(num_points))
@@ -154,7 +154,7 @@ def test_a_text_that_fits_nowhere_is_written(text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["line", "scatter", "bar"])
-@pytest.mark.parametrize("num_series", [2, 5, 12])
+@pytest.mark.parametrize("num_series", [2, 5, pytest.param(12, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("label", ["a", "MaxScore, similarity order, whole index"])
 def test_legends_cover_no_points(kind: str, num_series: int, label: str) -> None:
     """The legend stands outside of the axes, names every series, and is not cut."""

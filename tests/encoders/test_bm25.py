@@ -461,6 +461,7 @@ def test_a_missing_stemmer_shows_what_to_install(monkeypatch: pytest.MonkeyPatch
     BM25(language=None)
 
 
+@pytest.mark.deep
 def test_memory_does_not_grow_with_the_collection(tmp_path: Path) -> None:
     """Ten times as many documents, none of which is kept, take at most a few megabytes more."""
     program = f"""

@@ -81,7 +81,6 @@ def test_nothing_is_said_or_measured_where_nothing_is_faster(clock: Clock, caplo
 
 def test_what_is_faster(splade: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """8 bits on a CPU, and batches that are not tiny, where they are not used yet and possible."""
-    pytest.importorskip("sentence_transformers")
     from segmax.encoders import SparseModel
 
     monkeypatch.setattr("segmax.encoders.transformer.can_run", lambda *_: True)
@@ -99,7 +98,6 @@ def test_what_is_faster(splade: Path, clock: Clock, monkeypatch: pytest.MonkeyPa
 
 def test_an_encoder_says_it(splade: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """The first window is measured by a few of its documents, and their vectors are as without the note."""
-    pytest.importorskip("sentence_transformers")
     from segmax.encoders import SparseModel
     from segmax.encoders.network import Encoded
     from tiny_models import rows

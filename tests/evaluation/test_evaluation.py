@@ -124,6 +124,7 @@ def test_corrections_are_as_defined(rng: np.random.Generator) -> None:
         corrected([0.1], "sidak")
 
 
+@pytest.mark.deep
 def test_tests_between_methods(found: tuple[segmax.typing.Evaluation, Path]) -> None:
     """All pairs or against a baseline, on every measure, with the correction over the tests of a measure."""
     evaluation, _ = found
@@ -465,6 +466,7 @@ def test_invalid_arguments_are_refused(arguments: dict[str, object], parts: dict
 # --- the command -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_command_evaluates_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """`segmax evaluate --data`: tables for people, all files that are asked for, JSON with everything."""
     pytest.importorskip("matplotlib")
@@ -530,6 +532,7 @@ def test_command_reports_mistakes(
 # --- a published figure ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_nfcorpus_gives_the_published_figure(tmp_path: Path) -> None:
     """Exhaustive search of NFCorpus by SPLADE-v3 gives nDCG@10 .363, exact asc the same run, μ = .9 within .002."""
     folder = SHARED / "data" / "nfcorpus"

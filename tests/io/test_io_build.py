@@ -151,6 +151,7 @@ def test_errors_come_through(tmp_path: Path) -> None:
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["bad.jsonl", "twice.jsonl"]
 
 
+@pytest.mark.deep
 def test_published_vectors_give_the_published_quality(shared: Path) -> None:
     """NFCorpus with SPLADE-v3, from Anserini's files to an evaluated run: nDCG@10 .363, R@100 .296."""
     ir_measures = pytest.importorskip("ir_measures")

@@ -494,6 +494,7 @@ def test_uncompressed_members_are_mapped(tmp_path: Path, monkeypatch: pytest.Mon
     assert amount < 5000
 
 
+@pytest.mark.deep
 def test_memory_does_not_depend_on_the_file(tmp_path: Path) -> None:
     """Four times as many documents take no more memory, but for their ids, in any format."""
     import tracemalloc
@@ -969,6 +970,7 @@ def test_strings_that_a_format_cannot_hold(tmp_path: Path) -> None:
 # --- real files ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_published_vectors(shared: Path) -> None:
     """NFCorpus as Anserini publishes it, read by both readers."""
     path = shared / "data" / "nfcorpus" / "splade-v3" / "docs.jsonl.gz"

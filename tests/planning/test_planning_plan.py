@@ -92,6 +92,7 @@ def test_what_cannot_be_kept_is_refused_with_what_can() -> None:
         planned(p99_ms=1.0)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sharding", [None, "clusters"])
 def test_the_latency_that_an_error_names_can_be_kept(sharding: Any) -> None:
     """Queues included: a plan for it is found, and none for much less."""

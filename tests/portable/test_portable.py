@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from portable.scenarios import SCENARIOS
+from portable.scenarios import SCENARIOS, files, locks
 from segmax.base.system import linux, macos, portable, posix, windows
 
 HERE = Path(__file__).parent
@@ -40,7 +40,9 @@ def pretending(system: str) -> dict[str, str]:
     return {**os.environ, "SEGMAX_SYSTEM": system, "PYTHONPATH": path}
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize(
+    "scenario", [pytest.param(one, marks=() if one in (files, locks) else pytest.mark.deep) for one in SCENARIOS]
+)
 @pytest.mark.parametrize("system", ["macos", "windows"])
 def test_what_users_do(tmp_path: Path, system: str, scenario: Callable[[Path], None]) -> None:
     """Every scenario works in a process that has only what the system has."""

@@ -56,7 +56,7 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, np.ndarray, segmax.BuildConfi
     return docs, labels, config, query, k
 
 
-@settings(max_examples=examples(150), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(100), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(cases())
 def test_every_safe_method_equals_brute_force(case: tuple) -> None:
@@ -84,6 +84,7 @@ def test_batches_are_the_same_for_any_number_of_threads(rng: np.random.Generator
             assert batch.scores[i].tolist() == scores + [0] * (20 - count)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("bits", [8, 16])
 def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: int) -> None:
     """A cluster may be larger than a window; its first and last documents are found."""
@@ -102,6 +103,7 @@ def test_clusters_of_more_than_65536_documents(rng: np.random.Generator, bits: i
     assert first_and_last.tolist() == docs.data[[0, 139_999, 140_000, 149_999]].tolist()
 
 
+@pytest.mark.deep
 def test_collections_of_more_tiles_than_are_bounded_whole(rng: np.random.Generator) -> None:
     """With more tiles than `all_tiles` quads are bounded first; the results stay exact."""
     num_docs = 560_000

@@ -91,6 +91,7 @@ index.search_batch(3)  # wrong
 """
 
 
+@pytest.mark.deep
 def test_types_are_what_a_checker_sees(tmp_path: Path) -> None:
     """Results are typed, not Any; every form of a query fits the published aliases, and what is none does not."""
     pytest.importorskip("mypy")

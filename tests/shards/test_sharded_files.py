@@ -207,12 +207,19 @@ def router_arrays(index: Any) -> dict[str, Any]:
     return {name: array.copy() for name, array in join_maxima([shard_maxima(p, RouterPlan()) for p in parts]).items()}
 
 
+@pytest.fixture(scope="module")
+def opened(built: Path) -> tuple[Any, dict[str, Any]]:
+    """The index, and the arrays of its router."""
+    index = open_local(built)
+    return index, router_arrays(index)
+
+
 @settings(max_examples=examples(150))
 @given(data=st.data())
-def test_routers_of_strangers_are_checked(built: Path, data: st.DataObject) -> None:
+def test_routers_of_strangers_are_checked(opened: tuple[Any, dict[str, Any]], data: st.DataObject) -> None:
     """A router with changed arrays is refused, or answers without leaving its memory."""
-    index = open_local(built)
-    arrays = router_arrays(index)
+    index = opened[0]
+    arrays = {name: array.copy() for name, array in opened[1].items()}
     name = data.draw(st.sampled_from(sorted(arrays)))
     array = arrays[name]
     if data.draw(st.booleans()) and len(array):

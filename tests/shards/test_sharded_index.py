@@ -373,7 +373,7 @@ def test_filters_and_groups_of_wide_fields(tmp_path: Path) -> None:
     assert many.count({"year": {"$in": years.view(np.int64)}}) == 0  # the same bytes
 
 
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**31), num_docs=st.integers(1, 80), shards=st.integers(1, 9), k=st.integers(1, 30))
 def test_any_collection_agrees(
     tmp_path_factory: pytest.TempPathFactory, seed: int, num_docs: int, shards: int, k: int

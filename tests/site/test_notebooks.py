@@ -23,6 +23,7 @@ def test_there_are_three() -> None:
     assert {notebook.stem for notebook in NOTEBOOKS} == {"quick-start", "compare-methods", "explain-a-query"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("notebook", NOTEBOOKS, ids=lambda notebook: notebook.stem)
 def test_a_notebook_runs(notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every cell works, in order, in an empty folder; the site executes them in Jupyter."""

@@ -194,6 +194,11 @@ def test_a_missing_component(saved: Path) -> None:
 UNCHECKED = {component.name for component in COMPONENTS.values() if not component.checked}
 
 
+every_byte = pytest.mark.parametrize(
+    "every", [29, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)]
+)
+
+
 def each_damage(path: Path) -> list[tuple[Path, bytes]]:
     """Every file of an index with its bytes."""
     files = [(file, file.read_bytes()) for file in sorted(path.iterdir())]
@@ -202,25 +207,27 @@ def each_damage(path: Path) -> list[tuple[Path, bytes]]:
     return files
 
 
-def test_every_flipped_byte_is_noticed_by_verify(saved: Path) -> None:
+@every_byte
+def test_every_flipped_byte_is_noticed_by_verify(saved: Path, every: int) -> None:
     """open(verify=True) and verify raise FormatError for each byte changed; plain open raises it or searches."""
     for file, data in each_damage(saved):
-        for at in range(len(data)):
+        for at in range(len(file.name) % every, len(data), every):
             file.write_bytes(data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :])
             with pytest.raises(FormatError):
                 segmax.open(saved, verify=True)
             with pytest.raises(FormatError):
                 segmax.verify(saved)
-            if at % 16 == 0:
+            if at // every % 16 == 0:
                 try_to_search(saved)
         file.write_bytes(data)
     segmax.verify(saved)
 
 
-def test_every_truncation_is_noticed(saved: Path) -> None:
+@every_byte
+def test_every_truncation_is_noticed(saved: Path, every: int) -> None:
     """A file that is shorter, by any number of bytes, or longer is never opened."""
     for file, data in each_damage(saved):
-        for size in [*range(len(data)), len(data) + 1]:
+        for size in [*range(0, len(data), every), len(data) - 1, len(data) + 1]:
             file.write_bytes((data + b"\x00")[:size])
             for check in (segmax.open, segmax.verify):
                 with pytest.raises(FormatError):
@@ -314,7 +321,7 @@ def survive(damaged: Iterator[tuple[dict[str, object], dict[str, np.ndarray]]]) 
 
 def test_damage_with_checksums_that_fit() -> None:
     """The core checks by itself whatever it follows: a damaged array is refused, or leads to wrong answers at worst."""
-    refused, answered = survive(damaged_indexes(step=5))
+    refused, answered = survive(damaged_indexes(step=11))
     assert refused > 200
     assert answered > 200
 
@@ -361,7 +368,7 @@ class KillAt:
 
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
-@pytest.mark.parametrize("stride", [5, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stride", [23, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool, stride: int) -> None:
     """After SIGKILL anywhere, the old index opens, or the new one; where there was none, there is none or the new."""

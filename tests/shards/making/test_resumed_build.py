@@ -70,11 +70,12 @@ def make(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mon
     return run
 
 
-def test_stopped_between_any_two_tasks(make: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [15, pytest.param(3, marks=pytest.mark.deep)])
+def test_stopped_between_any_two_tasks(make: Callable[..., Any], tmp_path: Path, every: int) -> None:
     """Wherever a build stops, there is no index, and the same call finishes the same index, doing the rest alone."""
     counting = CountingExecutor()
     whole = make(counting, "whole")
-    for number in range(0, len(counting.made), 3):
+    for number in range(0, len(counting.made), every):
         with pytest.raises(StoppedError):
             make(StoppingExecutor(number))
         assert not (tmp_path / "index" / "sharded.json").exists()
@@ -85,7 +86,10 @@ def test_stopped_between_any_two_tasks(make: Callable[..., Any], tmp_path: Path)
         shutil.rmtree(tmp_path / "index")
 
 
-def test_stopped_at_any_write(make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("every", [31, pytest.param(7, marks=pytest.mark.deep)])
+def test_stopped_at_any_write(
+    make: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
+) -> None:
     """A process that ends after any write of a file leaves no index, and the same call finishes the same index."""
     whole = make(name="whole")
     write, put = LocalStorage.write, LocalStorage.put
@@ -100,7 +104,7 @@ def test_stopped_at_any_write(make: Callable[..., Any], tmp_path: Path, monkeypa
 
         return call
 
-    for number in range(1, 1000, 7):
+    for number in range(1, 1000, every):
         with monkeypatch.context() as patch:
             patch.setattr(LocalStorage, "write", counted(write))
             patch.setattr(LocalStorage, "put", counted(put))
@@ -116,7 +120,8 @@ def test_stopped_at_any_write(make: Callable[..., Any], tmp_path: Path, monkeypa
     assert number > 15
 
 
-def test_a_damaged_file_is_made_again(make: Callable[..., Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [25, pytest.param(5, marks=pytest.mark.deep)])
+def test_a_damaged_file_is_made_again(make: Callable[..., Any], tmp_path: Path, every: int) -> None:
     """A bit that flipped in any file of an unfinished build is noticed when it is resumed."""
     counting = CountingExecutor()
     whole = make(counting, "whole")
@@ -128,7 +133,7 @@ def test_a_damaged_file_is_made_again(make: Callable[..., Any], tmp_path: Path) 
         files = sorted(file for file in (kept / "building").rglob("*") if file.is_file() and file.stat().st_size > 0)
         files.remove(kept / "building" / "journal.json")
         assert len(files) > 5
-        for file in {*files[::5], kept / "building" / "scales"}:
+        for file in {*files[::every], kept / "building" / "scales"}:
             shutil.rmtree(tmp_path / "index")
             shutil.copytree(kept, tmp_path / "index")
             damaged = tmp_path / "index" / file.relative_to(kept)

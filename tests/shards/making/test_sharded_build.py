@@ -120,6 +120,7 @@ def test_documents_are_pruned_one_by_one(tmp_path: Path) -> None:
     assert not (tmp_path / "other").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sharding", SHARDINGS)
 def test_the_index_does_not_depend_on_threads_memory_or_pieces(
     tmp_path: Path, sharding: str, monkeypatch: pytest.MonkeyPatch
@@ -223,7 +224,7 @@ def test_a_model_encodes_piece_by_piece(tmp_path: Path) -> None:
     check_same_documents(tmp_path / "index", made, segmax.from_texts(tmp_path / "texts", encoder=Letters()))
 
 
-@settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(5), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_small_collection(tmp_path: Path, data: st.DataObject) -> None:
     """However documents, shards and files are cut, shards hold what one index holds, and find the same."""
