@@ -257,6 +257,32 @@ def test_a_path_is_looked_up_by_its_dots_or_by_the_keys(num_keys: int, num_dots:
     assert find({"a.b": 0, **inner}, "a." * (num_dots // 8) + "z") == 1
 
 
+@pytest.mark.parametrize("name", ["a." * 400 + "z", "a." * 9, "a.b.c."])
+def test_names_of_many_dots_take_no_step_per_dot(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is looked at once for each test of a filter at most, and matches as by itself."""
+    looks = 0
+
+    class Counted(dict[str, Any]):
+        def get(self, key: str, default: Any = None) -> Any:
+            nonlocal looks
+            looks += 1
+            return super().get(key, default)
+
+    deep: dict[str, Any] = {"y": 1}
+    for _ in range(9):
+        deep = {"a": deep}
+    given = [
+        {"k" * 200: 1, "a.b.c.3": 3, name + "1": row, **{f"n{number}": 0 for number in range(900)}} for row in (1, 2)
+    ]
+    given += [{"a": {"b": {"c": {"5": 5}}}, "k" * 200: 0}, {"k" * 200: 0, **deep}, {"k" * 200: [0]}]
+    metadata = Metadata.from_rows(given)
+    monkeypatch.setattr(store, "from_json", lambda text: Counted(json.loads(text)))
+    names = [*(name + str(number) for number in range(40)), "a." * 9 + "y", "a.b", "a.b.c"]
+    where = {"$or": [{one: {"$in": [1, 3, 5]}} for one in names]}
+    assert metadata.rows(where).tolist() == [twin.matches(where, document) for document in given]
+    assert looks <= len(given) * len(names)
+
+
 @pytest.mark.parametrize("share", [0, 0.001, 0.05, 0.2, 0.9, 1])
 @pytest.mark.parametrize(
     "operator", ["$eq", "$ne", "$gt", "$gte", "$lt", "$lte", "$in", "$nin", "$prefix", "$contains"]

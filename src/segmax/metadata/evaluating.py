@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,10 @@ from numpy.typing import NDArray
 
 from segmax.base.breaks import with_breaks
 from segmax.metadata.columns import Column, Mask, tested
-from segmax.metadata.where import AllOf, AnyOf, Node, Not, Test, matches
+from segmax.metadata.values import MISSING, fields_of, find
+from segmax.metadata.where import AllOf, AnyOf, Node, Not, Test, fields_in, matches
+
+_MOST_DOTS = 8
 
 #: The columns of a field; None where only the JSON of documents tells which of them have it.
 Columns = Callable[[str], Mapping[str, Column] | None]
@@ -31,9 +35,20 @@ def matching_rows(root: Node, num_docs: int, columns: Columns, documents: Docume
     found = _by_columns(root, num_docs, columns)
     if found.rest is not None:
         rows = np.flatnonzero(found.maybe & ~found.sure)
-        hits = (matches(found.rest, metadata) for metadata in with_breaks(documents(rows)))
+        # To find a name of many dots takes a step per dot, so where there are some, all fields are laid out first.
+        look = _by_name if any(name.count(".") > _MOST_DOTS for name in fields_in(found.rest)) else _by_path
+        hits = (matches(found.rest, look(metadata)) for metadata in with_breaks(documents(rows)))
         found.sure[rows] = np.fromiter(hits, np.bool_, len(rows))
     return found.sure
+
+
+def _by_path(metadata: dict[str, Any] | None) -> Callable[[str], Any]:
+    return partial(find, metadata)
+
+
+def _by_name(metadata: dict[str, Any] | None) -> Callable[[str], Any]:
+    fields = fields_of(metadata or {})
+    return lambda name: fields.get(name, MISSING)
 
 
 def _by_columns(node: Node, num_docs: int, columns: Columns) -> _Found:

@@ -12,7 +12,7 @@ import numpy as np
 
 from segmax.base.checks import shown
 from segmax.base.errors import InputError
-from segmax.metadata.values import MISSING, Scalar, checked_value, find, same, value_key
+from segmax.metadata.values import MISSING, Scalar, checked_value, same, value_key
 
 _DEEPEST = 32  # expressions inside each other
 _MOST_PARTS = 100_000  # tests, and values in them
@@ -124,15 +124,16 @@ class Where:
     @property
     def fields(self) -> frozenset[str]:
         """The fields that it tests."""
-        return frozenset(_fields(self.root))
+        return frozenset(fields_in(self.root))
 
 
-def _fields(node: Node) -> Iterator[str]:
+def fields_in(node: Node) -> Iterator[str]:
+    """Yield the field of every test in an expression."""
     if isinstance(node, Test):
         yield node.field
     else:
         for part in (node.part,) if isinstance(node, Not) else node.parts:
-            yield from _fields(part)
+            yield from fields_in(part)
 
 
 def _text(value: object) -> str:
@@ -155,15 +156,15 @@ def _sorted_keys(parts: tuple[Node, ...]) -> str:
 # --- testing one document ---------------------------------------------------------------------------------------------
 
 
-def matches(node: Node, metadata: dict[str, Any] | None) -> bool:
-    """Whether an expression holds for the metadata of a document."""
+def matches(node: Node, value_of: Callable[[str], Any]) -> bool:
+    """Whether an expression holds for a document; `value_of` returns what it has in a field, or MISSING."""
     if isinstance(node, Test):
-        return holds(node, find(metadata, node.field))
+        return holds(node, value_of(node.field))
     if isinstance(node, Not):
-        return not matches(node.part, metadata)
+        return not matches(node.part, value_of)
     is_any = isinstance(node, AnyOf)
     for part in node.parts:
-        if matches(part, metadata) == is_any:
+        if matches(part, value_of) == is_any:
             return is_any
     return not is_any
 
