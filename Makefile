@@ -59,10 +59,11 @@ test-ray: $(VENV)/.ray
 	PYTHONPATH=tests/ray .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m deep tests/contract
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q tests/test_documents.py -k "run and (sharding or machines)"
 
-# The same without a cluster, and one test with one.
+# The same without a cluster; on one, a first search, and all claims about what can be searched.
 test-ray-smoke: $(VENV)/.ray
 	$(PY) -m pytest -q -m "not slow" tests/ray
 	.ci/loopback $(CURDIR)/$(PY) -m pytest -q -m slow tests/ray/test_ray_local.py
+	PYTHONPATH=tests/ray .ci/loopback $(CURDIR)/$(PY) -m pytest -q -m deep tests/contract
 
 # --- the environment: one virtual environment, segmax installed into it, rebuilt when a source changes ---
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,7 @@ def burn(seconds: float, request: pytest.FixtureRequest) -> None:
     now = iter([10.0, 10.0 + seconds])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(conftest, "RANDOM", False)
+        patch.setattr(conftest, "TESTED", Path())
         patch.setattr(conftest, "cpu_seconds", lambda: next(now))
         call = conftest.pytest_runtest_call(request.node)
         next(call)
