@@ -219,14 +219,13 @@ class Plain(NamedTuple):
     ids: list[Any]
     scores: np.ndarray
     hits: list[dict[str, Any]]
-    complete: bool
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Plain:
         """Read an answer."""
         hits = answer["hits"]
         scores = np.array([hit["score"] for hit in hits])
-        return cls([hit["id"] for hit in hits], scores, hits, answer.get("complete", True))
+        return cls([hit["id"] for hit in hits], scores, hits)
 
     @property
     def rows(self) -> np.ndarray:
