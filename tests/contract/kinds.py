@@ -219,14 +219,13 @@ class Plain(NamedTuple):
     ids: list[Any]
     scores: np.ndarray
     hits: list[dict[str, Any]]
-    complete: bool
 
     @classmethod
     def of(cls, answer: dict[str, Any]) -> Plain:
         """Read an answer."""
         hits = answer["hits"]
         scores = np.array([hit["score"] for hit in hits])
-        return cls([hit["id"] for hit in hits], scores, hits, answer.get("complete", True))
+        return cls([hit["id"] for hit in hits], scores, hits)
 
     @property
     def rows(self) -> np.ndarray:
@@ -543,23 +542,18 @@ class House:
 
     # --- over a service ----------------------------------------------------------------------------------------------
 
-    @property
-    def _service(self) -> tuple[Loop, Any]:
-        """The service of all corpora, in a loop of this process."""
-        found: tuple[Loop, Any] = self._once(("", "service"), self._started)
+    def _service(self, corpus: Corpus) -> tuple[Loop, Any]:
+        """A service of one corpus, in a loop of this process."""
+        found: tuple[Loop, Any] = self._once((corpus.name, "service"), lambda: self._started(corpus))
         return found
 
-    def _started(self) -> tuple[Loop, Any]:
-        paths: dict[str, Path | str] = {}
-        encoders: dict[str, object] = {}
-        for corpus in CORPORA.values():
-            own = {
-                corpus.name: self._index_path(corpus),
-                f"{corpus.name}-collection": self._changed(corpus)[0].path,
-                f"{corpus.name}-shards": f"ray://{self._shards_path(corpus)}",
-            }
-            paths |= own
-            encoders |= {} if corpus.encoder != "counts" else dict.fromkeys(own, Counts())
+    def _started(self, corpus: Corpus) -> tuple[Loop, Any]:
+        paths: dict[str, Path | str] = {
+            corpus.name: self._index_path(corpus),
+            f"{corpus.name}-collection": self._changed(corpus)[0].path,
+            f"{corpus.name}-shards": f"ray://{self._shards_path(corpus)}",
+        }
+        encoders: dict[str, object] = dict.fromkeys(paths, Counts()) if corpus.encoder == "counts" else {}
         loop = Loop()
         self._ends.callback(loop.end)
         with pytest.MonkeyPatch.context() as patch:
@@ -569,20 +563,21 @@ class House:
         self._ends.callback(lambda: loop.wait(app.stop()))
         return loop, app
 
-    def _connected(self, name: str, ends: contextlib.ExitStack) -> Any:
-        return ends.enter_context(segmax.connect(BASE, index=name, transport=Carrier(*self._service), retries=0))
+    def _connected(self, corpus: Corpus, end: str, ends: contextlib.ExitStack) -> Any:
+        carrier = Carrier(*self._service(corpus))
+        return ends.enter_context(segmax.connect(BASE, index=f"{corpus.name}{end}", transport=carrier, retries=0))
 
     def _client_of_an_index(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
-        return self._connected(corpus.name, ends)
+        return self._connected(corpus, "", ends)
 
     def _client_of_a_collection(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
-        return self._connected(f"{corpus.name}-collection", ends)
+        return self._connected(corpus, "-collection", ends)
 
     def _client_of_shards(self, corpus: Corpus, ends: contextlib.ExitStack) -> Any:
-        return self._connected(f"{corpus.name}-shards", ends)
+        return self._connected(corpus, "-shards", ends)
 
     def _async_client(self, corpus: Corpus, ends: contextlib.ExitStack) -> Awaited:
-        loop, app = self._service
+        loop, app = self._service(corpus)
         transport = httpx.ASGITransport(app=app)
         name = f"{corpus.name}-collection"
         made = loop.wait(connect_async(BASE, index=name, transport=transport, retries=0))
@@ -590,7 +585,7 @@ class House:
         return Awaited(loop, made)
 
     def _http(self, corpus: Corpus, ends: contextlib.ExitStack) -> Posting:
-        return Posting(ends.enter_context(httpx.Client(transport=Carrier(*self._service))), corpus.name)
+        return Posting(ends.enter_context(httpx.Client(transport=Carrier(*self._service(corpus)))), corpus.name)
 
     def _command(self, corpus: Corpus, ends: contextlib.ExitStack) -> Commanding:
         return Commanding(self._index_path(corpus), corpus)
