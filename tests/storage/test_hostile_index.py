@@ -160,7 +160,9 @@ def rich_meta(path: Path) -> dict[str, Any]:
     return meta
 
 
-@pytest.mark.parametrize("share", [15, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "share", [15, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)]
+)
 def test_every_entry_with_wrong_values(saved: Path, share: int) -> None:
     """Each entry of meta.json, nested ones too, missing or with values of any type: refused, or without effect."""
     meta = rich_meta(saved)
