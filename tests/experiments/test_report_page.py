@@ -75,6 +75,7 @@ class _Page(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.deep
 def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
     """Balanced tags, ids that are unique, links that lead somewhere, nothing to load, and texts escaped."""
     for name in ("one", "two"):
