@@ -10,6 +10,9 @@ ifneq ($(shell command -v ccache),)
 export CMAKE_CXX_COMPILER_LAUNCHER ?= ccache
 endif
 
+# Python keeps what it compiled, also where the environment says otherwise: tests start many programs.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo docs test test-deep test-slow test-random test-extras test-ray test-ray-smoke lint types tidy tested aarch64-test cross-test portable-test docker-test wheels wheels-test wheel-test sdist sdist-test sanitize fuzz bench race soak crash report stubs format clean
 
 # A sparse encoder to show beside BM25: a folder or a name on the hub.

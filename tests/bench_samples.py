@@ -14,12 +14,10 @@ from segmax.bench.task import outcome_of
 
 def in_this_process(folder: Path, stage: str, **task: Any) -> Record:
     """Do what `segmax.bench.race.in_fresh_process` does, on any core."""
+    gc.freeze()  # every pass over queries collects garbage, and need not walk what the tests have made
     given = json.loads(json.dumps({"stage": stage, **task, "core": None}))
-    gc.freeze()  # a pass over queries collects garbage first, and need not walk all that the tests have made
     try:
         outcome: Record = json.loads(json.dumps(outcome_of(given, folder)))
     except Exception as error:
         raise FailedError(f"{type(error).__name__}: {error}") from error
-    finally:
-        gc.unfreeze()
     return outcome

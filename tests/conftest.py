@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib.util
 import os
 import re
@@ -54,6 +55,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         selected = items[first::every]
         config.hook.pytest_deselected(items=[item for item in items if item not in selected])
         items[:] = selected
+
+
+def pytest_collection_finish() -> None:
+    """Leave alone what pytest has made of thousands of tests: garbage collections would walk it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def examples(number: int) -> int:

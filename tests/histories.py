@@ -8,7 +8,7 @@ from conftest import examples
 
 #: (To make a failure smaller takes minutes: it is left out.)
 FAST = settings(
-    max_examples=examples(5),
+    max_examples=examples(2),
     database=None,
     phases=[Phase.generate],
     report_multiple_bugs=False,

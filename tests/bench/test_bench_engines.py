@@ -42,7 +42,9 @@ def vectors(rng: np.random.Generator) -> tuple[sp.csr_matrix, sp.csr_matrix]:
 class TestEngines:
     """Every engine builds, opens and answers."""
 
-    @pytest.mark.parametrize("name", PEACEFUL)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.deep if name == "scatter-add" else ()) for name in PEACEFUL]
+    )
     def test_finds(self, name: str, vectors: tuple[sp.csr_matrix, sp.csr_matrix], tmp_path: Path) -> None:
         """Exact settings miss nothing; the others find most of it, and nothing that is not there."""
         engine = ENGINES[name]

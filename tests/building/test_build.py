@@ -74,8 +74,9 @@ def in_batches(docs: sp.csr_matrix, sizes: Iterable[int]) -> Iterator[sp.csr_mat
 
 @pytest.fixture(scope="module", autouse=True)
 def small_slabs() -> Iterator[None]:
-    """Slabs of a few documents."""
+    """Slabs of a few documents, and k-means in two levels for few clusters."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kmeans, "_FLAT_CLUSTERS", 64)
         for module in (spool, points, rows_module):
             patch.setattr(module, "SLAB_DOCS", SLAB_DOCS)
         yield
@@ -115,7 +116,7 @@ PRUNING = (
 #: What decides the content of an index: documents, options, what is clustered.
 CASES: dict[str, tuple[Callable[[], sp.csr_matrix], dict[str, Any], Callable[[], Any] | None]] = {
     "whole numbers": (whole_numbers, {"num_clusters": 40}, None),
-    "two levels of clusters": (floats, {"num_clusters": 2 * kmeans._FLAT_CLUSTERS, "bits": 16}, None),
+    "two levels of clusters": (floats, {"num_clusters": 128, "bits": 16}, None),
     "pruned": (floats, {"pruning": PRUNING}, None),
     "segments by k-means, compact": (
         whole_numbers,
@@ -596,7 +597,7 @@ def given_clusters(num_docs: int, sizes: list[int], rng: np.random.Generator) ->
         pytest.param(400, [150, 100, 33, 32, 31, 17, 16, 15], 60, 8, 16, id="16 bits"),
         pytest.param(300, [299], 20, 300, 8, id="many segments"),
         pytest.param(400, [200, 100, 33], 60, 1, 8, id="one segment"),
-        pytest.param(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8, id="large clusters"),
+        pytest.param(*(18_000, [9_000, 4_097, 4_096, 700], 40, 3, 8), id="large clusters", marks=pytest.mark.deep),
         pytest.param(
             *(18_000, [9_000, 4_097, 4_096, 700], 70_000, 3, 16),
             id="large clusters, many columns, 16 bits",

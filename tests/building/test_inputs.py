@@ -455,7 +455,7 @@ def test_more_clusters_than_fit_one_level() -> None:
     assert index.cluster_sizes().tolist() == [1] * 1_500
 
 
-@pytest.mark.parametrize("num_clusters", [1, 7, 30, 700])
+@pytest.mark.parametrize("num_clusters", [1, 7, 30, pytest.param(700, marks=pytest.mark.deep)])
 def test_one_document_many_times(num_clusters: int) -> None:
     """K-means cannot separate copies; clusters are even all the same, and results are the first rows."""
     docs = sp.csr_matrix(np.tile([3, 0, 5, 1], (7_000, 1)))
@@ -489,6 +489,7 @@ def small_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("small_process")
+@pytest.mark.deep
 def test_tables_have_to_fit_into_memory(tmp_path: Path) -> None:
     """Tables of terms and of documents, and files that are read whole, need a limit that holds them."""
     limit = "256MiB"
@@ -509,6 +510,7 @@ def test_tables_have_to_fit_into_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("small_process")
+@pytest.mark.deep
 def test_the_limit_that_a_message_names_is_enough() -> None:
     """Who sets what the message asks for gets an index."""
     docs = sp.csr_matrix(([1.0], ([0], [5])), shape=(2, 2**21))

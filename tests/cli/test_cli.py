@@ -599,7 +599,10 @@ def test_inspect_refuses_files_without_queries(built: Path, capsys: pytest.Captu
     assert "-1" in failure(capsys, "inspect", "built", "--queries", "negative.npz")
 
 
-@pytest.mark.parametrize("flags", [[], ["--sample", "0"], ["--queries", "queries.npz"]])
+@pytest.mark.parametrize(
+    "flags",
+    [[], *(pytest.param(more, marks=pytest.mark.deep) for more in (["--sample", "0"], ["--queries", "queries.npz"]))],
+)
 def test_inspect_draws(built: Path, flags: list[str]) -> None:
     """--plot writes a PNG of a fair size."""
     pytest.importorskip("matplotlib")

@@ -216,6 +216,7 @@ def test_a_benchmark_that_is_stopped_cleans_up(here: Path) -> None:
     assert not task.parent.exists()
 
 
+@pytest.mark.deep
 def test_a_plot_is_drawn(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A picture per call, with a panel for every k."""
     pytest.importorskip("matplotlib")

@@ -578,6 +578,7 @@ def test_tables_fit_and_nothing_is_cut(width: int) -> None:
     assert {cell for cells in figures.values() for cell in cells} <= words
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("columns", [80, 60])
 def test_output_fits_the_terminal(
     folder: Path,

@@ -156,7 +156,7 @@ def test_a_file_that_may_not_grow(tmp_path: Path) -> None:
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1]))); "
         "sys.exit(main(['encode', sys.argv[2], sys.argv[3]]))"
     )
-    for limit in (10, 1000, 20_000, 60_000):
+    for limit in (10, 60_000):
         command = [sys.executable, "-c", program, str(limit), str(corpus), str(tmp_path / "docs.npz")]
         result = subprocess.run(command, capture_output=True, text=True)
         assert result.returncode == 2, result.stderr

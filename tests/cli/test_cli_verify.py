@@ -75,22 +75,22 @@ def test_what_is_whole_is_said_to_be(originals: dict[str, Path], capsys: pytest.
 
 def test_every_damaged_file_is_found(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A byte changed in the middle or at the end of any file; a file cut, lengthened or removed."""
-    for number, path in enumerate(files_of(copy)):
+    for number, path in enumerate(files_of(copy)[:: 1 if copy.name == "index" else 3]):  # others have many files
         whole = path.read_bytes()
         middle = len(whole) // 2
         damages = [whole[:middle] + bytes([whole[middle] ^ 0x55]) + whole[middle + 1 :], None]
         if not path.name.startswith("log."):  # whose end may be torn: a crash leaves that
             damages += [whole[:-1] + bytes([whole[-1] ^ 0x55]), whole[:middle], whole + b"x"]
-        for damage in damages if copy.name == "index" else [damages[number % len(damages)]]:  # others have many files
-            if damage is None:
-                path.unlink()
-            else:
-                path.write_bytes(damage)
-            assert main(["verify", "--no-progress", str(copy)]) == 1, path
-            shown = capsys.readouterr().out
-            assert shown.startswith(f"{copy}: ")
-            assert re.search("damaged|expected|missing", shown)
-            path.write_bytes(whole)
+        damage = damages[number % len(damages)]
+        if damage is None:
+            path.unlink()
+        else:
+            path.write_bytes(damage)
+        assert main(["verify", "--no-progress", str(copy)]) == 1, path
+        shown = capsys.readouterr().out
+        assert shown.startswith(f"{copy}: ")
+        assert re.search("damaged|expected|missing", shown)
+        path.write_bytes(whole)
     assert main(["verify", "--no-progress", str(copy)]) == 0
 
 

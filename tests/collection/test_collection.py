@@ -568,6 +568,7 @@ class TestReaders:
             with context.Pool(1) as pool:
                 assert pool.apply(_searched_elsewhere, (str(path),)) == expected
 
+    @pytest.mark.deep
     def test_threads_search_while_one_writes(self, path: Path) -> None:
         """Every answer is that of some state: results are always alive and in order."""
         with Collection.create(path) as collection:

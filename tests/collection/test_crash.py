@@ -68,20 +68,27 @@ def chosen(values: Sequence[Any], count: int | None, seed: int = 0) -> list[Any]
 
 
 def every_day(some: object, many: object, all_of_them: object) -> pytest.MarkDecorator:
-    """How much of it: some in every run, many in the slow one, and all where an hour does not matter (`make crash`)."""
+    """How much of it: some in deep tests, many in slow ones, and all where an hour does not matter (`make crash`)."""
     asked = pytest.mark.skipif("SEGMAX_CRASHES" not in os.environ, reason="takes long; run by make crash")
     values = [
-        some,
+        pytest.param(some, marks=pytest.mark.deep),
         pytest.param(many, marks=pytest.mark.slow),
         pytest.param(all_of_them, marks=[pytest.mark.slow, asked]),
     ]
     return pytest.mark.parametrize("count", values, ids=["some", "many", "all"])
 
 
+def few_or_all(few: object, some: object, all_of_them: object) -> pytest.MarkDecorator:
+    """How much of it: a few in the fast tests, some in deep ones, and all in slow ones."""
+    deep, slow = pytest.mark.deep, pytest.mark.slow
+    values = [few, pytest.param(some, marks=deep), pytest.param(all_of_them, marks=slow)]
+    return pytest.mark.parametrize("count", values, ids=["few", "some", "all"])
+
+
 #: Every call fails in one way, where None is in all of them.
 EACH_CALL = 0
-FEW_OR_ALL = pytest.mark.parametrize("count", [10, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
-FAST_OR_ALL = pytest.mark.parametrize("count", [40, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+FEW_OR_ALL = few_or_all(3, 10, None)
+FAST_OR_ALL = few_or_all(12, 40, None)
 
 
 # --- what every history has to survive -------------------------------------------------------------------------------
@@ -202,17 +209,17 @@ def test_a_failing_disk_under_log_and_manifest(server: Server, bench: Bench, cou
 
 
 @SYNCS
-@pytest.mark.parametrize("count", [400, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+@few_or_all(100, 400, None)
 def test_a_power_loss_under_log_and_manifest(server: Server, bench: Bench, count: int | None, sync: bool) -> None:
     """Whatever was synced is there; what was not may be lost, cut or reordered, and does no harm."""
     check_power_losses(server, bench, LEDGER, LedgerHistory(sync), count, sync=sync)
 
 
 @SYNCS
-@pytest.mark.parametrize("counts", [(8, 20), pytest.param((200, 50), marks=pytest.mark.slow)], ids=["some", "more"])
-def test_two_power_losses(server: Server, bench: Bench, counts: tuple[int, int], sync: bool) -> None:
+@few_or_all((3, 10), (8, 20), (200, 50))
+def test_two_power_losses(server: Server, bench: Bench, count: tuple[int, int], sync: bool) -> None:
     """What recovery did is safe, too: nothing that it dropped comes back, nothing that it kept gets lost."""
-    check_second_losses(server, bench, LEDGER, LedgerHistory(sync), *counts, sync=sync)
+    check_second_losses(server, bench, LEDGER, LedgerHistory(sync), *count, sync=sync)
 
 
 @pytest.mark.parametrize("mutant", ["no data syncs", "no syncs of folders", "no syncs of files", "early removal"])

@@ -26,7 +26,9 @@ def damages(size: int, count: int | None) -> Iterator[tuple[int, int | None]]:
         yield at, 0xFF
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(None, marks=pytest.mark.slow)], ids=["some", "all"])
+@pytest.mark.parametrize(
+    "count", [8, pytest.param(25, marks=pytest.mark.deep), pytest.param(None, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("pattern", ["log.*", "manifest.json"])
 def test_damage_gives_an_error_or_the_truth(tmp_path: Path, pattern: str, count: int | None) -> None:
     """Any byte of log or manifest flipped or cut: a state that the collection had, or FormatError; never another."""

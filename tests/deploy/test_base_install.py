@@ -102,6 +102,7 @@ def check(run: subprocess.CompletedProcess[str], docs: sp.csr_matrix) -> None:
     assert {"numpy", "rich"} <= set(reported["third"])
 
 
+@pytest.mark.deep
 def test_everything_basic_works_without_extras(tmp_path: Path) -> None:
     """With imports of every other package blocked: texts, vectors, collections, shards, a plan."""
     docs = prepared(tmp_path)

@@ -147,6 +147,7 @@ def test_tests_between_methods(found: tuple[segmax.typing.Evaluation, Path]) -> 
 # --- evaluating ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.deep
 def test_runs_evaluate_to_the_same_figures(found: tuple[segmax.typing.Evaluation, Path]) -> None:
     """The runs on disk, measured by ir_measures, give the figures of the evaluation, to the last digit."""
     evaluation, runs = found

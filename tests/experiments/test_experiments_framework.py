@@ -98,11 +98,10 @@ def test_every_experiment_runs_quickly_on_a_tiny_judged_collection(name: str, tm
 @pytest.mark.parametrize(
     ("collection", "options"),
     [
-        (tiny(40, 1), {"num_clusters": 1, "ks": (5,)}),
-        (tiny(1, 2), {}),
-        (tiny(40, 3, unknown=True), {}),
+        pytest.param(tiny(40, 1), {"num_clusters": 1, "ks": (5,)}, id="one cluster and query", marks=pytest.mark.deep),
+        pytest.param(tiny(1, 2), {}, id="one document"),
+        pytest.param(tiny(40, 3, unknown=True), {}, id="nothing found", marks=pytest.mark.deep),
     ],
-    ids=["one cluster and query", "one document", "nothing found"],
 )
 def test_no_collection_is_too_small(name: str, collection: Collection, options: dict, tmp_path: Path) -> None:
     """One cluster, one document, one query, or queries that find nothing are no reason to fail."""
@@ -675,6 +674,7 @@ def test_a_command_loads_one_experiment(arguments: list[str]) -> None:
     assert loaded_by(arguments) & modules == {"segmax.experiments.space"}
 
 
+@pytest.mark.deep
 def test_a_report_loads_no_experiment(tmp_path: Path) -> None:
     """Old outcomes are all that a page needs."""
     pytest.importorskip("matplotlib")
@@ -763,6 +763,7 @@ def test_invalid_arguments_are_refused(arguments: tuple[str, ...], parts: dict[s
         command(*arguments)
 
 
+@pytest.mark.deep
 def test_the_command_writes_and_resumes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A run prints its tables, files and command; running it again computes nothing, except with --fresh."""
     arguments = ("space", "--data", FOLDER, "--quick", "--num-clusters", 8, "--out", tmp_path, "--max-queries", 3)

@@ -430,6 +430,7 @@ def test_several_comparisons_are_corrected() -> None:
     assert is_more(once, once, once).verdict == "tie"
 
 
+@pytest.mark.deep
 def test_groups_count_the_same() -> None:
     """A mean over groups is tested with the error of that mean: of one group as always, of many as simulated."""
     rng = np.random.default_rng(2)

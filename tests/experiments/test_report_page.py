@@ -75,6 +75,7 @@ class _Page(HTMLParser):
             assert self.open.pop() == tag
 
 
+@pytest.mark.deep
 def test_the_page_is_whole_and_safe(tmp_path: Path) -> None:
     """Balanced tags, ids that are unique, links that lead somewhere, nothing to load, and texts escaped."""
     for name in ("one", "two"):
@@ -140,6 +141,7 @@ def test_one_title_of_the_paper() -> None:
         assert rf"\title{{{printed.TITLE}}}" in " ".join(source.read_text().replace("\\\\", "").split())
 
 
+@pytest.mark.deep
 def test_the_page_is_in_the_order_of_the_paper(tmp_path: Path) -> None:
     """Known experiments come in the order of the paper, others follow; the command and the machine are shown."""
     for name in ("aaa", "space", "example", "properties"):
@@ -229,6 +231,7 @@ def test_the_commands_of_the_outcomes_are_the_recipe(entries: list[Entry]) -> No
     assert {entry.about["command"] for entry in entries} == recipe
 
 
+@pytest.mark.deep
 def test_outcomes_are_kept_without_raw_figures(tmp_path: Path) -> None:
     """What is kept draws the same page, and the table replaces the one between the markers."""
     for name in ("example", "one"):

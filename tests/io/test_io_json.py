@@ -107,7 +107,7 @@ records = st.builds(
 )
 
 
-@settings(max_examples=examples(200))
+@settings(max_examples=examples(80))
 @given(st.lists(records, max_size=4), st.booleans(), st.sampled_from(["\n", "\r\n", "\n\n"]), st.booleans())
 def test_what_json_writes_is_read_alike(rows: list[Any], ascii_only: bool, end: str, dense: bool) -> None:
     """Escapes, surrogate pairs, unknown members, numbers of any form: both readers agree."""

@@ -50,7 +50,7 @@ def read(path: Path, *, packed: bool) -> tuple[list[Document], str]:
     return [Document(*document) for document in found], ""
 
 
-@settings(max_examples=examples(300))
+@settings(max_examples=examples(120))
 @given(lines=st.lists(LINE, max_size=5))
 @example(lines=['{"id": 007, "text": "a"}'])
 @example(lines=['{"id": -0, "text": "a"}'])

@@ -164,6 +164,7 @@ def near_duplicates() -> tuple[sp.csr_matrix, np.ndarray]:
     return sp.csr_matrix(np.vstack([hot, mild, decoy])), np.repeat([0, 1], 96)
 
 
+@pytest.mark.deep
 def test_proposition_4_random_segments_protect_near_duplicates() -> None:
     """At μ = 0.3, η = 1 random segments keep the mean top-k' score over 200 seeds; k-means segments lose it."""
     docs, labels = near_duplicates()

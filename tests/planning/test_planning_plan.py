@@ -25,6 +25,12 @@ def planned(**changes: Any) -> Plan:
     return plan(arguments.pop("docs"), arguments.pop("terms"), **arguments)
 
 
+@pytest.fixture(scope="module")
+def usual() -> Plan:
+    """The plan of which nothing was changed."""
+    return planned()
+
+
 def test_a_plan_keeps_what_was_asked_for() -> None:
     """The latency, also with a machine down; a replica more than may fail; room in memory and on disk."""
     found = planned()
@@ -41,11 +47,12 @@ def test_a_plan_keeps_what_was_asked_for() -> None:
     [{"docs": 4e8}, {"terms": 400.0}, {"qps": 6000.0}, {"failures": 2}, {"headroom": 0.7}, {"extra_bytes": 3000.0}],
     ids=str,
 )
-def test_more_takes_more_machines(more: dict[str, float]) -> None:
+def test_more_takes_more_machines(usual: Plan, more: dict[str, float]) -> None:
     """More documents, terms, queries, failures, headroom or bytes."""
-    assert planned(**more).machines > planned().machines
+    assert planned(**more).machines > usual.machines
 
 
+@pytest.mark.deep
 def test_asking_fewer_shards_takes_less() -> None:
     """Less time, at a recall that was measured; by rows every shard is asked."""
     exact, nine_tenths, two = planned(), planned(recall=0.9), planned(max_shards=2)

@@ -94,9 +94,9 @@ def test_utilization_and_calls_are_what_was_asked_for() -> None:
         {"qps": 800.0},
         {"replicas": 1, "qps": 400.0, "threads": 1},
         {"asked": 2.0, "asked_spread": 0.0, "qps": 2000.0},
-        {"shards": 3, "first": 3, "search_ms": 5.0, "qps": 250.0},
-        {"call_spread": 0.8, "hedge_share": 0.0},
-        {"router_cores": 16, "machines": 4},
+        pytest.param({"shards": 3, "first": 3, "search_ms": 5.0, "qps": 250.0}, marks=pytest.mark.deep),
+        pytest.param({"call_spread": 0.8, "hedge_share": 0.0}, marks=pytest.mark.deep),
+        pytest.param({"router_cores": 16, "machines": 4}, marks=pytest.mark.deep),
     ],
     ids=str,
 )
@@ -112,6 +112,7 @@ def test_formulas_agree_with_the_simulation(change: dict[str, float]) -> None:
     assert expected.p99 == pytest.approx(found.quantile_ms(0.99), rel=0.25)
 
 
+@pytest.mark.deep
 def test_hedges_shorten_the_tail_within_their_budget() -> None:
     """With heavy tails, a second replica after the p95 brings the p99 down, for at most 5 % more calls."""
     heavy = dataclasses.replace(CLUSTER, call_spread=1.3, qps=200.0)
@@ -132,6 +133,7 @@ def test_popular_topics_make_hot_shards() -> None:
     assert Workload(few, 0).expected_load().mean() == pytest.approx(1.0)
 
 
+@pytest.mark.deep
 def test_replicas_answer_while_machines_are_down() -> None:
     """Machines that die and come back cost retries, and a longer tail where a shard has no other replica."""
     failing = dataclasses.replace(CLUSTER, mtbf_s=1.5, restart_s=0.3, qps=300.0)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import contextlib
+import io
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pytest
 from remote_samples import serving, texts, write_collection
 
 import segmax
+from segmax.cli.main import main
 from segmax.integrations.sources import opened, place_of
 from segmax.integrations.text_search import TextSearch
 
@@ -155,8 +156,9 @@ def test_pyterrier(url: str) -> None:
 
 def run(*arguments: object) -> str:
     """What `segmax` prints."""
-    command = [sys.executable, "-m", "segmax.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        assert main([*map(str, arguments)]) == 0
+    return printed.getvalue()
 
 
 def test_the_command_line(url: str, folder: Path) -> None:

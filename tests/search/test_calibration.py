@@ -411,6 +411,7 @@ def test_a_damaged_calibration(tmp_path: Path, damage: object, message: str) -> 
         segmax.open(path)
 
 
+@pytest.mark.deep
 def test_the_largest_weights_are_calibrated_as_others() -> None:
     """Queries made of documents with weights near the end of doubles have scores that fit one."""
     docs = sp.random(NUM_DOCS, 200, 0.05, format="csr", random_state=0)

@@ -78,7 +78,7 @@ def cases(draw: st.DrawFn) -> tuple[sp.csr_matrix, list[Any], dict[int, int], in
     return docs, some_metadata(rng, num_docs), query, draw(st.sampled_from([1, 3, 10, 100, num_docs]))
 
 
-@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(40), suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
 def test_the_best_of_the_documents_that_match(case: Any, data: st.DataObject) -> None:
     """For every method, k and selectivity; also in batches, with an offset and a least score."""
@@ -106,7 +106,7 @@ def test_the_best_of_the_documents_that_match(case: Any, data: st.DataObject) ->
     assert [one.rows.tolist() for one in same] == [expected[:k]] * 2
 
 
-@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), suppress_health_check=list(HealthCheck))
 @given(cases(), st.data())
 def test_groups_are_those_of_the_whole_ranking(case: Any, data: st.DataObject) -> None:
     """The first k groups by their best document, each with its best documents, under filters and offsets."""

@@ -223,7 +223,7 @@ def queries(draw: st.DrawFn, num_terms: int) -> dict[int, float]:
     return dict(zip(terms.tolist(), weights.tolist(), strict=True))
 
 
-@settings(max_examples=examples(80), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(st.data())
 def test_parts_answer_like_one_index_over_all_documents(data: st.DataObject) -> None:

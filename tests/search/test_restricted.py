@@ -115,7 +115,7 @@ def floors(draw: st.DrawFn, docs: sp.csr_matrix, query: Query) -> Floor | None:
     }[kind]
 
 
-@settings(max_examples=examples(120), suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(60), suppress_health_check=list(HealthCheck))
 @pytest.mark.filterwarnings("ignore:.* empty:segmax.errors.SegmaxWarning")
 @given(cases())
 def test_masks_and_floors(case: tuple) -> None:

@@ -48,6 +48,7 @@ class Client:
         self._connection.close()
 
 
+@pytest.mark.deep
 def test_reads_after_writes_find_descriptors_while_others_hold_connections(tmp_path: Path) -> None:
     """Connections beyond what files leave are refused; those that are there are answered, and later ones again."""
     with segmax.Collection.create(tmp_path / "notes", encoder="bm25") as collection:
@@ -84,6 +85,7 @@ def is_welcome(ask: Any) -> bool:
     return False
 
 
+@pytest.mark.deep
 def test_a_service_takes_as_many_descriptors_as_it_may(tmp_path: Path) -> None:
     """The soft limit, which a shell sets low, is raised to the hard one."""
     segmax.from_texts({"a": "noise"}, path=tmp_path / "papers.segmax")

@@ -369,7 +369,7 @@ class KillAt:
 
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize(
-    "stride", [23, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)]
+    "stride", [47, pytest.param(5, marks=pytest.mark.deep), pytest.param(1, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("overwrite", [True, False])
 def test_killed_at_every_step_of_writing(tmp_path: Path, overwrite: bool, stride: int) -> None:

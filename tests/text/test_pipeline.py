@@ -71,6 +71,7 @@ def test_scores_are_bm25(corpus: Path) -> None:
         assert opened.encoder.vocabulary == encoder.vocabulary
 
 
+@pytest.mark.deep
 def test_vaswani_from_its_text() -> None:
     """The collection that ships gives what bm25s gives: the same best document for nearly all queries."""
     import bm25s

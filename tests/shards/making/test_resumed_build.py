@@ -120,7 +120,7 @@ def test_stopped_at_any_write(
     assert number > 15
 
 
-@pytest.mark.parametrize("every", [25, pytest.param(5, marks=pytest.mark.deep)])
+@pytest.mark.parametrize("every", [60, pytest.param(5, marks=pytest.mark.deep)])
 def test_a_damaged_file_is_made_again(make: Callable[..., Any], tmp_path: Path, every: int) -> None:
     """A bit that flipped in any file of an unfinished build is noticed when it is resumed."""
     counting = CountingExecutor()
