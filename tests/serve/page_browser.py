@@ -6,22 +6,28 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-#: Counts requests that are on their way, in every page from its start.
+#: Counts requests whose answers are not there in full, in every page from its start.
 COUNTING = """
     window.pending = 0;
     const send = window.fetch;
-    window.fetch = (...parts) => {
+    window.fetch = async (...parts) => {
         window.pending += 1;
-        return send(...parts).finally(() => { window.pending -= 1; });
+        try {
+            const answer = await send(...parts);
+            await answer.clone().arrayBuffer();
+            return answer;
+        } finally {
+            window.pending -= 1;
+        }
     };
 """
-#: Waits until a page shows something and has been quiet for a while.
+#: Waits until a page shows something and was quiet in ten turns of its own timers, however busy the machine is.
 QUIET = """() => new Promise((done) => {
-    let since = performance.now();
+    let quiet = 0;
     const look = () => {
         const isShown = document.querySelector("main > :not(noscript), #notice:not([hidden]), dialog:modal") !== null;
-        if (window.pending || !isShown) since = performance.now();
-        if (performance.now() - since > 100) requestAnimationFrame(() => requestAnimationFrame(done));
+        quiet = window.pending || !isShown ? 0 : quiet + 1;
+        if (quiet > 10) requestAnimationFrame(() => requestAnimationFrame(done));
         else setTimeout(look, 10);
     };
     look();
