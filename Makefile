@@ -23,7 +23,7 @@ demo: $(VENV)/.installed $(if $(MODEL),$(VENV)/.encoders)
 
 test:
 	$(MAKE) --no-print-directory -j 2 --output-sync=target lint types tested
-	$(PY) -m pytest -q -n auto --dist worksteal
+	$(PY) -m pytest -q -n auto --dist worksteal --ignore-glob='*_torch.py'
 
 # Those of Ray and of models have targets of their own, which run all of their tests.
 OWN_TARGETS := --ignore=tests/ray --ignore=tests/encoders
@@ -52,7 +52,7 @@ test-extras: $(VENV)/.encoders
 		$$($(PY) .ci/requirements.py browser) $$($(PY) .ci/requirements.py openvino)
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -n auto --dist worksteal -m "slow or not slow" tests/encoders tests/integrations tests/io \
-		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe.py
+		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe_torch.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -m "not slow" -n auto --dist worksteal tests/test_documents.py
 	$(PY) -m pytest -q -n auto --dist worksteal -k torch --ignore=tests/encoders
 

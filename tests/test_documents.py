@@ -57,7 +57,7 @@ WITH_THE_SITE = {"docs/experiments.md", "docs/tutorial-paper.md"}
 PORT = "8080"
 #: What runs models that documents name.
 MODELS = {"torch", "sentence_transformers"}
-#: Their blocks install and download; tests/bench/test_bench_documents.py runs them on stand-ins.
+#: Their blocks install and download; tests/bench/test_bench_documents_torch.py runs them on stand-ins.
 ON_STAND_INS = ["docs/benchmarks.md"]
 WIDTH = 120
 #: A block of code, with its fence and its language.
