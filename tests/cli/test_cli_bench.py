@@ -105,6 +105,7 @@ def test_relevance_is_that_of_evaluate(here: Path, capsys: pytest.CaptureFixture
         assert exact_row(found)[measure] == pytest.approx(evaluated.per_query[measure][:12][1::2].mean(), abs=1e-5)
 
 
+@pytest.mark.deep
 def test_a_model_of_torch_that_is_a_folder(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A tiny model stands in for one of the hub: a name is a folder first."""
     pytest.importorskip("torch")

@@ -182,8 +182,9 @@ def test_a_matrix_without_rows(tmp_path: Path) -> None:
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("given", ["folder", "encoder"])
-def test_a_model_is_loaded_where_it_encodes(tmp_path: Path, given: str) -> None:
+def test_a_model_of_torch_is_loaded_where_it_encodes(tmp_path: Path, given: str) -> None:
     """What travels to a task is how to load a model; vectors are those of one index, up to rounding."""
     pytest.importorskip("sentence_transformers")
     from segmax.encoders import SparseModel
