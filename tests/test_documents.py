@@ -43,6 +43,7 @@ FIRST_STEPS = [
 DEEP = {
     "docs/building.md",
     "docs/client.md",
+    "docs/data.md",
     "docs/encoders.md",
     "docs/evaluation.md",
     "docs/filters.md",

@@ -301,6 +301,7 @@ def test_what_was_synced_is_there() -> None:
     assert not any(loss.files.get("name", b"content") != b"content" for loss in found)
 
 
+@pytest.mark.deep
 def test_folders_and_removals_may_get_lost() -> None:
     """A file is as lost as its folder; a removal that was not synced may be undone; a cut as well."""
     calls = [call("M", "f"), call("C", "f/x", file=1), call("W", "abcdef", file=1), call("S", "f/x", file=1)]
