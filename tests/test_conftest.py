@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -52,6 +57,7 @@ def burn(seconds: float, request: pytest.FixtureRequest) -> None:
         patch.setattr(conftest, "RANDOM", False)
         patch.setattr(conftest, "TESTED", Path())
         patch.setattr(conftest, "cpu_seconds", lambda: next(now))
+        patch.setattr(conftest, "_CPU_SECONDS", pytest.StashKey[float]())
         call = conftest.pytest_runtest_call(request.node)
         next(call)
         with contextlib.suppress(StopIteration):
@@ -69,3 +75,68 @@ def test_much_cpu_time_fails_a_test(request: pytest.FixtureRequest) -> None:
 def test_deep_tests_may_take_more(request: pytest.FixtureRequest) -> None:
     """The mark is all it takes; this test has it."""
     burn(100.0, request)
+
+
+BURNING = """
+import subprocess
+import sys
+import time
+
+import pytest
+
+def burn():
+    end = time.process_time() + 2.2
+    while time.process_time() < end:
+        pass
+
+@pytest.fixture
+def before():
+    burn()
+
+@pytest.fixture
+def after():
+    yield
+    burn()
+
+@pytest.fixture(scope="module")
+def once():
+    burn()
+
+def test_in_a_child():
+    subprocess.run([sys.executable, "-c", "import time\\nwhile time.process_time() < 2.2: pass"], check=True)
+
+def test_in_a_fixture(before):
+    pass
+
+def test_in_the_end_of_a_fixture(after):
+    pass
+
+def test_for_the_module(once):
+    pass
+
+@pytest.mark.slow
+def test_marked():
+    burn()
+"""
+
+
+@pytest.mark.deep
+def test_all_that_a_test_takes_counts(tmp_path: Path) -> None:
+    """Processes that it waits for count, and its own fixtures, before and after; what a module shares does not."""
+    tests = tmp_path / "tests"
+    tests.mkdir()
+    (tmp_path / "build" / "test" / "python").mkdir(parents=True)  # the bound holds where `make test` built
+    shutil.copy(conftest.__file__, tests)
+    (tests / "test_burning.py").write_text(BURNING)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: slow\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-rA", "tests"]
+    environment = {**os.environ, "SEGMAX_EXAMPLES": ""}
+    shown = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False).stdout
+    ended = {name: kind for kind, name in re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", shown, flags=re.MULTILINE)}
+    assert ended == {
+        "test_in_a_child": "FAILED",
+        "test_in_a_fixture": "FAILED",
+        "test_in_the_end_of_a_fixture": "ERROR",
+        "test_for_the_module": "PASSED",
+        "test_marked": "PASSED",
+    }, shown

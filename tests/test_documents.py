@@ -47,8 +47,10 @@ DEEP = {
     "docs/encoders.md",
     "docs/evaluation.md",
     "docs/filters.md",
+    "docs/integrations.md",
     "docs/scale.md",
     "docs/service.md",
+    "docs/sharding.md",
     "docs/tutorial-machines.md",
     "docs/versions.md",
 }
@@ -109,24 +111,33 @@ def may_use(package: str) -> bool:
     return package != "ray" or [name for _, name in socket.if_nameindex()] == ["lo"]
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with the collections and, where torch is installed, the models that documents name.
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with tiny models, where torch is installed, under the names that documents give to models.
 
-    A name on the hub is also that of a folder, and a folder comes first: tiny models stand in for the real ones.
+    A name on the hub is also that of a folder, and a folder comes first: they stand in for the real ones.
     """
+    made = tmp_path_factory.mktemp("models")
+    if not [name for name in MODELS if importlib.util.find_spec(name) is None]:
+        from tiny_models import write_bert, write_lexmae, write_splade, write_unicoil
+
+        write_bert(made / "bert")
+        write_splade(made / "naver" / "splade-v3", made / "bert")
+        shutil.copytree(made / "naver" / "splade-v3", made / "my-folder")
+        write_unicoil(made / "castorini" / "unicoil-noexp-msmarco-passage")
+        write_lexmae(made / "my-lexmae-folder", made / "bert")
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """A working directory with the collections, and for the documents that take longest the models, that are named."""
     monkeypatch.chdir(tmp_path)
     write_beir(tmp_path / "beir" / "scifact", 400)
     (tmp_path / "segmax-demo").mkdir()
     unpack(tmp_path / "segmax-demo" / "vaswani")
-    if not [name for name in MODELS if importlib.util.find_spec(name) is None]:
-        from tiny_models import write_bert, write_lexmae, write_splade, write_unicoil
-
-        write_bert(tmp_path / "bert")
-        write_splade(tmp_path / "naver" / "splade-v3", tmp_path / "bert")
-        shutil.copytree(tmp_path / "naver" / "splade-v3", tmp_path / "my-folder")
-        write_unicoil(tmp_path / "castorini" / "unicoil-noexp-msmarco-passage")
-        write_lexmae(tmp_path / "my-lexmae-folder", tmp_path / "bert")
+    if {"deep", "slow"} & {mark.name for mark in request.node.iter_markers()}:
+        shutil.copytree(request.getfixturevalue("models"), tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 

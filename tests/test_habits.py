@@ -21,7 +21,12 @@ GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
 #: Pages for contributors. What they and the workflows call has to exist.
-GUIDES = [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "releasing.md", GITHUB / "PULL_REQUEST_TEMPLATE.md"]
+GUIDES = [
+    ROOT / "CONTRIBUTING.md",
+    ROOT / "docs" / "installing.md",
+    ROOT / "docs" / "releasing.md",
+    GITHUB / "PULL_REQUEST_TEMPLATE.md",
+]
 #: Files that a workflow makes.
 MADE = {"dist", "build/docs", "build/fuzz/found"}
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 from conftest import refused
@@ -19,3 +24,15 @@ def test_a_build_with_asserts_is_not_measured(monkeypatch: pytest.MonkeyPatch) -
         check_release_build()
     monkeypatch.setattr(_core, "has_asserts", lambda: False)
     check_release_build()
+
+
+@pytest.mark.deep
+def test_benchmarks_ask() -> None:
+    """None of them starts on the build of the tests."""
+    root = Path(__file__).resolve().parents[2]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_VERSION"}
+    done = subprocess.run(
+        [sys.executable, "-m", "benchmarks.growth", "--help"], cwd=root, env=environment, capture_output=True, text=True
+    )
+    assert (done.returncode != 0) == _core.has_asserts()
+    assert ("expected a release build" in done.stderr) == _core.has_asserts()

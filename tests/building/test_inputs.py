@@ -351,6 +351,7 @@ def test_batches_of_different_width() -> None:
             segmax.build([sp.csr_matrix((2, 5)), second])
 
 
+@pytest.mark.deep
 def test_torch_batches() -> None:
     """Tensors may be batches."""
     torch = pytest.importorskip("torch")

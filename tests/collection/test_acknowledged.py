@@ -333,5 +333,5 @@ def test_what_is_acknowledged_opens_again(kind: type[History], data: st.DataObje
 @SLOW
 @given(data=st.data())
 def test_what_is_acknowledged_opens_again_in_many_histories(kind: type[History], data: st.DataObject) -> None:
-    """The same, with other histories every time."""
+    """The same, many times; the nightly parts draw others every time."""
     check_history(kind, data)

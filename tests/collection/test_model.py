@@ -391,6 +391,7 @@ TestWords.settings = settings(max_examples=examples(3), stateful_step_count=30, 
 
 
 @pytest.mark.deep
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("machine", [CollectionMachine, FloatMachine, WordsMachine])
 def test_more_histories(machine: type[RuleBasedStateMachine]) -> None:
     """More of the same."""
@@ -401,6 +402,7 @@ def test_more_histories(machine: type[RuleBasedStateMachine]) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hypothesis
 def test_thousands_of_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Longer histories, with merges in the background that come after every few documents."""
     monkeypatch.setattr(maintenance_module, "FLUSH_DOCS", 16)

@@ -122,6 +122,8 @@ NO_IDS = [
     np.array(1),
     True,
     [True],
+    np.timedelta64(1, "s"),
+    np.array([1, 2], "m8[s]"),
 ]
 
 

@@ -79,6 +79,7 @@ def test_nothing_is_said_or_measured_where_nothing_is_faster(clock: Clock, caplo
     assert caplog.messages == []
 
 
+@pytest.mark.deep
 def test_what_is_faster(splade: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     """8 bits on a CPU, and batches that are not tiny, where they are not used yet and possible."""
     from segmax.encoders import SparseModel
@@ -96,6 +97,7 @@ def test_what_is_faster(splade: Path, clock: Clock, monkeypatch: pytest.MonkeyPa
     assert SparseModel(splade)._faster() is None  # the library runs it, and it cannot be exported
 
 
+@pytest.mark.deep
 def test_an_encoder_says_it(splade: Path, clock: Clock, caplog: pytest.LogCaptureFixture) -> None:
     """The first window is measured by a few of its documents, and their vectors are as without the note."""
     from segmax.encoders import SparseModel

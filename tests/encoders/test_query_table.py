@@ -248,6 +248,7 @@ def test_an_index_names_its_table(tmp_path: Path) -> None:
         assert index.search("cat house").rows.tolist() == [9]
 
 
+@pytest.mark.deep
 def test_the_model_waits_for_documents(tmp_path: Path) -> None:
     """A model with a table describes itself as a SparseModel; only documents need torch."""
     write_router(tmp_path / "model")

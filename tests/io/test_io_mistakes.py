@@ -85,12 +85,13 @@ def test_mixed_folders(tmp_path: Path, files: dict[str, str], parts: dict[str, s
         ({"a-queries_jsonl": ZEBRA, "docs_jsonl": ZEBRA, "qrels__test_tsv": "1\tx\n"}, r".*, as in .*/docs\.jsonl$"),
         ({"docs_jsonl_gz": ZEBRA, "topics_test_tsv": "1\tx\n"}, r".*, as in .*/\*\.jsonl\.gz$"),
         ({"queries_jsonl": ZEBRA, "judgments_tsv": "1\tx\n"}, "documents in files of one kind$"),
+        ({"docs_jsonl": ZEBRA, "queries_jsonl": ZEBRA}, r"documents alone, as in .*/docs\.jsonl$"),
     ],
 )
 def test_queries_and_judgments_are_not_suggested_as_documents(
     tmp_path: Path, files: dict[str, str], expected: str
 ) -> None:
-    """The error about a folder with several kinds of files gives an example of documents, or none."""
+    """The error about a folder with several kinds of files, or queries beside documents, gives an example, or none."""
     with refused(InputError, expected=expected):
         open_texts(folder(tmp_path / "given", **files))
 

@@ -80,6 +80,7 @@ def test_options_of_searches(pair: Pair, options: dict[str, Any]) -> None:
     same_batch(pair.there.search_batch(several, **options), pair.here.search_batch(several, **options))
 
 
+@pytest.mark.deep
 def test_torch_tensors(vectors: Pair) -> None:
     """Sparse tensors are queries."""
     torch = pytest.importorskip("torch")

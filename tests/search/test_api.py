@@ -127,6 +127,7 @@ def test_tensors_are_queries(index: segmax.Index, layout: str) -> None:
     assert hits.stats.unknown_terms == 0
 
 
+@pytest.mark.deep
 @pytest.mark.filterwarnings("ignore:Sparse CSR tensor support is in beta state")
 def test_real_torch_tensors(index: segmax.Index) -> None:
     """Sparse COO and CSR and dense tensors of one and two dimensions, where torch is installed."""

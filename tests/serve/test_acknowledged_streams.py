@@ -123,5 +123,5 @@ def test_acknowledged_lines_open_again(kind: str, data: st.DataObject) -> None:
 @SLOW
 @given(data=st.data())
 def test_acknowledged_lines_open_again_in_many_streams(kind: str, data: st.DataObject) -> None:
-    """The same, with other streams every time."""
+    """The same, many times; the nightly parts draw others every time."""
     check_streams(kind, data.draw(HISTORIES[kind]))

@@ -20,7 +20,7 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("prometheus_client")
 
 import segmax
-from conftest import random_docs
+from conftest import RANDOM, examples, random_docs
 from segmax.errors import SegmaxError
 from segmax.paper.methods import METHODS
 from segmax.search.results import Groups, Hits
@@ -140,8 +140,8 @@ def service(papers: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 FIXED = settings(
-    max_examples=12,
-    derandomize=True,
+    max_examples=examples(12),
+    derandomize=not RANDOM,
     database=None,
     deadline=None,
     phases=[Phase.generate, Phase.shrink],
@@ -358,7 +358,7 @@ SEARCHES = st.builds(
     lambda query, options, groups: {**query, **options, **groups}, QUERIES, OPTIONS, st.one_of(st.just({}), GROUPS)
 )
 NAMES = st.sampled_from(["papers", "vectors", "notes"])
-PROPERTY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+PROPERTY = settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def arguments_of(message: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

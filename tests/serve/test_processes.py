@@ -585,7 +585,7 @@ def test_figures_of_all_workers_add_up(service: Service) -> None:
 # --- encoders --------------------------------------------------------------------------------------------------------
 
 
-def test_models_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Path) -> None:
+def test_models_of_torch_are_served_by_a_process_of_their_own(splade: Path, tmp_path: Path) -> None:
     """Texts are encoded as in the library, searches for vectors do not wait for them, and it is replaced if it dies."""
     pytest.importorskip("torch")
     from segmax.encoders import SparseModel

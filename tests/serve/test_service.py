@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import errno
+import itertools
 import json
 import os
 import threading
 import time
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ pytest.importorskip("prometheus_client")
 import segmax
 from calibrations import LOSSY, lossy_at
 from conftest import random_docs
+from segmax.base.breaks import with_breaks
 from segmax.base.files import write_errors
 from segmax.collection import maintenance
 from segmax.collection.store import Store
@@ -217,6 +220,125 @@ def test_a_budget_ends_the_evaluation_of_a_filter(tmp_path: Path) -> None:
         assert (answer.status_code, answer.json()["type"]) == (503, "urn:segmax:problem:overloaded")
         assert "budget_ms" in answer.json()["detail"]
     assert [hit["id"] for hit in first.json()["hits"]] == [hit["id"] for hit in again.json()["hits"]] == ["7"]
+
+
+class Endless:
+    """Filters that are evaluated until somebody ends it."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.num_running = 0
+        self._lock = threading.Lock()
+        monkeypatch.setattr(Metadata, "rows", lambda _metadata, _where: self._run())
+
+    def _run(self) -> None:
+        with self._lock:
+            self.num_running += 1
+        try:
+            for _ in with_breaks(itertools.count()):
+                pass
+        finally:
+            with self._lock:
+                self.num_running -= 1
+
+    async def are(self, number: int) -> None:
+        """Wait until so many are evaluated."""
+        while self.num_running != number:
+            await asyncio.sleep(0.001)
+
+
+def test_slow_filters_hold_up_neither_others_nor_deadlines(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them than there are threads: what needs no filter is answered, and a new filter ends at its deadline."""
+    endless = Endless(monkeypatch)
+
+    async def scenario(client: httpx.AsyncClient) -> list[httpx.Response]:
+        def search(year: int, **options: Any) -> Coroutine[Any, Any, httpx.Response]:
+            body = {"text": "copper", "where": {"year": year}, **options}
+            return client.post("/v1/indexes/papers/search", json=body)
+
+        slow = [asyncio.create_task(search(year)) for year in range(12)]
+        await endless.are(4)
+        found = [
+            await client.post("/v1/indexes/papers/search", json={"text": "copper", "fields": ["text"]}),
+            await client.get("/v1/indexes/papers"),
+            await search(99, budget_ms=30),
+        ]
+        for task in slow:
+            task.cancel()
+        await endless.are(0)
+        return found
+
+    plain, index, late = ask(settings, scenario)
+    assert (plain.status_code, index.status_code) == (200, 200)
+    assert (late.status_code, late.json()["type"]) == (503, "urn:segmax:problem:overloaded")
+    assert "budget_ms" in late.json()["detail"]
+
+
+@pytest.mark.parametrize("address", ["search", "search/batch", "count", "facets", "explain"])
+def test_a_filter_ends_when_its_client_has_gone(
+    settings: Settings, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No thread goes on for nobody."""
+    endless = Endless(monkeypatch)
+    where, text = {"year": 1960}, {"text": "copper"}
+    body = {
+        "search": {**text, "where": where},
+        "search/batch": {"queries": [text], "where": where},
+        "count": {"where": where},
+        "facets": {"field": "year", "where": where},
+        "explain": {**text, "id": "1", "where": where},
+    }[address]
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        message = json.dumps(body).encode()
+        scope = {
+            "type": "http", "method": "POST", "path": f"/v1/indexes/papers/{address}", "query_string": b"",
+            "headers": [
+                (b"host", b"127.0.0.1"),
+                (b"content-type", b"application/json"),
+                (b"content-length", b"%d" % len(message)),
+            ],
+        }  # fmt: skip
+        received = iter([{"type": "http.request", "body": message, "more_body": False}])
+        has_left = asyncio.Event()
+
+        async def receive() -> dict[str, Any]:
+            if (found := next(received, None)) is not None:
+                return found
+            await has_left.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(answer: object) -> None:
+            raise AssertionError(f"nobody is there for {answer}")
+
+        app = client._transport.app  # type: ignore[attr-defined]
+        leaving = asyncio.create_task(app(scope, receive, send))
+        while endless.num_running == 0 and not leaving.done():
+            await asyncio.sleep(0.001)
+        has_left.set()
+        await leaving
+        await endless.are(0)
+
+    ask(settings, scenario)
+
+
+def test_a_service_stops_while_it_evaluates_filters(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They end, and whoever asked is told."""
+    endless = Endless(monkeypatch)
+    found = []
+
+    async def scenario(client: httpx.AsyncClient) -> None:
+        async def search() -> None:
+            body = {"text": "copper", "where": {"year": 1960}}
+            found.append(await client.post("/v1/indexes/papers/search", json=body))
+
+        searching = asyncio.create_task(search())
+        await endless.are(1)
+        await client._transport.app.stop()  # type: ignore[attr-defined]
+        await searching
+
+    ask(settings, scenario)
+    assert endless.num_running == 0
+    assert [answer.status_code for answer in found] == [503]
 
 
 @pytest.mark.parametrize("where", [None, {"n": {"$lt": 150}}])

@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from segmax.base.errors import ConfigError, InputError
 
@@ -60,6 +60,13 @@ def shown(value: object) -> str:
     except Exception:  # numbers of more than 4,300 digits, and objects of the caller's own
         return f"a value of type {type(value).__name__}"
     return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}..."
+
+
+def is_integer(value: object) -> TypeGuard[int | np.integer[Any]]:
+    """Whether something is an integer of Python or numpy, whose spans of time are integers by their class alone."""
+    import numpy as np  # which help texts do without
+
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.timedelta64))
 
 
 def checked_int(name: str, value: object, least: int, most: int = 2**63 - 1) -> int:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from segmax.base.display import printable
 from segmax.base.errors import ConfigError, WriteError
 from segmax.base.text_table import Column, tables
+from segmax.bench import check_release_build
 from segmax.cli.parser import CommandParser, if_interrupted, positive_number, shows_progress
 from segmax.experiments.catalog import LISTED
 
@@ -197,6 +198,7 @@ def run(args: argparse.Namespace) -> None:
     chosen = LISTED[args.name].load()
     if args.help:
         _help(chosen)
+    check_release_build()
     sources = _sources(args)
     _check_data(chosen, args, len(sources))
     folder = _folder(args.out)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import check_listed, checked_int
+from segmax.base.checks import check_listed, checked_int, is_integer
 from segmax.base.errors import ConfigError, InputError, UnknownIdError
 from segmax.collection.part import Part
 from segmax.collection.state import FoundDocs, Place, State, View, checked_ids
@@ -356,7 +356,7 @@ class CollectionReader(abc.ABC):
             If no document has one of the ids.
         """
         state = self._current()
-        if isinstance(ids, (str, int, np.integer)):
+        if isinstance(ids, (str, int)) or is_integer(ids):
             return _document(state, state.place_of(_plain(ids)))
         check_listed("an id, or several ids", ids)
         return [_document(state, place) for place in state.places_of(list(ids))]

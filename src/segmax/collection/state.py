@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from segmax import _core
-from segmax.base.checks import check_listed, shown
+from segmax.base.checks import check_listed, is_integer, shown
 from segmax.base.errors import InputError, UnknownIdError
 from segmax.collection.lattice import Lattice
 from segmax.collection.lookup import hashed
@@ -227,7 +227,7 @@ class FoundDocs:
 
 def ids_to_delete(ids: object) -> list[Any]:
     """Return an id, or several, as a list; raise InputError for what holds none, such as bytes or a mapping."""
-    if isinstance(ids, (str, int, np.integer)):
+    if isinstance(ids, str) or is_integer(ids):
         return [ids]
     if not isinstance(ids, AbstractSet):  # whose order does not matter here
         check_listed("an id, or a list of ids", ids)
@@ -239,7 +239,7 @@ def checked_ids(ids: Sequence[object], kind: IdKind) -> list[Any]:
     found: list[Any] = list(ids)
     if kind is not str and set(map(type, found)) == {int} and min(found) >= -(2**63) and max(found) < 2**63:
         return found  # as most are, in a fraction of the time
-    found = [int(one) if isinstance(one, np.integer) else one for one in found]
+    found = [int(one) if is_integer(one) else one for one in found]
     for one in found:
         if isinstance(one, bool) or not isinstance(one, (int, str)):
             raise InputError(expected="ids that are strings or integers", got=type(one).__name__)

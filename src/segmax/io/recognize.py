@@ -214,6 +214,14 @@ def _folder_format(folder: Path, recognizer: Recognizer) -> str | None:
             got=f"also '{below}'",
             hint="name the files or folders",
         )
+    aside = [path for path in shards if _is_aside(path, folder)]
+    if aside and len(aside) < len(shards):
+        raise InputError(
+            where=f"'{folder}'",
+            expected=f"documents alone{_example(folder, shards)}",
+            got=f"also '{aside[0].name}'",
+            hint="name the files that you want",
+        )
     return recognizer.recognize(shards[0]) if shards else None
 
 

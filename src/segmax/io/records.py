@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from segmax.base.checks import is_integer
 from segmax.base.errors import InputError
 from segmax.io.read_errors import one_line
 from segmax.io.streams import read_lines
@@ -144,7 +145,7 @@ def find_id(record: Record, place: object) -> str | None:
 
 def checked_id(value: object, place: object) -> str:
     """Return an id, which is a string that is not empty, or a whole number."""
-    if isinstance(value, bool) or not isinstance(value, (str, int, np.integer)) or value == "":
+    if not (isinstance(value, str) or is_integer(value)) or value == "":
         got = "null" if is_missing(value) else repr(value)[:60]
         raise InputError(where=place, expected=f"an id as string or whole number under {ID_NAMES[:5]}", got=got)
     return str(value)

@@ -116,7 +116,7 @@ def scalars_of(value: Any) -> Iterable[Scalar]:
 
 
 class Members(NamedTuple):
-    """The documents of every value of a field without columns: a row and a digest for each of their scalars."""
+    """The documents of every value of a field that JSON alone tells: a row and a digest for each of their scalars."""
 
     rows: NDArray[np.uint32]
     digests: NDArray[np.uint64]  #: two numbers each
@@ -128,14 +128,14 @@ class Members(NamedTuple):
         return found
 
 
-def members_of(field: str, documents: Iterable[dict[str, Any] | None]) -> Members:
-    """Return which documents have which values of a field, from one look at each."""
-    rows, digests = array("I"), bytearray()
-    for row, metadata in enumerate(with_breaks(documents)):
+def members_of(field: str, rows: NDArray[np.int64], documents: Iterable[dict[str, Any] | None]) -> Members:
+    """Return which documents, of these rows, have which values of a field, from one look at each."""
+    found, digests = array("I"), bytearray()
+    for row, metadata in zip(rows.tolist(), with_breaks(documents), strict=True):
         for value in scalars_of(find(metadata, field)):
-            rows.append(row)
+            found.append(row)
             digests += _digest(value)
-    return Members(np.array(rows, dtype=np.uint32), np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))
+    return Members(np.array(found, dtype=np.uint32), np.frombuffer(digests, dtype=np.uint64).reshape(-1, 2))
 
 
 def _digest(value: Scalar) -> bytes:

@@ -26,7 +26,7 @@ from segmax.storage.blocks import Append, Blocks
 #: The components that metadata lie in.
 METADATA_COMPONENTS = ("metadata_offset", "metadata_first_row", "metadata_data", "metadata_column")
 
-_MOST_MEMBERS = 4  # fields without columns whose values are kept by row
+_MOST_MEMBERS = 4  # fields whose values only JSON tells, and are kept by row
 
 
 class Metadata(Sequence[dict[str, Any] | None]):
@@ -145,15 +145,27 @@ class Metadata(Sequence[dict[str, Any] | None]):
         """
         root = parse_where(where).root
         with self._damage():
-            if isinstance(root, Test) and root.is_of_scalar and self.columns(root.field) is None:
-                return self._members_of(root.field).having(root.operand, self._num_docs)
-            return matching_rows(root, self._num_docs, self.columns, self._several)
+            if not isinstance(root, Test) or not root.is_of_scalar:
+                return matching_rows(root, self._num_docs, self.columns, self._several)
+            columns = self.columns(root.field)
+            if columns is None:
+                return self._members_of(root.field, None).having(root.operand, self._num_docs)
+            decided = {kind: column for kind, column in columns.items() if column.kind != "json"}
+            found = matching_rows(root, self._num_docs, lambda _: decided, self._several)
+            for column in columns.values():
+                if column.kind == "json":
+                    found |= self._members_of(root.field, column).having(root.operand, self._num_docs)
+            return found
 
-    def _members_of(self, field: str) -> Members:
-        """Return the documents of every value of a field without columns: read once for all filters and groups."""
+    def _members_of(self, field: str, column: Column | None) -> Members:
+        """Return the documents of every value of a field, of all documents or of those in a column.
+
+        Their JSON is read once for all filters and groups.
+        """
         found = self._members.get(field)
         if found is None:
-            found = members_of(field, self._several(np.arange(self._num_docs)))
+            rows = np.arange(self._num_docs) if column is None else np.flatnonzero(column.presence.mask())
+            found = members_of(field, rows, self._several(rows))
             others = [(name, old) for name, old in self._members.items() if name != field]
             self._members = dict([*others[1 - _MOST_MEMBERS :], (field, found)])
         return found

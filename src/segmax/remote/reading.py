@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import check_listed, checked_int, shown
+from segmax.base.checks import check_listed, checked_int, is_integer, shown
 from segmax.base.display import counted
 from segmax.base.errors import InputError, SegmaxWarning, UnknownIdError
 from segmax.metadata import Scalar
@@ -194,7 +194,7 @@ def plain_id(id: object) -> DocId:
     """Return an id as JSON holds it."""
     if isinstance(id, str):
         return str(id)
-    if isinstance(id, (int, np.integer)) and not isinstance(id, bool):
+    if is_integer(id):
         return int(id)
     raise InputError(expected="an id", got=type(id).__name__, hint="ids are strings or integers")
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from segmax.base.checks import checked_bool
+from segmax.base.checks import checked_bool, is_integer
 from segmax.base.display import counted, printable
 from segmax.base.errors import ConfigError, InputError, ServiceError, UnknownIdError
 from segmax.base.progress import ProgressOption, progress_of
@@ -55,7 +55,7 @@ class Writing(Reading):
     def get(self, ids: DocId | Iterable[DocId]) -> Call[Any]:
         """Return a document, or several."""
         fields = ["title", "text", "metadata"]
-        if isinstance(ids, (str, int, np.integer)):
+        if isinstance(ids, (str, int)) or is_integer(ids):
             found = yield from self.documents([plain_id(ids)], fields)
             return _stored(found[0])
         found = yield from self.documents(plain_ids(ids), fields)

@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -383,7 +383,8 @@ class _Request:
         served = service.catalog.named(values[0]) if values else None
         query = self._query(route)
         self._share = share = Share(service.allowance)
-        context = Context(service, served, self._arrived, share, values[1] if len(values) > 1 else "", query)  # type: ignore[arg-type]
+        id = values[1] if len(values) > 1 else ""
+        context = Context(service, served, self._arrived, share, self._gone, id, query)  # type: ignore[arg-type]
         if route.streams and self._content_type() == _NDJSON:
             return await self._stream(context)
         message = await self._message(service, route)
@@ -466,6 +467,12 @@ class _Request:
             raise _GoneError
         self._is_read = not message.get("more_body", False)
         return message
+
+    async def _gone(self) -> NoReturn:
+        """Wait until the client has closed the connection. The body was read to its end."""
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+        raise _GoneError
 
     async def _stream(self, context: Context) -> Answer | None:
         """Answer a stream of documents while it comes."""

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -21,7 +21,7 @@ from segmax.paper.methods import method_name
 from segmax.search.arguments import EXACT
 from segmax.search.index import Index
 from segmax.search.methods import SearchParams
-from segmax.search.queries import high_enough
+from segmax.search.queries import Filter, high_enough
 from segmax.search.results import BatchHits, Groups, Hits
 from segmax.serve import messages
 from segmax.serve.allowance import Listed, Share
@@ -39,7 +39,7 @@ from segmax.serve.documents import document_by_id, documents_by_id, documents_by
 from segmax.serve.encoding import rows_of
 from segmax.serve.problems import RETRY_SOON, ProblemError, invalid, over_limit
 from segmax.serve.searching import Grouping, PlainQuery, num_terms
-from segmax.serve.service import Service, Target
+from segmax.serve.service import Gone, Service, Target
 from segmax.shards.sharded import ShardedIndex
 from segmax.vectors.csr import Csr
 
@@ -59,6 +59,7 @@ class Context:
     served: Served  #: not set for operations on all of them
     arrived: float  #: by `time.perf_counter`
     share: Share  #: what the answer takes of what answers may take
+    gone: Gone  #: waits until the client has gone
     id: str = ""  #: of a document, as the path has it
     query: Mapping[str, str] = dataclasses.field(default_factory=dict)  #: of the address
 
@@ -79,7 +80,7 @@ async def search(context: Context, message: messages.Search) -> messages.SearchR
     deadline = service.deadline(params, message.budget_ms, context.arrived)
     query = await service.query(target, message, prefix=message.prefix, deadline=deadline)
     marker = service.marker(target, query, message)
-    await service.know(target, message.where, deadline, message.group_by)
+    await service.know(target, given(message.where), deadline, context.gone, message.group_by)
     if message.group_by is not None or message.group_size != 1:
         grouping = Grouping(message.group_by, message.group_size, message.offset, message.min_score)
         searcher, how = service.searchers[target.name], (params, message.where, deadline, max_shards, grouping)
@@ -161,6 +162,7 @@ async def search_batch(context: Context, message: messages.BatchSearch) -> messa
         for start in range(0, len(queries), _SLICE):  # one after the other, so that others get threads in between
             part = slice(start, start + _SLICE)
             plain = await _plain_queries(context, target, queries[part])
+            await service.know(target, given(*wheres[part]), None, context.gone)
             how = depths[part], params[part], wheres[part], max_shards
             work = partial(_searched_batch, context, target, message, plain, *how, results)
             sizes = np.diff(plain.indptr).tolist() if isinstance(plain, Csr) else [num_terms(query) for query in plain]
@@ -229,6 +231,7 @@ async def explain(context: Context, message: messages.Explain) -> messages.Expla
     max_shards = service.shards(target, message.max_shards)
     limits: dict[str, Any] = {} if max_shards is None else {"max_shards": max_shards}
     query = await service.query(target, message, prefix=message.prefix)
+    await service.know(target, given(message.where), None, context.gone)
     explain = partial(target.source.explain, query, message.id, message.k, params, where=message.where, **limits)
     return explanation(await service.run(explain, of=target.source))
 
@@ -307,21 +310,31 @@ def id_in_path(source: Source, text: str) -> int | str:
 async def count(context: Context, message: messages.CountDocuments) -> messages.CountResult:
     """Count the documents that a filter matches."""
     context.service.check_where(message.where)
-    source = (await context.target()).source
-    return messages.CountResult(count=await context.service.run(source.count, message.where, of=source))
+    target = await context.target()
+    await context.service.know(target, given(message.where), None, context.gone)
+    return messages.CountResult(count=await context.service.run(target.source.count, message.where, of=target.source))
 
 
 async def facets(context: Context, message: messages.Facets) -> messages.FacetsResult:
     """Count documents by their value in a field."""
     context.service.check_where(message.where)
-    source = (await context.target()).source
-    return await context.service.run(_facets, source, message, context.share, of=source)
+    target = await context.target()
+    await context.service.know(target, given(message.where), None, context.gone)
+    arguments = target.source, message, context.share
+    if isinstance(target.source, ShardedIndex):
+        return await context.service.run(_facets, *arguments, of=target.source)
+    return await context.service.evaluate(_facets, *arguments, gone=context.gone)
 
 
 def _facets(source: Source, message: messages.Facets, share: Share) -> messages.FacetsResult:
     found = source.facets(message.field, message.where, limit=message.limit)
     values = (messages.FacetValue(value=value, count=count) for value, count in found)
     return messages.FacetsResult(values=share.listed(values))
+
+
+def given(*wheres: Filter | None) -> Iterable[Filter]:
+    """Return the filters among these, each once."""
+    return {id(where): where for where in wheres if where is not None}.values()
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

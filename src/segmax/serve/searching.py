@@ -99,16 +99,19 @@ def within(params: SearchParams | None, deadline: float | None) -> SearchParams 
     return dataclasses.replace(params or EXACT, budget_ms=left)  # type: ignore[call-arg]  # methods that have none were refused
 
 
+def too_late() -> ProblemError:
+    """Return the problem of a filter that was not evaluated in time."""
+    detail = "to find the documents that match the filter takes longer than budget_ms: simplify it, or wait longer"
+    return ProblemError(503, "overloaded", detail, headers=RETRY_SOON)
+
+
 @contextlib.contextmanager
-def ended_at(deadline: float | None) -> Iterator[None]:
-    """End long work of this thread in Python with a problem, once a deadline has passed."""
+def ended_at(deadline: float | None, is_over: Callable[[], bool] = bool) -> Iterator[None]:
+    """End long work of this thread in Python with a problem, once a deadline has passed, or nobody wants it."""
 
     def check() -> None:
-        if deadline is not None and time.perf_counter() > deadline:
-            detail = (
-                "to find the documents that match the filter takes longer than budget_ms: simplify it, or wait longer"
-            )
-            raise ProblemError(503, "overloaded", detail, headers=RETRY_SOON)
+        if is_over() or (deadline is not None and time.perf_counter() > deadline):
+            raise too_late()
 
     with checked_by(check):
         yield

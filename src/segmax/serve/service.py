@@ -6,9 +6,11 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import msgspec
 import numpy as np
@@ -28,7 +30,7 @@ from segmax.serve.encoding import EncoderThread, Encodes
 from segmax.serve.metrics import Metrics
 from segmax.serve.prefixes import Prefixes
 from segmax.serve.problems import invalid, over_limit, overloaded
-from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher, ended_at
+from segmax.serve.searching import BATCHES_ON_RAY, Admission, PlainQuery, Searcher, ended_at, too_late
 from segmax.serve.settings import Settings
 from segmax.serve.shown import Shown
 from segmax.serve.writing import WriterThreads, Writes
@@ -44,6 +46,7 @@ _SHORT_FILTER = 64  # members that are checked in less time than a thread takes 
 _SHORT_TEXT = 1000  # characters that BM25 splits into words in less time than a thread takes to start
 
 Result = TypeVar("Result")
+Gone = Callable[[], Awaitable[NoReturn]]  #: waits until the client has gone, and raises then
 
 
 class Target(NamedTuple):
@@ -112,6 +115,8 @@ class Service:
         threads = settings.num_threads
         self._pool = ThreadPoolExecutor(max(4, threads + 2), thread_name_prefix="segmax")
         self._search_pool = ThreadPoolExecutor(2, thread_name_prefix="search")  # for which nothing else has to wait
+        self._filter_pool = ThreadPoolExecutor(4, thread_name_prefix="filter")
+        self._evaluating: set[threading.Event] = set()  # what ends each of them
         # Threads that wait for other machines: nothing that this machine can answer by itself has to wait for them.
         on_ray = any(served.is_on_ray for served in catalog.values())
         self._ray_pool = ThreadPoolExecutor(_CALLS_ON_RAY, thread_name_prefix="ray") if on_ray else None
@@ -150,9 +155,9 @@ class Service:
         self._following.cancel()
         for thread in self._encoders.values():
             thread.close()
-        self._pool.shutdown(wait=True)
-        self._search_pool.shutdown(wait=True)
-        for pool in (*self._ray_searches, self._ray_pool):
+        for stop in self._evaluating:
+            stop.set()
+        for pool in (self._pool, self._search_pool, self._filter_pool, *self._ray_searches, self._ray_pool):
             if pool is not None:
                 pool.shutdown(wait=True)
         if isinstance(self.writes, WriterThreads):
@@ -328,25 +333,52 @@ class Service:
             raise over_limit("k x group_size", self.limits.k, k * group_size)
 
     async def know(
-        self,
-        target: Target,
-        where: Mapping[str, Any] | None,
-        deadline: float | None,
-        group_by: str | None = None,
+        self, target: Target, wheres: Iterable[Filter], deadline: float | None, gone: Gone, group_by: str | None = None
     ) -> None:
-        """Find out which documents a filter matches before the search with it takes its turn: others do not wait.
+        """Find out which documents filters match before the search with them takes its turn: others do not wait.
 
         Likewise the documents of every group, where only their JSON tells them.
         """
         source = target.source
         if isinstance(source, ShardedIndex):
             return
-        if where is not None and not (_is_within(where, _SHORT_FILTER) and source.knows(where)):
-            await self.run(_count, source, where, deadline)
+        for where in wheres:
+            if not (_is_within(where, _SHORT_FILTER) and source.knows(where)):
+                await self.evaluate(source.count, where, deadline=deadline, gone=gone)
         if group_by is not None:
             group = narrowed(None, checked_field(group_by, "group_by"), None)  # one tells all groups
             if not source.knows(group):
-                await self.run(_count, source, group, deadline)
+                await self.evaluate(source.count, group, deadline=deadline, gone=gone)
+
+    async def evaluate(
+        self, work: Callable[..., Result], *arguments: Any, gone: Gone, deadline: float | None = None
+    ) -> Result:
+        """Do something that may look through all documents, on threads for which nothing else has to wait.
+
+        It ends at the deadline, by `time.perf_counter`, where the client has gone, and where the service stops.
+        """
+        if len(self._evaluating) >= _MOST_RUNNING:
+            raise overloaded(1.0)
+        stop = threading.Event()
+        ended = functools.partial(_until, stop, deadline, functools.partial(work, *arguments))
+        working = asyncio.get_running_loop().run_in_executor(self._filter_pool, ended)
+        leaving = asyncio.ensure_future(gone())
+        self._evaluating.add(stop)
+        try:
+            left = None if deadline is None else max(0.0, deadline - time.perf_counter())
+            either: set[asyncio.Future[Any]] = {working, leaving}
+            await asyncio.wait(either, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            if leaving.done():
+                leaving.result()  # raises
+            if not working.done():
+                raise too_late()
+            return working.result()
+        finally:
+            stop.set()
+            self._evaluating.discard(stop)
+            leaving.cancel()
+            if not working.cancel():
+                working.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks
 
     def check_where(self, where: Mapping[str, Any] | None) -> None:
         """Raise the problem of a filter that is too large."""
@@ -365,9 +397,9 @@ class Service:
         return Marker(frozenset(_words(target.source, query)), split, highlight.width)
 
 
-def _count(source: Source, where: Filter, deadline: float | None) -> None:
-    with ended_at(deadline):
-        source.count(where)
+def _until(stop: threading.Event, deadline: float | None, work: Callable[[], Result]) -> Result:
+    with ended_at(deadline, stop.is_set):
+        return work()
 
 
 def pair_of(vector: messages.Vector) -> tuple[list[int], list[float]]:

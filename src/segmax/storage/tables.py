@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from segmax.base.checks import check_listed, shown
+from segmax.base.checks import check_listed, is_integer, shown
 from segmax.base.errors import InputError, UnknownIdError, damaged
 from segmax.storage.components import Arrays
 from segmax.storage.texts import StoredText, TextList, Texts
@@ -142,7 +142,7 @@ class DocIds:
     def _unknown(self, doc_id: object) -> Exception:
         """Return the error about an id that no document has."""
         kinds = "strings" if self._texts is not None else "integers"
-        if isinstance(doc_id, bool) or not isinstance(doc_id, (str, int, np.integer)):
+        if not (isinstance(doc_id, str) or is_integer(doc_id)):
             return InputError(expected="an id", got=type(doc_id).__name__, hint=f"the ids of this index are {kinds}")
         other = isinstance(doc_id, str) != (self._texts is not None)
         hint = f"the ids of this index are {kinds}" if other else ""
@@ -198,7 +198,7 @@ def id_arrays(ids: Iterable[Any] | None, num_docs: int, place_of: Callable[[int]
         raise InputError(expected="ids that are not empty", got=f"'' at document {values.index('')}")
     if all(isinstance(value, str) for value in values):
         return text_arrays("id", values)
-    if all(isinstance(value, (int, np.integer)) and not isinstance(value, bool) for value in values):
+    if all(map(is_integer, values)):
         try:
             return {"id_number": np.array(values, dtype=np.int64)}
         except OverflowError as error:
@@ -238,7 +238,7 @@ def _by_column(columns: Mapping[str, int], num_terms: int) -> list[str]:
     """Return the terms of a mapping of term to column, as vectorizers have it, in the order of columns."""
     terms: dict[int, str] = {}
     for term, column in columns.items():
-        whole = isinstance(column, (int, np.integer)) and not isinstance(column, bool)
+        whole = is_integer(column)
         if not whole or not 0 <= column < num_terms or column in terms:
             got = f"{shown(column)} again, for {shown(term)}" if whole and column in terms else shown(column)
             raise InputError(
