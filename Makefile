@@ -54,7 +54,7 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pytest -q -n auto --dist worksteal -m "slow or not slow" tests/encoders tests/integrations tests/io \
 		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe_torch.py
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -m "not slow" -n auto --dist worksteal tests/test_documents.py
-	$(PY) -m pytest -q -m "not slow" -n auto --dist worksteal -k torch --ignore=tests/encoders
+	$(PY) -m pytest -q -m "slow or not slow" -n auto --dist worksteal -k torch --ignore=tests/encoders
 
 # Tests on a real Ray cluster of several simulated nodes, in a network namespace that has the loopback device alone.
 test-ray: $(VENV)/.ray
