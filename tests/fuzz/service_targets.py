@@ -65,9 +65,10 @@ def requests(data: bytes) -> None:
         "headers": [*headers, (b"content-length", b"%d" % len(body))], "client": ("127.0.0.1", 5),
     }  # fmt: skip
     sent: list[Any] = []
+    coming = iter([{"type": "http.request", "body": body, "more_body": False}])
 
     async def receive() -> Any:
-        return {"type": "http.request", "body": body, "more_body": False}
+        return next(coming, None) or await asyncio.Future()  # the client stays
 
     async def send(message: Any) -> None:
         sent.append(message)

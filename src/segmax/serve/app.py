@@ -470,8 +470,8 @@ class _Request:
 
     async def _gone(self) -> NoReturn:
         """Wait until the client has closed the connection. The body was read to its end."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
+        if (await self._receive())["type"] != "http.disconnect":
+            await asyncio.Future()  # a server that sends more than the body does not say when the client leaves
         raise _GoneError
 
     async def _stream(self, context: Context) -> Answer | None:
