@@ -161,7 +161,7 @@ class TestClosedLoop:
     """Connections that wait for their answers."""
 
     def test_as_many_at_once_as_connections(self) -> None:
-        """With C connections, C requests are in flight: the first answers wait until that many came, and no more come."""
+        """With C connections, C requests are in flight: the first answers wait for that many, and no more come."""
         now = most = 0
         all_there = asyncio.Event()
 
