@@ -112,11 +112,12 @@ def spend(item: pytest.Item, seconds: float) -> float:
 
 
 def refuse_much(item: pytest.Item, used: float) -> None:
-    """Fail a test of `make test` that took too long.
+    """Fail a test of `make test` that took too long: one that is neither marked nor, in `*_torch.py`, of models.
 
     An sdist or a wheel is tested by fewer tests, which pay for what others did before.
     """
-    is_free = RANDOM or not TESTED.is_dir() or {"deep", "slow"} & {mark.name for mark in item.iter_markers()}
+    is_elsewhere = item.path.stem.endswith("_torch") or {"deep", "slow"} & {mark.name for mark in item.iter_markers()}
+    is_free = RANDOM or not TESTED.is_dir() or is_elsewhere
     if used > MOST_CPU_SECONDS and not is_free:
         pytest.fail(f"took {used:.1f} CPU seconds, more than {MOST_CPU_SECONDS:g}: mark it deep, or make it faster")
 

@@ -122,12 +122,14 @@ def test_marked():
 
 @pytest.mark.deep
 def test_all_that_a_test_takes_counts(tmp_path: Path) -> None:
-    """Processes that it waits for count, and its own fixtures, before and after; what a module shares does not."""
+    """Processes that it waits for count, and its own fixtures; what a module shares does not, nor tests of models."""
     tests = tmp_path / "tests"
     tests.mkdir()
     (tmp_path / "build" / "test" / "python").mkdir(parents=True)  # the bound holds where `make test` built
     shutil.copy(conftest.__file__, tests)
     (tests / "test_burning.py").write_text(BURNING)
+    of_a_model = BURNING.partition("@pytest.fixture")[0] + "def test_of_a_model():\n    burn()\n"
+    (tests / "test_burning_torch.py").write_text(of_a_model)
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n    slow: slow\n")
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-rA", "tests"]
     environment = {**os.environ, "SEGMAX_EXAMPLES": ""}
@@ -135,6 +137,7 @@ def test_all_that_a_test_takes_counts(tmp_path: Path) -> None:
     ended = {name: kind for kind, name in re.findall(r"^(PASSED|FAILED|ERROR) \S+::(\w+)", shown, flags=re.MULTILINE)}
     assert ended == {
         "test_in_a_child": "FAILED",
+        "test_of_a_model": "PASSED",
         "test_in_a_fixture": "FAILED",
         "test_in_the_end_of_a_fixture": "ERROR",
         "test_for_the_module": "PASSED",
