@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
@@ -150,7 +151,8 @@ def test_timeouts() -> None:
         return Service()(request)
 
     async def work() -> None:
-        index = await connect_async(URL, transport=httpx.MockTransport(slow), timeout=0.3)
+        index = await connect_async(URL, transport=httpx.MockTransport(slow))
+        index._transport.wire = dataclasses.replace(index._transport.wire, timeout=0.3)  # not for connecting
         with pytest.raises(ServiceError, match="it took longer than"):
             await index.search("copper")
 
