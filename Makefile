@@ -45,6 +45,9 @@ test-random: $(VENV)/.installed tested
 crash: $(VENV)/.installed
 	SEGMAX_CRASHES=1 $(PY) -m pytest -q -m slow -n auto --dist worksteal tests/collection/test_crash.py
 
+# The tests of tables: pandas is there for others of these packages.
+WITH_PANDAS = $(shell grep -rl --include='*.py' --exclude-dir=integrations --exclude-dir=io 'importorskip("pandas")' tests)
+
 # Tests that need large packages which nothing else here does: torch, the libraries that segmax plugs into, and what
 # drives a browser; the browser itself is Debian's package chromium, without which the tests of the page are skipped.
 test-extras: $(VENV)/.encoders
@@ -53,6 +56,7 @@ test-extras: $(VENV)/.encoders
 	$(PY) -m pytest -q -m "slow or not slow" tests/serve/test_page.py tests/serve/test_contract.py
 	$(PY) -m pytest -q -n auto --dist worksteal -m "slow or not slow" tests/encoders tests/integrations tests/io \
 		tests/remote/test_remote_integrations.py tests/experiments/test_experiments_recipe_torch.py
+	$(PY) -c "import pandas" && $(PY) -m pytest -q -n auto --dist worksteal $(WITH_PANDAS)
 	SEGMAX_ALL_EXTRAS=1 $(PY) -m pytest -q -m "not slow" -n auto --dist worksteal tests/test_documents.py
 	$(PY) -m pytest -q -m "slow or not slow" -n auto --dist worksteal -k torch --ignore=tests/encoders
 
