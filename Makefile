@@ -36,8 +36,9 @@ test-deep: $(VENV)/.installed tested
 test-slow: sanitize tested
 	SEGMAX_SAMPLE=$(SAMPLE) $(PY) -m pytest -q -m slow -n auto --dist worksteal $(OWN_TARGETS)
 
-# Ten times as many examples of every property; SEED=N draws those of a run that failed again.
+# Ten times as many examples of every property, of what a service accepts, too; SEED=N draws those of a run that failed again.
 test-random: $(VENV)/.installed tested
+	$(PY) -m pip install -q $$($(PY) .ci/requirements.py browser | grep schemathesis)
 	seed=$(or $(SEED),$$(shuf -i 1-999999999 -n 1)); echo "make test-random SEED=$$seed"; \
 	SEGMAX_EXAMPLES=random $(PY) -m pytest -q -m hypothesis --hypothesis-seed=$$seed -n auto --dist worksteal
 
